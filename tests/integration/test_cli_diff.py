@@ -75,6 +75,7 @@ def test_a_config_that_stops_a_kubelet_is_an_error(
     assert main(["diff", pair[0], broken]) == 3
     assert "matchImages is missing or empty" in capsys.readouterr().err
     assert main(["diff", pair[0], str(tmp_path / "nope")]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == "keyferry: check the path"
     assert main(["diff", *pair, "--images", str(tmp_path / "nope")]) == 3
     assert "no such file" in capsys.readouterr().err.lower()
 
@@ -82,6 +83,43 @@ def test_a_config_that_stops_a_kubelet_is_an_error(
 def test_a_name_that_is_no_image_is_wrong_usage(
     tmp_path: Path, pair: tuple[str, str], capsys: Captured
 ) -> None:
-    (tmp_path / "images").write_text("A B\n")
-    assert main(["diff", *pair, "--images", str(tmp_path / "images")]) == 2
-    assert "A B" in capsys.readouterr().err
+    """Among others it is left out, with its line; a file without any image is refused."""
+    images = tmp_path / "images"
+    images.write_text("reg.example/app\n\nA B\n")
+    assert main(["diff", *pair, "--images", str(images)]) == 1
+    shown = capsys.readouterr()
+    assert "reg.example/app" in shown.out
+    first, summary = shown.err.splitlines()
+    assert first.startswith(f"keyferry: {images}:3 is left out: ")
+    assert "A B" in first
+    assert summary.endswith("; 1 of 1 images changes")
+    images.write_text("A B\n")
+    assert main(["diff", *pair, "--images", str(images)]) == 2
+    assert "has no line that is an image name" in capsys.readouterr().err
+
+
+def test_changed_settings_show_old_and_new_without_secrets(tmp_path: Path, capsys: Captured) -> None:
+    same: dict[str, object] = {"name": "ecr", "matchImages": ["reg.example"], **PROTOCOL}
+    old = write(tmp_path, config(providers=[same | {"args": ["--x", "hunter2"]}]), "old.json")
+    attributes = {
+        "serviceAccountTokenAudience": "aud",
+        "requireServiceAccount": True,
+        "cacheType": "Token",
+    }
+    changed = {"defaultCacheDuration": "1h", "tokenAttributes": attributes}
+    new = write(tmp_path, config(providers=[same | changed]), "new.json")
+    assert main(["diff", old, new]) == 1
+    shown = capsys.readouterr()
+    assert "hunter2" not in shown.out
+    assert "args: ********, ********; defaultCacheDuration: 10m0s; tokenAttributes: none" in shown.out
+    token = "tokenAttributes: serviceAccountTokenAudience: aud, cacheType: Token, requireServiceAccount: True"
+    assert f"args: none; defaultCacheDuration: 1h0m0s; {token}" in shown.out
+    assert shown.err == "keyferry: 1 provider changes\n"
+    assert main(["diff", old, new, "-o", "json"]) == 1
+    out = capsys.readouterr().out
+    check_output(out)
+    assert json.loads(out)["providers"][0]["values"][0] == {
+        "setting": "args",
+        "old": "********, ********",
+        "new": "",
+    }

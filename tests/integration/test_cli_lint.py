@@ -281,7 +281,8 @@ def test_public_configs_get_the_verdict_of_kubernetes() -> None:
             wrong[entry["file"]] = f"errors: {texts}"
         elif _shape(report.kubernetes_text) != _shape(want["error"] or ""):
             wrong[entry["file"]] = report.kubernetes_text
-        elif (_run(path, "--severity", "error").returncode == 0) != want["accepted"]:
+        # As the config of a node; given as a file, a document with a config inside is linted for that one.
+        elif (_run("--severity", "error", KEYFERRY_CONFIG=path).returncode == 0) != want["accepted"]:
             wrong[entry["file"]] = "exit status"
     assert wrong == {}
 
@@ -488,3 +489,29 @@ def test_the_page_lists_what_can_be_corrected() -> None:
     page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (KF[^|]*) \|", page, re.MULTILINE)
     assert {code for row in rows for code in row.split(", ")} == set(FIXABLE_CODES)
+
+
+def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """Also from a pipe, which is not read to its end."""
+    path = tmp_path / "long.yaml"
+    with path.open("wb") as stream:
+        stream.truncate((16 << 20) + 1)
+    done = _run(str(path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"keyferry: {path} is not linted: it has more than 16 MiB\n"
+    command = [sys.executable, "-m", "keyferry", "lint", "-"]
+    refused = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False)
+    assert (refused.returncode, b"more than 16 MiB" in refused.stderr) == (3, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe with a name")
+def test_a_pipe_that_is_waited_for_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path, 0o600)
+    command = [sys.executable, "-m", "keyferry", "lint", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == f"keyferry: reading {path}, a pipe, until its writer closes it\n"
+        path.write_text(GOOD)
+        assert "no problems found" in running.stderr.read()
+    assert running.returncode == 0

@@ -157,7 +157,11 @@ def test_ones_own_plugin_is_installed_by_its_function(tmp_path: Path) -> None:
     bin_dir.mkdir()
     words = ("plugin", "install", "acme_registry.plugin:start", "--bin-dir", str(bin_dir))
     done = run_keyferry(*words, PYTHONPATH=os.pathsep.join((str(source), SOURCE)))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert (
+        done.stderr
+        == f"keyferry: check that it is a plugin with: keyferry plugin test {bin_dir}/acme-registry\n"
+    )
     assert done.stdout == f"{bin_dir}/acme-registry\n"
     write_config(tmp_path / "config.json", [provider_entry("acme-registry")])
     answer = load_providers(tmp_path / "config.json", bin_dir).lookup("registry.example/app")
@@ -165,6 +169,31 @@ def test_ones_own_plugin_is_installed_by_its_function(tmp_path: Path) -> None:
     assert [(each.username, each.password) for each in answer.credentials] == [("user", "pass-word")]
     named = run_keyferry(*words, "--as", "other", PYTHONPATH=os.pathsep.join((str(source), SOURCE)))
     assert named.stdout == f"{bin_dir}/other\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("os:name", "module 'os' has no function 'name'"),
+        ("os:nowhere", "module 'os' has no function 'nowhere'"),
+        ("acme_registry.broken:main", "cannot be imported by its program: RuntimeError: not here"),
+    ],
+)
+def test_what_is_no_function_is_not_installed(name: str, problem: str, tmp_path: Path) -> None:
+    source = own_package(tmp_path)
+    (source / "acme_registry" / "broken.py").write_text("raise RuntimeError('not here')\n")
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    words = ("plugin", "install", name, "--bin-dir", str(bin_dir))
+    done = run_keyferry(*words, PYTHONPATH=os.pathsep.join((str(source), SOURCE)))
+    assert (done.returncode, list(bin_dir.iterdir())) == (3, [])
+    assert problem in done.stderr
+
+
+def test_a_function_that_needs_arguments_is_warned_of(tmp_path: Path) -> None:
+    done = run_keyferry("plugin", "install", "os:fsencode", "--bin-dir", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/os\n")
+    assert "warning: 'fsencode' needs arguments" in done.stderr
 
 
 @pytest.mark.parametrize("module", ["acme_nowhere.plugin", "json.nowhere", "json.decoder.nowhere"])

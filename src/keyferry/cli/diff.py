@@ -4,10 +4,11 @@ import sys
 
 from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit
-from keyferry.errors import EnvironmentProblem
-from keyferry.images.compare import ConfigChanges, Served, compare_configs
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.errors import EnvironmentProblem, ImageNameError
+from keyferry.images.compare import ConfigChanges, ProviderChange, Served, compare_configs
 from keyferry.images.load import check_config
+from keyferry.images.reference import normalise
 from keyferry.show.report import report
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
@@ -44,7 +45,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--images",
         metavar="FILE",
-        help="a file with one image per line, or - for standard input; lines that begin with # are left out",
+        help="a file with one image per line, or - for standard input; lines that begin with # are left out, "
+        "and so are lines that are no image names, with a message",
     )
     add_output_argument(parser, FORMATS)
 
@@ -75,13 +77,28 @@ def _images(path: str) -> "Sequence[str]":
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise EnvironmentProblem(f"{path} cannot be read: {reason}") from None
-    named = (line.strip() for line in lines)
-    return [line for line in named if line and not line.startswith("#")]
+    named = [(number, line.strip()) for number, line in enumerate(lines, 1)]
+    named = [(number, line) for number, line in named if line and not line.startswith("#")]
+    images = [line for number, line in named if _is_image(line, path, number)]
+    if named and not images:
+        raise WrongUsage(f"{path} has no line that is an image name")
+    return images
+
+
+def _is_image(line: str, path: str, number: int) -> bool:
+    """Return whether a line is an image name; say so if it is not."""
+    try:
+        normalise(line)
+    except ImageNameError as error:
+        report(f"{path}:{number} is left out: {error}")
+        return False
+    return True
 
 
 def _rows(changes: ConfigChanges) -> "Iterator[_Row]":
     for provider in changes.providers:
-        yield "provider", provider.name, provider.change, "", ", ".join(provider.settings)
+        old, new = (_settings(provider, side) for side in ("old", "new"))
+        yield "provider", provider.name, provider.change, old, new
     for pattern in changes.patterns:
         by = f"after {_served(pattern.by)}" if pattern.by else pattern.provider
         is_gone = pattern.change == "gone"
@@ -102,6 +119,11 @@ def _rows(changes: ConfigChanges) -> "Iterator[_Row]":
         )
 
 
+def _settings(provider: ProviderChange, side: str) -> str:
+    texts = ((each.name, each.old if side == "old" else each.new) for each in provider.settings)
+    return "; ".join(f"{name}: {text or 'none'}" for name, text in texts)
+
+
 def _served(served: Served) -> str:
     return f"{served.provider} ({hide_user_info(served.pattern)})"
 
@@ -114,7 +136,15 @@ def _document(old: str, new: str, changes: ConfigChanges) -> dict[str, object]:
         old=old,
         new=new,
         providers=[
-            {"name": each.name, "change": str(each.change), "settings": list(each.settings)}
+            {
+                "name": each.name,
+                "change": str(each.change),
+                "settings": [setting.name for setting in each.settings],
+                "values": [
+                    {"setting": setting.name, "old": setting.old, "new": setting.new}
+                    for setting in each.settings
+                ],
+            }
             for each in changes.providers
         ],
         patterns=[
@@ -148,8 +178,9 @@ def _summary(changes: ConfigChanges, *, has_images: bool) -> str:
     images = f"; {number} of {changes.images} images {_verb(number)}" if has_images else ""
     if not changes.has_changes:
         return f"nothing changes{images}"
-    providers, patterns = len({each.name for each in changes.providers}), len(changes.patterns)
-    return f"{_count(providers, 'provider')} and {_count(patterns, 'pattern')} {_verb(providers + patterns)}{images}"
+    numbers = {"provider": len({each.name for each in changes.providers}), "pattern": len(changes.patterns)}
+    parts = [_count(number, noun) for noun, number in numbers.items() if number]
+    return f"{' and '.join(parts)} {_verb(sum(numbers.values()))}{images}"
 
 
 def _count(number: int, noun: str) -> str:

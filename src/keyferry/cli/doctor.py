@@ -24,8 +24,8 @@ Each line is ok, a warning, a problem, or unknown, and many name the next comman
 
 No plugin or other program is run, and no socket is opened: neither a host nor the container runtime is
 contacted. With --online, each registry that a pattern names without a wildcard gets a request without a
-credential, from this machine's environment, its answer also tells whether the clock is right, and the
-container runtime is asked for its version.
+credential, through the proxy that the container runtime uses, else the kubelet, else keyferry itself; its
+answer also tells whether the clock is right. The container runtime is asked for its version.
 
 Exit code 0 means that all is well, 1 that there is a problem or a warning, 6 that this machine does not
 look like a node."""

@@ -124,5 +124,6 @@ def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
         args = copy(args)
         args.bin_dir = error.bin_dir
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
-    step = f"try: {command_line(args, 'lint', *files)}" if files else "check the path"
-    return f"a kubelet does not start with this config; {step}"
+    if not files:
+        return "check the path"
+    return f"a kubelet does not start with this config; try: {command_line(args, 'lint', *files)}"

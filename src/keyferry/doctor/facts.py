@@ -12,17 +12,22 @@ from keyferry.pulls.cri.client import RuntimeInfo
 from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 
 __all__ = [
+    "SOCKS",
     "ConfigFacts",
     "DiskFacts",
     "KubeletFacts",
     "MirrorFacts",
     "NodeFacts",
     "PluginFile",
+    "ProbeRoute",
     "ProviderFacts",
     "RecordsFacts",
     "RegistryProbe",
     "RuntimeFacts",
 ]
+
+# Proxies that Go's programs can use and keyferry cannot.
+SOCKS = ("socks5://", "socks5h://")
 
 
 class KubeletFacts(Value):
@@ -111,6 +116,19 @@ class DiskFacts(Value):
     total: int
 
 
+class ProbeRoute(Value):
+    """How a registry is asked: *owner* is the process whose environment names the proxies, empty for keyferry itself.
+
+    *proxy* is its URL without a user name and password, empty for none; *has_login* tells that it has them. With
+    *is_socks*, it is one of a kind that the runtime can use and keyferry cannot.
+    """
+
+    owner: str = ""
+    proxy: str = ""
+    has_login: bool = False
+    is_socks: bool = False
+
+
 class RegistryProbe(Value):
     """A registry's response to a request without a credential; *problem* if there is none.
 
@@ -121,6 +139,7 @@ class RegistryProbe(Value):
     status: int = 0
     problem: str = ""
     skew_seconds: float | None = None
+    route: ProbeRoute = ProbeRoute()
 
 
 class NodeFacts(Value):

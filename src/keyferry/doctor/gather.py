@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
@@ -89,17 +89,29 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         _records(kubelet.settings, options) if is_here or options.root else None,
         _disk(kubelet.settings, options) if is_here or options.root else None,
         registries,
-        _probes(registries, options) if options.is_online else (),
+        _probes(registries, options, *_proxy_owner(kubelet, runtime)) if options.is_online else (),
         is_online=options.is_online,
         is_root=sys.platform == "win32" or os.geteuid() == 0,
     )
 
 
-def _probes(registries: tuple[str, ...], options: DoctorOptions) -> tuple[RegistryProbe, ...]:
+def _proxy_owner(kubelet: KubeletFacts, runtime: RuntimeFacts | None) -> tuple[str, Mapping[str, str] | None]:
+    """Return whose proxies lead to the registries, and the environment that names them.
+
+    The runtime pulls the images; the kubelet's plugins ask registries too. Without either, keyferry's own are used.
+    """
+    if runtime is not None and runtime.process is not None and runtime.environment is not None:
+        return runtime.process.program, runtime.environment
+    return ("", None) if kubelet.environment is None else ("the kubelet", kubelet.environment)
+
+
+def _probes(
+    registries: tuple[str, ...], options: DoctorOptions, owner: str, environ: Mapping[str, str] | None
+) -> tuple[RegistryProbe, ...]:
     # Imported here because it imports OpenSSL, which nothing else needs.
     from keyferry.doctor.online import ask_registries
 
-    return ask_registries(registries, options.ca_file, options.timeout_seconds)
+    return ask_registries(registries, options.ca_file, options.timeout_seconds, owner=owner, environ=environ)
 
 
 def _is_own(config: ConfigFacts) -> bool:

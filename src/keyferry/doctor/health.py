@@ -7,12 +7,13 @@ __all__ = ["HealthLevel", "HealthLine", "HealthSection", "NodeHealth"]
 
 
 class HealthLevel(WordEnum):
-    """How a checked thing is; *unknown* if it cannot be seen from here."""
+    """How a checked thing is; *unknown* if it cannot be seen from here, *next* if it is only proposed."""
 
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
     UNKNOWN = "unknown"
+    NEXT = "next"
 
 
 class HealthLine(Value):

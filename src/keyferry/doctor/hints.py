@@ -16,7 +16,7 @@ class Hints(Value):
         start = ("sudo", "keyferry") if is_root else ("keyferry",)
         return _line(*start, "doctor", *self.shared, *self.others, *more)
 
-    def about_image(self, command: str, image: str = "IMAGE", *more: str) -> str:
+    def about_image(self, command: str, image: str = "registry.example/image", *more: str) -> str:
         """Return a command about an image."""
         return _line("keyferry", command, image, *self.shared, *more)
 

@@ -1,11 +1,14 @@
 """Ask registries and the container runtime, without a credential, within a time limit and several at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from keyferry._core.clock import time_ns
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
-from keyferry.doctor.facts import RegistryProbe
+from keyferry._net.errors import UrlError
+from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
+from keyferry.doctor.facts import SOCKS, ProbeRoute, RegistryProbe
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
 from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
 from keyferry.pulls.registry.destinations import admit_user_named, find_origin
@@ -24,18 +27,40 @@ def ask_registries(
     ca_file: str,
     timeout_seconds: float,
     clock: Callable[[], int] = time_ns,
+    *,
+    owner: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[RegistryProbe, ...]:
-    """Request ``/v2/`` from the first registries; all requests together take at most *timeout_seconds*."""
+    """Request ``/v2/`` from the first registries; all requests together take at most *timeout_seconds*.
+
+    The proxies are those of *environ*, the environment of *owner*; by default those of this process.
+    """
     if not registries:
         return ()
     # Imported here because the import is slow, and only used online.
     from concurrent.futures import ThreadPoolExecutor
 
     with (
-        closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds))) as transport,
+        closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds), environ)) as transport,
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        return tuple(pool.map(lambda each: _ask(transport, each, clock), registries[:MOST_REGISTRIES]))
+        asked = registries[:MOST_REGISTRIES]
+        probes = pool.map(lambda each: _ask(transport, each, clock), asked)
+        return tuple(
+            replace(probe, route=_route(each, owner, environ))
+            for each, probe in zip(asked, probes, strict=True)
+        )
+
+
+def _route(registry: str, owner: str, environ: Mapping[str, str] | None) -> ProbeRoute:
+    name, text = find_proxy(make_origin("https", REGISTRY_HOST if registry == HUB else registry), environ)
+    if not text or text.startswith(SOCKS):
+        return ProbeRoute(owner, is_socks=bool(text))
+    try:
+        proxy = parse_proxy(text, name)
+    except UrlError:
+        return ProbeRoute(owner)  # the probe has the problem
+    return ProbeRoute(owner, str(proxy), bool(proxy.user_info))
 
 
 def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> RegistryProbe:

@@ -15,6 +15,7 @@ _MARKS = {
     HealthLevel.WARNING: Mark.WARNING,
     HealthLevel.PROBLEM: Mark.NO,
     HealthLevel.UNKNOWN: Mark.UNKNOWN,
+    HealthLevel.NEXT: Mark.NEXT,
 }
 
 

@@ -53,14 +53,16 @@ def _elsewhere(facts: NodeFacts, hints: Hints) -> Iterator[HealthSection]:
     )
     lines = [
         HealthLine(
-            HealthLevel.OK,
+            HealthLevel.NEXT,
             "files",
             "check the files of a node",
             hints.doctor("--config", "FILE", "--bin-dir", "DIR"),
         ),
-        HealthLine(HealthLevel.OK, "demo", "see what keyferry does", "keyferry demo"),
-        HealthLine(HealthLevel.OK, "cluster", "check the access to a cluster", "keyferry kube explain"),
+        HealthLine(HealthLevel.NEXT, "demo", "see what keyferry does", "keyferry demo"),
+        HealthLine(HealthLevel.NEXT, "cluster", "check the access to a cluster", "keyferry kube explain"),
     ]
     if hidden and not facts.is_root:
-        lines.insert(0, HealthLine(HealthLevel.OK, "root", "look again as root", hints.doctor(is_root=True)))
+        lines.insert(
+            0, HealthLine(HealthLevel.NEXT, "root", "look again as root", hints.doctor(is_root=True))
+        )
     yield HealthSection("what can be done here", tuple(lines))

@@ -5,9 +5,11 @@ Everything is decided by the patterns alone, as the kubelet decides which plugin
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from keyferry._core.secrets import MASK
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
-from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
+from keyferry.api.meta import format_duration
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.reference import normalise
@@ -20,6 +22,7 @@ __all__ = [
     "PatternChange",
     "ProviderChange",
     "Served",
+    "SettingChange",
     "compare_configs",
 ]
 
@@ -30,6 +33,13 @@ _SETTINGS = {
     "defaultCacheDuration": "default_cache_duration_ns",
     "env": "env",
     "tokenAttributes": "token_attributes",
+}
+_ATTRIBUTES = {
+    "serviceAccountTokenAudience": "service_account_token_audience",
+    "cacheType": "cache_type",
+    "requireServiceAccount": "require_service_account",
+    "requiredServiceAccountAnnotationKeys": "required_service_account_annotation_keys",
+    "optionalServiceAccountAnnotationKeys": "optional_service_account_annotation_keys",
 }
 
 
@@ -52,12 +62,20 @@ class ImageDifference(WordEnum):
     SETTINGS = "settings"  # the same providers, with other arguments, variables or the like
 
 
+class SettingChange(Value):
+    """A setting that differs, before and after as text, empty for none; what may be a secret is masked in it."""
+
+    name: str
+    old: str
+    new: str
+
+
 class ProviderChange(Value):
-    """A provider that differs; ``settings`` are the names of the fields that changed, never their values."""
+    """A provider that differs; ``settings`` are those that changed."""
 
     name: str
     change: EntryChange
-    settings: tuple[str, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
 
 
 class Served(Value):
@@ -154,11 +172,32 @@ def _compare_providers(
             yield ProviderChange(name, EntryChange.MOVED)
 
 
-def _changed_settings(old: CredentialProvider, new: CredentialProvider) -> Iterator[str]:
+def _changed_settings(old: CredentialProvider, new: CredentialProvider) -> Iterator[SettingChange]:
     for field, name in _SETTINGS.items():
         # A list that is missing is an empty one.
         if (getattr(old, name) or None) != (getattr(new, name) or None):
-            yield field
+            yield SettingChange(field, _setting(old, field), _setting(new, field))
+
+
+def _setting(provider: CredentialProvider, field: str) -> str:
+    """Return a setting as text; arguments and the values of variables may be secrets."""
+    value = getattr(provider, _SETTINGS[field])
+    if not value:
+        return ""
+    if field == "args":
+        return ", ".join([MASK] * len(value))
+    if field == "env":
+        return ", ".join(f"{each.name}={MASK}" for each in value)
+    if field == "tokenAttributes":
+        return ", ".join(f"{name}: {text}" for name, text in _attributes(value))
+    return format_duration(value) if field == "defaultCacheDuration" else str(value)
+
+
+def _attributes(value: ServiceAccountTokenAttributes) -> Iterator[tuple[str, str]]:
+    for field, name in _ATTRIBUTES.items():
+        found = getattr(value, name)
+        if found is not None:
+            yield field, " ".join(found) if isinstance(found, tuple) else str(found)
 
 
 def _compare_patterns(old: _Side, new: _Side) -> Iterator[PatternChange]:

@@ -15,7 +15,7 @@ from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.federation.config import lint_federation
@@ -30,7 +30,10 @@ from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
-__all__ = ["find_audiences", "find_federations", "lint_any", "read_once", "recognise"]
+__all__ = ["MOST_BYTES", "find_audiences", "find_federations", "lint_any", "read_once", "recognise"]
+
+# A config of thousands of providers has a tenth of it, and the time for a line grows faster than its length.
+MOST_BYTES = 1 << 24
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # Patterns that recognise a file that is not valid YAML.
@@ -67,10 +70,13 @@ def lint_any(
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
     beside: tuple[FederationFile, ...] = (),
+    is_read_by_kubelet: bool = False,
 ) -> LintReport:
     """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config.
 
     *data* is the content of the file, if it was read already. *beside* are the federation configs that were given too.
+    *is_read_by_kubelet* tells that it is a node's provider
+    config, so that a document with such a config inside is refused.
     """
     if is_records_folder(path):
         return lint_records(path)
@@ -89,7 +95,9 @@ def lint_any(
     def lint_inside(inner: bytes) -> LintReport:
         return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates, beside=beside)
 
-    return report if data is None else add_nested(report, data, lint_inside)
+    if data is None:
+        return report
+    return add_nested(report, data, lint_inside, is_read_by_kubelet=is_read_by_kubelet)
 
 
 def find_federations(paths: Iterable[str]) -> Iterator[FederationFile]:
@@ -120,8 +128,20 @@ def find_audiences(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_once(path: str) -> bytes | None:
-    """Return the content of something that can be read only once, such as a pipe; None for other paths."""
-    return None if os.path.isdir(path) or _is_regular(path) else _read(path)
+    """Return the content of something that can be read only once, such as a pipe; None for other paths.
+
+    Raise EnvironmentProblem if it, or a file, has more than MOST_BYTES.
+    """
+    if os.path.isdir(path):
+        return None
+    if _is_regular(path):
+        size, data = os.path.getsize(path) if os.path.exists(path) else 0, None
+    else:
+        data = _read(path)
+        size = len(data or b"")
+    if size > MOST_BYTES:
+        raise EnvironmentProblem(f"{path} is not linted: it has more than {MOST_BYTES >> 20} MiB")
+    return data
 
 
 def recognise(data: bytes, name: str = "") -> FileKind:
@@ -173,7 +193,8 @@ def _read(path: str) -> bytes | None:
         return None
     try:
         with open(path, "rb") as stream:
-            return stream.read()
+            # One more than is linted, so that it is noticed.
+            return stream.read(MOST_BYTES + 1)
     except (OSError, ValueError):
         return None
 

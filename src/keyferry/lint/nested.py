@@ -1,6 +1,7 @@
 """Provider configs inside other documents, such as a machine config of Talos or a file that cloud-init writes.
 
-A kubelet refuses the document itself. The config inside is linted as well, with the positions that it has there.
+The config inside is linted, with the positions that it has there. A kubelet refuses the document itself, which is an
+error only if a kubelet reads it: another tool takes the config out of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,23 +31,34 @@ class _Nested(Value):
     is_text: bool
 
 
-def add_nested(report: LintReport, data: bytes, lint: Callable[[bytes], LintReport]) -> LintReport:
-    """Return *report* with the findings of the configs that are nested in *data*, each of them linted by *lint*."""
+def add_nested(
+    report: LintReport, data: bytes, lint: Callable[[bytes], LintReport], *, is_read_by_kubelet: bool = False
+) -> LintReport:
+    """Return *report* with the findings of the configs that are nested in *data*, each of them linted by *lint*.
+
+    The refusal of the document because of its type is left out then, unless *is_read_by_kubelet* is set.
+    """
     if _FOREIGN.isdisjoint(finding.code for finding in report.findings):
         return report
     try:
         document = read_document(data)
     except DocumentError:
         return report
-    findings, providers = list(report.findings), report.providers
-    for nested in _find(document.value, ()):
+    found = list(_find(document.value, ()))
+    if not found:
+        return report
+    findings, providers, text = list(report.findings), report.providers, report.kubernetes_text
+    if not is_read_by_kubelet:
+        findings, text = [each for each in findings if each.code not in _FOREIGN], ""
+    for nested in found:
         inner = lint(nested.data)
         providers += inner.providers
+        text = text or inner.kubernetes_text
         findings.append(_pointer(nested, report.path, document))
         places = _Places(nested, data, document)
         findings += [places.move(finding) for finding in inner.findings]
     ordered = tuple(sorted(dict.fromkeys(findings), key=place_of))
-    return replace(report, findings=ordered, providers=providers)
+    return replace(report, findings=ordered, providers=providers, kubernetes_text=text)
 
 
 def _find(value: object, at: Path) -> Iterator[_Nested]:

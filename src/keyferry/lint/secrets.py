@@ -62,14 +62,21 @@ def refers_to_variable(value: str) -> bool:
 
 
 def secret_arguments(args: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield the index and a description of each argument or option value that looks like a secret."""
+    """Yield the index and a description of each argument or option value that looks like a secret.
+
+    An option and its value in the next argument are one.
+    """
+    told = -1
     for index, arg in enumerate(args):
+        if index == told:
+            continue
         option = _OPTION.fullmatch(arg)
         name, value = (option[1], option[2]) if option else ("", None)
         if value is None:
             following = args[index + 1] if index + 1 < len(args) else ""
             value = following if option and not following.startswith("-") else ""
         if name and looks_secret(name, value):
+            told = index if option and option[2] is not None else index + 1
             yield index, f"the value of option {name!r}"
         elif _SECRET_VALUE.search(arg):
             yield index, f"the value of option {name!r}" if name else "the argument"

@@ -11,7 +11,7 @@ from keyferry._core.secrets import MASK, redact
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
 
-__all__ = ["SourceFile", "token_length", "visible_lines"]
+__all__ = ["SourceFile", "VisibleLine", "token_length", "visible_lines", "visible_source"]
 
 # Fields whose values are never secrets; what looks like one is masked all the same.
 _OPEN_FIELD_NAMES = """
@@ -19,7 +19,7 @@ _OPEN_FIELD_NAMES = """
     requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
     server current-context namespace command interactiveMode installHint provideClusterInfo
     certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
-    insecure-skip-tls-verify credentialPluginPolicy sha256
+    insecure-skip-tls-verify credentialPluginPolicy sha256 version
     registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
@@ -33,6 +33,14 @@ _KEY = re.compile(
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+""")
 _FIELD = re.compile(r"""(\s*(?:-\s+)*(?:\{\s*)?["']?([A-Za-z][\w.-]*)["']?\s*:)(.*)""", re.DOTALL)
 _WORD = re.compile(r"""[^\s,\[\]{}"':]+""")
+# A scalar in quotes that ends on its line.
+_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
+# What may follow a value in flow style, and what may be on lines between two values.
+_BRACKETS = re.compile(r"[\s,\[\]{}]*")
+_CLOSING = re.compile(r"[\s,\]}]*")
+_BETWEEN = re.compile(r"[\s,\[\]{}-]*(?:#.*)?", re.DOTALL)
+# References that a shell or Kubernetes would expand: they name a secret, and are none.
+_REFERENCES = re.compile(r"\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\)")
 # Such as in a comment; a name may have an '@' as well, but no ':' before it.
 _USER_INFO = re.compile(r"""(?:(?<=[\s"'\[,])|\A)[^\s"'/,\[:]+:[^\s"'/,\[]+@""")
 
@@ -44,20 +52,52 @@ class SourceFile(Value):
     data: bytes = field(repr=False)
 
 
+class VisibleLine(Value):
+    """A line as it may be shown; *masks* are what was replaced: from, to, and the length of what is there instead."""
+
+    text: str
+    masked: str = field(repr=False)
+    masks: tuple[tuple[int, int, int], ...] = ()
+
+    def column(self, written: int) -> int:
+        """Return where the character is shown that is *written* in this column of the file; both begin at 1."""
+        at, shift = written - 1, 0
+        for start, end, length in self.masks:
+            if end <= at:
+                shift += length - (end - start)
+            else:
+                at = min(at, start)
+                break
+        at += shift
+        if self.text[:at] == self.masked[:at]:
+            return at + 1
+        # Something before it was masked because of its shape.
+        return len(self.text) - len(self.text.lstrip()) + 1
+
+
 def visible_lines(data: bytes) -> list[str]:
+    """Return the texts of ``visible_source``."""
+    return [line.text for line in visible_source(data)]
+
+
+def visible_source(data: bytes) -> list[VisibleLine]:
     """Return the lines of a file with a mask in place of every value that may be a secret.
 
-    A value is shown only if its field never has a secret; arguments and the values of variables are always masked. If
-    the text cannot be parsed, its lines are judged one by one.
+    A value is shown only if its field never has a secret, or if it is a reference to a variable; arguments and the
+    values of variables are masked. If the text cannot be parsed, its lines are judged one by one.
     """
     lines = data.decode("utf-8", "replace").split("\n")
     try:
         document = read_document(data)
     except DocumentError:
-        return [_without_shapes(_guarded(line)) for line in lines]
-    for start, end, is_key in reversed(list(_hidden(document))):
-        _mask_span(lines, start, end, is_key=is_key)
-    return [_without_shapes(line) for line in lines]
+        return [VisibleLine(_without_shapes(_guarded(line)), line) for line in lines]
+    masked = _MaskedLines(lines)
+    for hidden in reversed(list(_hidden(document))):
+        masked.hide(hidden)
+    return [
+        VisibleLine(_without_shapes(line), line, tuple(reversed(masked.masks.get(number, ()))))
+        for number, line in enumerate(masked.lines)
+    ]
 
 
 def token_length(line: str, column: int) -> int:
@@ -70,20 +110,30 @@ def _without_shapes(line: str) -> str:
     return _USER_INFO.sub(f"{MASK}@", redact(line.rstrip("\r")))
 
 
-def _hidden(document: Document) -> Iterator[tuple[Position, Position | None, bool]]:
-    """Yield where each value begins that is not shown, where the next one begins, and whether it has a key there."""
+class _Hidden(Value):
+    """A value that is not shown: where it or its key begins, and where the next one begins, if there is one."""
+
+    value: object = field(repr=False)
+    start: Position
+    end: Position | None
+    has_key: bool
+
+
+def _hidden(document: Document) -> Iterator[_Hidden]:
+    """Yield the values that are not shown, in the order of the document."""
     positions = document.positions
     order = sorted({(each.line, each.column) for each in positions.values()})
-    for path in _hidden_paths(document.value, ()):
-        if path not in positions:
-            continue  # a key that a merge or an alias brought
+    # A key that a merge or an alias brought has no position of its own.
+    paths = [(path, value) for path, value in _hidden_paths(document.value, ()) if path in positions]
+    for path, value in sorted(paths, key=lambda each: (positions[each[0]].line, positions[each[0]].column)):
         start = positions[path]
         at = bisect_right(order, (start.line, start.column))
-        yield start, Position(*order[at]) if at < len(order) else None, isinstance(path[-1], str)
+        end = Position(*order[at]) if at < len(order) else None
+        yield _Hidden(value, start, end, isinstance(path[-1], str))
 
 
-def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[Path]:
-    """Yield the paths of the values that are not shown; *name* is that of the nearest field."""
+def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[tuple[Path, object]]:
+    """Yield the values that are not shown, with their paths; *name* is that of the nearest field."""
     if isinstance(value, dict):
         for key, child in value.items():
             yield from _hidden_paths(child, (*at, key), key)
@@ -91,30 +141,72 @@ def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[Path]:
         for index, child in enumerate(value):
             yield from _hidden_paths(child, (*at, index), name)
     elif at and value is not None and not isinstance(value, bool) and not _is_open(name, at, value):
-        yield at
+        yield at, value
 
 
 def _is_open(name: str, at: Path, value: object) -> bool:
+    if isinstance(value, str) and value and not _REFERENCES.sub("", value):
+        return True
     if name in _NAMES_IN_CONTEXTS:
         return "context" in at[-2:-1]
     return name in _OPEN_FIELDS and not (name in _ADDRESSES and "@" in str(value))
 
 
-def _mask_span(lines: list[str], start: Position, end: Position | None, *, is_key: bool) -> None:
-    """Mask the value at *start*, up to the next one at *end*; later values of the same line are masked already."""
-    first, last = start.line - 1, (end.line if end else len(lines)) - 1
-    line, at = lines[first], start.column - 1
-    key = _KEY.match(line, at) if is_key else None
-    at = key.end() if key else at
-    rest = ""
-    if end and first == last:
-        rest = line[_separator(line, at, end.column - 1) :]
-    lines[first] = f"{line[:at]} {MASK}{rest}" if key else f"{line[:at]}{MASK}{rest}"
-    for number in range(first + 1, last + 1):
-        is_next = end is not None and number == last
-        head = lines[number][: end.column - 1] if is_next and end else lines[number]
-        if head.strip(" \t-\r"):
-            lines[number] = MASK + lines[number][len(head) :]
+class _MaskedLines:
+    """The lines of a file, whose values are masked from the last to the first, so that columns stay as they are."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.masks: dict[int, list[tuple[int, int, int]]] = {}
+
+    def hide(self, hidden: _Hidden) -> None:
+        """Mask a value, up to the next one."""
+        first, end = hidden.start.line - 1, hidden.end
+        last = end.line - 1 if end else len(self.lines) - 1
+        line, at = self.lines[first], hidden.start.column - 1
+        key = _KEY.match(line, at) if hidden.has_key else None
+        at = key.end() if key else at
+        stop = end.column - 1 if end and first == last else len(line)
+        scalar = _scalar_end(line, at, stop, hidden.value) if key or not hidden.has_key else None
+        if scalar is not None:
+            stop = scalar
+        elif end and first == last:
+            stop = _separator(line, at, stop)
+        mask = MASK if scalar is None else _reference(hidden.value) + MASK
+        self._replace(first, at, stop, f" {mask}" if key else mask)
+        for number in range(first + 1, last + 1):
+            line = self.lines[number]
+            head = end.column - 1 if end and number == last else len(line)
+            is_between = scalar is not None and _BETWEEN.fullmatch(line[:head])
+            if line[:head].strip(" \t-\r") and not is_between:
+                self._replace(number, 0, head, MASK)
+
+    def _replace(self, number: int, start: int, stop: int, text: str) -> None:
+        line = self.lines[number]
+        self.lines[number] = line[:start] + text + line[stop:]
+        self.masks.setdefault(number, []).append((start, stop, len(text)))
+
+
+def _reference(value: object) -> str:
+    """Return the reference to a variable that a path begins with."""
+    found = _REFERENCES.match(value) if isinstance(value, str) else None
+    return f"{found[0]}/" if found and found.string.startswith("/", found.end()) else ""
+
+
+def _scalar_end(line: str, at: int, stop: int, value: object) -> int | None:
+    """Return where a scalar ends, if it is certain that it ends on its line and nothing but brackets follows."""
+    begin = at + len(line[at:stop]) - len(line[at:stop].lstrip(" \t"))
+    quoted = _QUOTED.match(line, begin, stop)
+    if quoted:
+        end = quoted.end()
+    elif isinstance(value, str) and value and line.startswith(value, begin):
+        end = begin + len(value)
+    else:
+        return None
+    # Between two values of one line there may be the brackets around the next one.
+    rest = line[end:stop]
+    allowed = _CLOSING if stop == len(line) else _BRACKETS
+    return end if allowed.fullmatch(rest) else None
 
 
 def _separator(line: str, start: int, end: int) -> int:

@@ -26,20 +26,30 @@ def lint_target(
     gates: Mapping[str, bool] = _NO_GATES,
     elsewhere: bool = False,
     beside: tuple[FederationFile, ...] = (),
+    is_read_by_kubelet: bool = False,
 ) -> LintReport:
     """Return the problems of *path* in any of *versions*, without those that its comments suppress.
 
     *data* is the content of the file, if it is not to be read. With *elsewhere*, problems that depend on this machine
     are left out: files that are absent here, plugins, permissions. *beside* are the federation configs given too.
+    *is_read_by_kubelet* is that of ``lint_any``.
     """
     data = read_once(path) if data is None else data
-    report = lint_any(path, data=data, bin_dir=bin_dir, kubernetes=versions[0], gates=gates, beside=beside)
+
+    def lint_for(version: str) -> LintReport:
+        return lint_any(
+            path,
+            data=data,
+            bin_dir=bin_dir,
+            kubernetes=version,
+            gates=gates,
+            beside=beside,
+            is_read_by_kubelet=is_read_by_kubelet,
+        )
+
+    report = lint_for(versions[0])
     if report.kind is FileKind.PROVIDERS and len(versions) > 1:
-        others = [
-            lint_any(path, data=data, bin_dir=bin_dir, kubernetes=version, gates=gates, beside=beside)
-            for version in versions[1:]
-        ]
-        report = _merge((report, *others))
+        report = _merge((report, *map(lint_for, versions[1:])))
     report = apply_ignores(report)
     return _without_machine(report) if elsewhere else report
 

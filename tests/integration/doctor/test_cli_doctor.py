@@ -47,8 +47,8 @@ def test_a_node_on_which_all_is_well(machine: DoctorNode) -> None:
         "PROXIES",
         "DISK",
     ]
-    assert f"  + kubelet: process {pid} (kubelet) runs" in rest
-    assert f"  + socket: {machine.socket} (flags of the kubelet, process {pid})" in rest
+    assert f"  ✓ kubelet: process {pid} (kubelet) runs" in rest
+    assert f"  ✓ socket: {machine.socket} (flags of the kubelet, process {pid})" in rest
     assert f"{machine.node.config} (flags of the kubelet, process {pid}): 2 providers; lint: " in done.stdout
 
 
@@ -60,6 +60,8 @@ def test_a_laptop_is_told_so_and_what_can_be_done(tmp_path: Path) -> None:
     assert "/var/lib/kubelet/credential-provider-config.yaml" in done.stdout
     for command in ("keyferry doctor --config FILE --bin-dir DIR", "keyferry demo", "keyferry kube explain"):
         assert f"try: {command}\n" in f"{done.stdout}\n"
+    proposed = done.stdout.partition("WHAT CAN BE DONE HERE\n")[2].splitlines()
+    assert [line[:4] for line in proposed if "try:" not in line] == ["  → "] * 3
 
 
 def test_what_hides_a_kubelet_is_said(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_problems_are_counted_and_named_with_the_next_command(machine: DoctorNod
         done = machine.visit()
         lines = machine.lines()
     assert done.returncode == 1
-    assert done.stdout.startswith("2 problems, 2 warnings\n")
+    assert done.stdout.startswith("3 problems, 2 warnings\n")
     assert pick(lines, "plugins", "gone")[0][0] == "problem"
     assert "is missing (KF141)" in pick(lines, "plugins", "gone")[0][1]
     ((level, text),) = pick(lines, "plugins", "own")
@@ -96,6 +98,7 @@ def test_a_config_that_stops_the_kubelet_is_a_problem_and_the_rest_is_told(machi
         lines = machine.lines()
     found = pick(lines, "provider config")
     assert found[0][0] == "problem"
+    assert found[-1][0] == "problem"
     assert found[-1][1].endswith("a kubelet does not start with it")
     assert pick(lines, "container runtime")
 
@@ -181,7 +184,7 @@ def test_files_of_another_node_are_checked_alone(machine: DoctorNode) -> None:
     options += ["--hosts-dir", str(machine.folder / CERTS)]
     named = machine.lines(*options)
     (mirror,) = [line for line in named if line["title"] == "mirrors"]
-    assert mirror["next"] == shlex.join(["keyferry", "explain", "reg.io/IMAGE", *options])
+    assert mirror["next"] == shlex.join(["keyferry", "explain", "reg.io/image", *options])
 
 
 def test_a_config_without_a_bin_dir_is_a_problem(machine: DoctorNode) -> None:

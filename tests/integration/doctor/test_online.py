@@ -15,7 +15,7 @@ from keyferry.doctor.online import MOST_REGISTRIES, ask_registries, ask_runtime
 from support.certificates import Authority
 from support.containerd import running_containerd
 from support.doctor import DoctorNode, pick
-from support.fake_cloud import FakeServer, Received, Reply, serving
+from support.fake_cloud import ConnectProxy, FakeServer, Received, Reply, serving
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
 
@@ -29,10 +29,10 @@ def answer(status: int = 401, ahead: timedelta = timedelta()) -> Reply:
 
 
 @contextmanager
-def registry(folder: Path, reply: Reply) -> Iterator[FakeServer]:
+def registry(folder: Path, reply: Reply, host: str = "127.0.0.1") -> Iterator[FakeServer]:
     """A registry over TLS, whose authority is in ``ca.pem``."""
     authority = Authority()
-    pair = authority.server("127.0.0.1")
+    pair = authority.server(host)
     (folder / "ca.pem").write_text(authority.pem)
     (folder / "pair.pem").write_text(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,6 +82,46 @@ def test_a_server_that_is_no_registry_is_a_warning(tmp_path: Path) -> None:
         lines = machine.lines(*machine.node.options(), "--online")
     ((level, text),) = pick(lines, "registries")
     assert (level, "status 404" in text) == ("warning", True)
+
+
+def test_the_registries_are_asked_through_the_proxy_of_the_one_who_asks_them(tmp_path: Path) -> None:
+    """That of the kubelet; if the runtime's environment is known, its own; the line says whose."""
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", ["reg.example"])
+    ca = str(tmp_path / "ca.pem")
+    with (
+        registry(tmp_path, answer(), "reg.example") as server,
+        ConnectProxy({"reg.example": server.port}) as proxy,
+        ConnectProxy({}) as other,
+        machine.running({"HTTPS_PROXY": proxy.url}),
+    ):
+        url, other_url = proxy.url, other.url
+        kubelets = machine.lines("--online", "--ca-file", ca)
+        environ = f"HTTPS_PROXY={other_url}\0".encode()
+        machine.processes.write(30, "/usr/bin/containerd", environ=environ)
+        runtimes = machine.lines("--online", "--ca-file", ca)
+        environ = f"HTTPS_PROXY={other_url.replace('//', '//user:pass-word@')}\0".encode()
+        (tmp_path / "proc" / "30" / "environ").write_bytes(environ)
+        secret = machine.lines("--online", "--ca-file", ca)
+    assert (proxy.asked, other.asked) == (["reg.example:443"], ["reg.example:443"] * 2)
+    text = f"answers, and asks for a credential (through the proxy {url}, by the environment of the kubelet)"
+    assert pick(kubelets, "registries") == [("ok", text)]
+    (line,) = [each for each in runtimes if each["title"] == "registries"]
+    assert line["level"] == "problem"
+    assert line["text"].endswith(f"(through the proxy {other_url}, by the environment of containerd)")
+    assert line["next"] == f"curl -v --proxy {other_url} https://reg.example/v2/"
+    (line,) = [each for each in secret if each["title"] == "registries"]
+    assert ("pass-word" in str(secret), line["next"]) == (False, "")
+
+
+def test_a_proxy_of_another_kind_is_not_guessed_around(tmp_path: Path) -> None:
+    """Go's programs can use SOCKS, so that the registry may well be reached."""
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", ["reg.example"])
+    with machine.running({"HTTPS_PROXY": "socks5://127.0.0.1:1"}):
+        lines = machine.lines("--online", "--registry-timeout", "2")
+    ((level, text),) = pick(lines, "registries")
+    assert (level, "SOCKS" in text) == ("unknown", True)
 
 
 def test_patterns_with_wildcards_name_nobody_to_ask(tmp_path: Path) -> None:

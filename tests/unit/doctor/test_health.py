@@ -10,13 +10,14 @@ def health(*levels: HealthLevel, is_node: bool = True) -> NodeHealth:
     return NodeHealth((HealthSection("one", lines[:1]), HealthSection("two", lines[1:])), is_node=is_node)
 
 
-OK, WARNING, PROBLEM, UNKNOWN = HealthLevel
+OK, WARNING, PROBLEM, UNKNOWN, NEXT = HealthLevel
 
 
 @pytest.mark.parametrize(
     ("levels", "verdict", "has_findings"),
     [
         ((OK, OK), "all is well", False),
+        ((OK, NEXT), "all is well", False),
         ((PROBLEM, WARNING, PROBLEM), "2 problems, 1 warning", True),
         ((WARNING,), "1 warning", True),
         ((OK, UNKNOWN), "all that can be seen is well, 1 thing could not be checked", False),

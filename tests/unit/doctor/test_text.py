@@ -17,4 +17,5 @@ def test_foreign_text_cannot_harm_a_terminal() -> None:
 def test_each_level_has_its_mark_and_findings_their_name() -> None:
     lines = tuple(HealthLine(level, "s", "t") for level in HealthLevel)
     text = render_health(NodeHealth((HealthSection("one", lines),)))
-    assert text.splitlines()[2:] == ["ONE", "  + s: t", "  ! warning: s: t", "  x problem: s: t", "  ? s: t"]
+    shown = ["ONE", "  ✓ s: t", "  ! warning: s: t", "  ✗ problem: s: t", "  ? s: t", "  → s: t"]
+    assert text.splitlines()[2:] == shown

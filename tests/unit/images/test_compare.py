@@ -11,6 +11,7 @@ from keyferry.images.compare import (
     EntryChange,
     ImageDifference,
     Served,
+    SettingChange,
     compare_configs,
 )
 from keyferry.images.config.files import ReadConfig, read_config
@@ -124,12 +125,15 @@ def test_images_change_provider_or_key(tmp_path: Path) -> None:
     assert changes.images == 4
 
 
-def test_other_settings_are_named_without_their_values(tmp_path: Path) -> None:
+def test_other_settings_are_shown_without_what_may_be_secret(tmp_path: Path) -> None:
     old = read(tmp_path, {"a": ["x.io"]}, args=[])
     new = read(tmp_path, {"a": ["x.io"]}, env=[{"name": "A", "value": SECRET}], defaultCacheDuration="1h")
     changes = compare_configs(old, new, ["x.io/app", "y.io/app"])
     (provider,) = changes.providers
-    assert provider.settings == ("defaultCacheDuration", "env")
+    assert provider.settings == (
+        SettingChange("defaultCacheDuration", "10m0s", "1h0m0s"),
+        SettingChange("env", "", "A=********"),
+    )
     assert [each.differences for each in changes.changed_images] == [(ImageDifference.SETTINGS,)]
     assert SECRET not in repr(changes)
 

@@ -82,9 +82,15 @@ credentialProviders:
 def test_a_nested_config_is_pointed_at(
     tmp_path: Path, text: str, refusal: str, nested: tuple[str, int, int], finding: tuple[str, str, int, int]
 ) -> None:
-    report = lint_any(write(tmp_path, text))
+    path = write(tmp_path, text)
+    read = lint_any(path, is_read_by_kubelet=True)
+    assert {each.code for each in read.findings} == {refusal, "KF184", finding[0]}
+    assert (read.accepted, bool(read.kubernetes_text)) == (False, True)
+    report = lint_any(path)
     found = {each.code: each for each in report.findings}
-    assert set(found) == {refusal, "KF184", finding[0]}
+    assert set(found) == {"KF184", finding[0]}
+    # The text is that of the config inside.
+    assert report.accepted == (not report.kubernetes_text) == (finding[0] == "KF151")
     pointer, inner = found["KF184"], found[finding[0]]
     assert (pointer.path, pointer.line, pointer.column) == nested
     assert (inner.code, inner.path, inner.line, inner.column) == finding

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keyferry.lint.source import token_length, visible_lines
+from keyferry.lint.source import token_length, visible_lines, visible_source
 from support.lint import SECRET
 
 MASK = "********"
@@ -52,6 +52,19 @@ def test_a_pattern_is_shown_without_a_password(line: str, shown: str | None) -> 
         f"value: {SECRET}\nname: A",
         json.dumps({"token": SECRET, "list": [{"value": SECRET}]}),
         json.dumps({"token": SECRET}, indent=1),
+        json.dumps({"token": SECRET, "list": [{"value": f"${{A}}{SECRET}"}]}),
+        f"token: ${{A}}/{SECRET}",
+        f"token: {SECRET}}} # {SECRET}",
+        f"token: 'a' # {SECRET}",
+        f"token: a\n  {SECRET}",
+        f"token: 'a\n  {SECRET}'",
+        f"token: |-\n  # {SECRET}",
+        f"token: |-\n  |-\n  {SECRET}",
+        f"token: !!str {SECRET}",
+        f"token: &x '{SECRET}'\nb: *x",
+        f"? {SECRET}\n: {SECRET}",
+        f"token: a\n---\ntoken: {SECRET}",
+        f"{{token: ${{{SECRET}}}x}}",
         # Not valid YAML or JSON.
         f"token: {SECRET}\nb: [",
         f"- {SECRET}\nb: [",
@@ -92,3 +105,43 @@ def test_the_mark_is_as_long_as_the_key_or_value(line: str, column: int, length:
 def test_names_in_a_context_are_shown() -> None:
     lines = ["contexts:", "- name: c", "  context:", "    user: admin@prod", "    cluster: prod", ""]
     assert visible_lines("\n".join(lines).encode()) == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("- {name: A, value: '${HOME}'}", None),
+        ("- {name: A, value: $(A)$(B)}", None),
+        ("- {name: A, value: '${HOME}/.aws'}", f"- {{name: A, value: ${{HOME}}/{MASK}}}"),
+        ("- {name: A, value: '${HOME}x'}", f"- {{name: A, value: {MASK}}}"),
+        ("- {name: A, value: $HOME}", f"- {{name: A, value: {MASK}}}"),
+        ("- {value: 'a b', name: A}", f"- {{value: {MASK}, name: A}}"),
+        ('- {"value":"a","name":"A"}', f'- {{"value": {MASK},"name":"A"}}'),
+    ],
+)
+def test_references_to_variables_and_brackets_are_shown(line: str, shown: str | None) -> None:
+    text = f"env:\n{line}\n# a comment\nversion: v1alpha1\n"
+    lines = visible_lines(text.encode())
+    assert lines[1:4] == [line if shown is None else shown, "# a comment", "version: v1alpha1"]
+
+
+def test_lines_of_brackets_between_values_are_shown() -> None:
+    text = json.dumps([{"value": "a b"}, {"value": "c"}], indent=1)
+    assert visible_lines(text.encode()) == [
+        *("[", " {", f'  "value": {MASK}', " },"),
+        *(" {", f'  "value": {MASK}', " }", "]"),
+    ]
+
+
+def test_a_column_moves_with_what_is_masked_before_it() -> None:
+    text = "env: [{name: A, value: abc}, {name: BB, value: a-long-value-of-a-variable, name2: $(X)}]"
+    (line,) = visible_source(text.encode())
+    for word in ("name: A", "value", "name: BB", "name2", "$(X)"):
+        assert line.text.startswith(word, line.column(text.index(word) + 1) - 1)
+    # What is masked itself is marked where the mask begins.
+    assert line.text[line.column(text.index("long") + 1) - 1 :].startswith(f" {MASK}, name2")
+
+
+def test_a_column_after_a_masked_shape_is_that_of_the_line() -> None:
+    (line,) = visible_source(b"  name: a # u:p-word@reg.example x")
+    assert line.column(34) == 3

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import argparse
 
 FORMATS = ("text", "table", "json", "sarif", "junit", "github", "diff")
+# The path of standard input, which is given as "-".
+STDIN_PATH = "/dev/stdin"
 
 
 def add_lint_arguments(parser: "argparse.ArgumentParser") -> None:

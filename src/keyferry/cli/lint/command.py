@@ -1,13 +1,14 @@
 """Find every problem of provider configs, kubeconfigs, kuberc files, pull records and federation configs."""
 
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.severity import SEVERITIES, Severity
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.lint.arguments import add_lint_arguments
+from keyferry.cli.lint.arguments import STDIN_PATH, add_lint_arguments
 from keyferry.cli.lint.output import (
     annotation_lines,
     junit_text,
@@ -44,7 +45,8 @@ almost certainly not intended, such as a pattern that can never match. Infos may
 a stable code:
 KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records, KF5 for
 the agent's config, KF6 for a FederationConfig. The type of a file follows from its kind field; a folder named
-'image_manager' has pull records. A provider config and a FederationConfig that are given together are also compared with each other.
+'image_manager' has pull records. A provider config and a FederationConfig that are given together are also
+compared with each other.
 
 With --fix, problems that have one right answer are corrected in the files; -o diff shows these corrections. A comment
 '# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or an info, never an error."""
@@ -68,7 +70,7 @@ examples:
 
 exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
 
-_STDIN, _STDIN_PATH = "-", "/dev/stdin"
+_STDIN = "-"
 _WIDTH = 100
 
 
@@ -102,8 +104,10 @@ def run(args: "argparse.Namespace") -> int:
             gates=gates,
             elsewhere=args.elsewhere,
             beside=beside,
+            is_read_by_kubelet=not args.targets,
         )
 
+    _note_pipes(targets)
     reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
     fixed: list[FixedFile] = []
     if args.fix or args.output == "diff":
@@ -140,7 +144,7 @@ def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
         yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    yield from ((_STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
+    yield from ((STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
@@ -179,7 +183,7 @@ def _write_files(fixed: Sequence[FixedFile]) -> None:
     # Imported here, because few runs write.
     from keyferry.cli.lint.fix import write_file
 
-    if any(each.path == _STDIN_PATH for each in fixed):
+    if any(each.path == STDIN_PATH for each in fixed):
         raise WrongUsage("--fix cannot correct standard input; use -o diff")
     for each in fixed:
         write_file(each)
@@ -273,6 +277,13 @@ def _counts(counter: "Counter[Severity]") -> str:
 def _count(number: int, noun: str) -> str:
     head, of, rest = noun.partition(" of ")
     return f"{number} {noun}" if number == 1 else f"{number} {head}s{of}{rest}"
+
+
+def _note_pipes(targets: Sequence[tuple[str, str | None]]) -> None:
+    """Say which pipes are read, as that waits for another program; not for those of the shell, in /dev."""
+    for path, _ in targets:
+        if not path.startswith("/dev/") and os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+            report(f"reading {path}, a pipe, until its writer closes it")
 
 
 def _note_gates(gates: dict[str, bool]) -> None:

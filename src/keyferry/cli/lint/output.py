@@ -7,7 +7,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity
 from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE, Code
 from keyferry.lint.report import FileKind, Finding, LintReport
-from keyferry.lint.source import token_length, visible_lines
+from keyferry.lint.source import VisibleLine, token_length, visible_source
 from keyferry.show.documents import as_json, make_document
 from keyferry.show.source_frame import source_frame
 from keyferry.show.text import fold
@@ -37,15 +37,14 @@ def text_lines(
 ) -> Iterator[str]:
     """Yield each finding with the line of the file that it is about; with *wraps*, long texts are wrapped."""
     sources = {source.path: source.data for report in reports for source in report.sources}
-    lines: dict[str, tuple[list[str], list[str]]] = {}
+    lines: dict[str, list[VisibleLine]] = {}
     for finding in findings:
         yield from _headed(finding, width if wraps else None)
         if finding.line is None or finding.file not in sources:
             continue
         if finding.file not in lines:
-            data = sources[finding.file]
-            lines[finding.file] = visible_lines(data), data.decode("utf-8", "replace").split("\n")
-        yield from _frame(finding, *lines[finding.file], width)
+            lines[finding.file] = visible_source(sources[finding.file])
+        yield from _frame(finding, lines[finding.file], width)
 
 
 def _headed(finding: Finding, width: int | None) -> Iterator[str]:
@@ -60,15 +59,12 @@ def _headed(finding: Finding, width: int | None) -> Iterator[str]:
     yield from lines[1:]
 
 
-def _frame(finding: Finding, visible: list[str], written: list[str], width: int) -> Iterator[str]:
-    number, column = finding.line or 1, finding.column or 1
-    if number > len(visible):
-        return
-    line = visible[number - 1]
-    if line[: column - 1] != written[number - 1][: column - 1]:
-        # What is before the place is masked, so the column is another one.
-        column = len(line) - len(line.lstrip()) + 1
-    yield from source_frame(line, number, column, token_length(line, column), width)
+def _frame(finding: Finding, visible: list[VisibleLine], width: int) -> Iterator[str]:
+    number = finding.line or 1
+    if number <= len(visible):
+        line = visible[number - 1]
+        column = line.column(finding.column or 1)
+        yield from source_frame(line.text, number, column, token_length(line.text, column), width)
 
 
 def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:

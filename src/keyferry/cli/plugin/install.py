@@ -66,7 +66,10 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Install the plugins, or list all of them."""
-    from keyferry.kit.scaffold.install import PLUGINS, install
+    from shlex import quote
+
+    from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, install, takes_no_arguments
+    from keyferry.show.report import report
 
     if not args.names:
         _list(list(PLUGINS.values()))
@@ -77,9 +80,15 @@ def run(args: "argparse.Namespace") -> int:
         raise WrongUsage(problem)
     if args.federation_config:
         return _install_with_config(args, plugins[0])
+    needy = [plugin for plugin in plugins if isinstance(plugin, OwnPlugin) and not takes_no_arguments(plugin)]
     for plugin in plugins:
         upstream = plugin.upstream if args.upstream_name else ""
-        print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
+        path = install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force)
+        print(path)
+        if plugin in needy:
+            report(f"warning: {plugin.function!r} needs arguments, and a program calls it without any")
+        if isinstance(plugin, OwnPlugin):
+            report(f"check that it is a plugin with: keyferry plugin test {quote(path)}")
     return Exit.OK
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from keyferry.doctor.facts import NodeFacts, RegistryProbe
+from keyferry.doctor.facts import NodeFacts, ProbeRoute, RegistryProbe
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 
@@ -28,14 +28,36 @@ def check_registries(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
 
 
 def _answer(probe: RegistryProbe, hints: Hints) -> HealthLine:
+    if probe.route.is_socks:
+        text = f"was not asked: {probe.route.owner or 'keyferry'} has a SOCKS proxy for it, which keyferry cannot use"
+        return HealthLine(HealthLevel.UNKNOWN, probe.registry, text)
+    how = _how(probe.route)
     if probe.problem:
-        command = f"curl -v https://{probe.registry}/v2/"
-        return HealthLine(HealthLevel.PROBLEM, probe.registry, probe.problem, command)
+        return HealthLine(HealthLevel.PROBLEM, probe.registry, probe.problem + how, _curl(probe))
     meaning = _ANSWERS.get(probe.status)
     if meaning is not None:
-        return HealthLine(HealthLevel.OK, probe.registry, meaning)
-    text = f"answers with status {probe.status} where a registry answers with 200 or 401"
-    return HealthLine(HealthLevel.WARNING, probe.registry, text, hints.about_image("can-pull"))
+        return HealthLine(HealthLevel.OK, probe.registry, meaning + how)
+    text = f"answers with status {probe.status} where a registry answers with 200 or 401{how}"
+    command = hints.about_image("can-pull", f"{probe.registry}/image")
+    return HealthLine(HealthLevel.WARNING, probe.registry, text, command)
+
+
+def _how(route: ProbeRoute) -> str:
+    """Return which proxy was used, and whose environment names it."""
+    if not route.proxy and not route.owner:
+        return ""
+    way = f"through the proxy {route.proxy}" if route.proxy else "without a proxy"
+    return f" ({way}, by the environment of {route.owner or 'keyferry'})"
+
+
+def _curl(probe: RegistryProbe) -> str:
+    """Return the same request with curl; none if the proxy wants a password, which is not shown."""
+    route, url = probe.route, f"https://{probe.registry}/v2/"
+    if not route.owner:
+        return f"curl -v {url}"
+    if not route.proxy:
+        return f"curl -v --noproxy '*' {url}"
+    return "" if route.has_login else f"curl -v --proxy {route.proxy} {url}"
 
 
 def check_clock(probes: Sequence[RegistryProbe]) -> Iterator[HealthLine]:

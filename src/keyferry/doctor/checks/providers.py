@@ -39,8 +39,8 @@ def check_config(facts: ConfigFacts | None, kubelet: KubeletFacts, hints: Hints)
     )
     refused = "" if report.accepted else "; a kubelet does not start with it"
     text = f"{found.config} ({found.config_from}): {len(facts.providers)} providers; lint: {counts or 'no findings'}"
-    # Each finding has a line of its own, so that the count is not a second one.
-    yield HealthLine(HealthLevel.OK, "provider config", f"{text}{refused}", lint if report.findings else "")
+    level = HealthLevel.OK if report.accepted else HealthLevel.PROBLEM
+    yield HealthLine(level, "provider config", f"{text}{refused}", lint if report.findings else "")
 
 
 def check_plugins(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:

@@ -6,7 +6,7 @@ from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import Origin, find_proxy, make_origin, parse_proxy
 from keyferry._net.url import parse_url
-from keyferry.doctor.facts import NodeFacts
+from keyferry.doctor.facts import SOCKS, NodeFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 
@@ -22,7 +22,6 @@ _METADATA = {
     ".pkg.dev": _GOOGLE,
 }
 _MOST_NAMES = 4
-_SOCKS = ("socks5://", "socks5h://")
 # A host that NO_PROXY hardly names.
 _ANY_HOST = "registry.invalid"
 
@@ -68,8 +67,7 @@ def _problems(who: str, environ: Mapping[str, str]) -> Iterator[HealthLine]:
     """Yield the proxies that cannot be used; the message does not quote them, as they may have a password."""
     for scheme in ("https", "http"):
         name, text = find_proxy(Origin(scheme, _ANY_HOST, 1), environ)
-        # Go's programs take these too, keyferry does not.
-        if not text or text.startswith(_SOCKS):
+        if not text or text.startswith(SOCKS):
             continue
         try:
             parse_proxy(text, name)

@@ -58,7 +58,7 @@ def check_mirrors(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
                 text = f"{mirrors.file}: {mirrors.problem}"
                 yield HealthLine(HealthLevel.PROBLEM, each.name, text)
             continue
-        command = hints.about_image("explain", f"{each.name}/IMAGE") if " " not in each.name else ""
+        command = hints.about_image("explain", f"{each.name}/image") if " " not in each.name else ""
         yield _mirrors(each.name, mirrors, command)
 
 

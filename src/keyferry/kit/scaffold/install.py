@@ -17,6 +17,7 @@ __all__ = [
     "install",
     "launcher_text",
     "program_text",
+    "takes_no_arguments",
     "write_config",
 ]
 
@@ -24,6 +25,23 @@ _MODE = 0o755
 _FOLDER_MODE, _CONFIG_MODE = 0o755, 0o644
 # The kernel truncates a "#!" line at this length.
 _LONGEST_FIRST_LINE = 127
+_CHECK_SECONDS = 60
+_NO_FUNCTION, _NEEDS_ARGUMENTS = 110, 111
+_CHECK = f"""\
+import sys
+sys.path += {{paths!a}}
+import {{module}} as module
+function = getattr(module, {{function!r}}, None)
+if not callable(function):
+    sys.exit({_NO_FUNCTION})
+import inspect
+try:
+    parameters = inspect.signature(function).parameters.values()
+except (TypeError, ValueError):
+    parameters = ()
+if any(each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
+    sys.exit({_NEEDS_ARGUMENTS})
+"""
 
 
 class Plugin(Value):
@@ -90,6 +108,32 @@ def find_own(text: str) -> OwnPlugin | None:
         hint = "install its package with the pip of that Python"
         raise EnvironmentProblem(f"module {module!r} is not installed for {sys.executable}; {hint}")
     return OwnPlugin(module, function)
+
+
+def takes_no_arguments(plugin: OwnPlugin) -> bool:
+    """Import a plugin as its program will, and return whether its function can be called without arguments.
+
+    Raise EnvironmentProblem if the module cannot be imported, or has no such function. The function is not run.
+    """
+    import subprocess  # here because only the installation of one's own plugin needs it
+
+    code = _CHECK.format(paths=_paths(plugin), module=plugin.module, function=plugin.function)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-IS", "-c", code],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CHECK_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentProblem(f"module {plugin.module!r}: its import takes too long") from None
+    if done.returncode == _NO_FUNCTION:
+        raise EnvironmentProblem(f"module {plugin.module!r} has no function {plugin.function!r}")
+    if done.returncode not in (0, _NEEDS_ARGUMENTS):
+        why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise EnvironmentProblem(f"module {plugin.module!r} cannot be imported by its program: {why}")
+    return done.returncode == 0
 
 
 def _origin(module: str) -> str | None:

@@ -47,6 +47,7 @@ class TextChange(WordEnum):
     QUOTE = "quote"  # a scalar becomes a string
     RENAME = "rename"  # a key gets another name
     INSERT = "insert"  # an object gets a field
+    REMOVE = "remove"  # an entry leaves its list, as its new text is there already
 
 
 class Correction(Value):
@@ -67,11 +68,25 @@ def find_corrections(
 ) -> Iterator[tuple[Finding, Correction]]:
     """Yield the findings of one file that have one right answer, each with it."""
     paths = {format_path(path): path for path in document.positions}
+    made: dict[tuple[Path, str], Path] = {}
     for finding in findings:
         at = paths.get(finding.path)
         correction = _correct(finding, at, document.value) if at else None
         if correction is not None:
-            yield finding, correction
+            yield finding, _without_repetition(correction, document.value, made)
+
+
+def _without_repetition(
+    correction: Correction, document: object, made: dict[tuple[Path, str], Path]
+) -> Correction:
+    """Return the removal of a list's entry whose new text the list has already, or has from an earlier correction."""
+    at, text = correction.at, correction.text
+    entries = value_at(document, at[:-1])
+    if correction.change is not TextChange.SET or not isinstance(entries, list):
+        return correction
+    if text in entries or made.setdefault((at[:-1], text), at) != at:
+        return Correction(at, TextChange.REMOVE)
+    return correction
 
 
 def _correct(finding: Finding, at: Path, document: object) -> Correction | None:

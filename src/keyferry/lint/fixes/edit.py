@@ -19,6 +19,7 @@ _QUOTED = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'"""
 _KEY = re.compile(rf"(?P<key>{_QUOTED}|[^\s:,\[\]{{}}\"'][^:\n]*?)(?P<colon>[ \t]*:[ \t]*)")
 _BLOCK_SCALAR = re.compile(rf"{_QUOTED}|[^\s\"'\[\]{{}}&*!|>#][^\n\r]*?(?=[ \t]+#|[ \t]*\r?(?:\n|\Z))")
 _FLOW_SCALAR = re.compile(rf"{_QUOTED}|[^\s\"'\[\]{{}},&*!|>#][^\n\r,\[\]{{}}]*?(?=[ \t]*[,\]}}\r\n])")
+_COMMA = re.compile(r"\s*,\s*")
 _ODD_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]|\r(?!\n)")
 # What a text becomes, and where: from, to, replacement.
 _Edit = tuple[int, int, str]
@@ -81,7 +82,9 @@ def _change(whole: object, correction: Correction, old: str) -> None:
     """Change a document; *old* is the text of the scalar, which it also is once it has quotes."""
     parent, last = value_at(whole, correction.at[:-1]), correction.at[-1]
     target = value_at(whole, correction.at)
-    if correction.change is TextChange.INSERT and isinstance(target, dict):
+    if correction.change is TextChange.REMOVE and isinstance(parent, list):
+        del parent[last]  # type: ignore[arg-type] # the last step is an index of it
+    elif correction.change is TextChange.INSERT and isinstance(target, dict):
         target[correction.field] = correction.text
     elif correction.change is TextChange.RENAME and isinstance(parent, dict):
         parent[correction.text] = parent.pop(last)
@@ -92,6 +95,8 @@ def _change(whole: object, correction: Correction, old: str) -> None:
 def _edits(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
     if correction.change is TextChange.INSERT:
         yield from _insertions(text, document, correction)
+    elif correction.change is TextChange.REMOVE:
+        yield from _removals(text, document, correction)
     elif correction.change is TextChange.RENAME:
         key = _KEY.match(text, _offset(text, document, correction.at))
         if key:
@@ -138,6 +143,23 @@ def _insertions(text: str, document: Document, correction: Correction) -> Iterat
         yield at, at, f"{quoted},{end}{indent}"
     yield at, at, f"{correction.field}: {correction.text}, "
     yield at, at, f"{quoted}, "
+
+
+def _removals(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
+    """Yield an entry's line, or the entry with a comma beside it; a line with a comment stays."""
+    start = _offset(text, document, correction.at)
+    line, end = text.rfind("\n", 0, start) + 1, text.find("\n", start) + 1 or len(text)
+    if not text[line:start].strip(" \t-"):
+        if "#" not in text[line:end]:
+            yield line, end, ""
+        return
+    for begin, stop in _scalars(text, document, correction.at):
+        after = _COMMA.match(text, stop)
+        if after:
+            yield begin, after.end(), ""
+        before = text[:begin].rstrip()
+        if before.endswith(","):
+            yield len(before) - 1, stop, ""
 
 
 def _offset(text: str, document: Document, at: Path) -> int:

@@ -63,8 +63,9 @@ def _correct(path: str, data: bytes, report: LintReport, is_wanted: Callable[[Fi
     except DocumentError:
         return data
     wanted = tuple(filter(is_wanted, _of_file(path, report.findings)))
-    found = dict.fromkeys(correction for _, correction in find_corrections(wanted, document))
-    return apply_corrections(data, document, found)
+    # One for each place: the next round sees the others again.
+    found = {correction.at: correction for _, correction in reversed([*find_corrections(wanted, document)])}
+    return apply_corrections(data, document, found.values())
 
 
 def _of_file(path: str, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

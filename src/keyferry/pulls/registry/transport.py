@@ -32,9 +32,14 @@ _PRIVATE_AUTHORITY = "if its authority is private, name its certificate with --c
 
 
 class Transport:
-    """A client for all servers of one pull; safe to use from several threads."""
+    """A client for all servers of one pull; safe to use from several threads.
 
-    def __init__(self, route: RegistryRoute, deadline: Deadline) -> None:
+    The proxies are those of *environ*, by default of this process.
+    """
+
+    def __init__(
+        self, route: RegistryRoute, deadline: Deadline, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.route = route
         self._lock = Lock()
         self._tls: ssl.SSLContext | None = None
@@ -48,7 +53,7 @@ class Transport:
                 route.pace_bytes,
             ),
             deadline,
-            proxy=choose_proxy if route.use_proxy else lambda _: None,
+            proxy=lambda origin: choose_proxy(origin, environ) if route.use_proxy else None,
             most_spare=_MOST_SPARE,
             tell=_tell,
         )

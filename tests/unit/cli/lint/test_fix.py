@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from keyferry.cli.lint.fix import diff_lines, write_file
 from keyferry.errors import EnvironmentProblem
 from keyferry.lint.fixes.rounds import FixedFile
 from support.lint import SECRET
+from support.parts import need
 
 
 @pytest.fixture
@@ -64,13 +66,44 @@ def test_a_diff_shows_each_changed_line_and_no_secret() -> None:
     before = f"name: a\nargs: [8080, {SECRET}]\nkind: x\n".encode()
     after = before.replace(b"8080", b'"8080"').replace(b"kind: x", b"kind: y")
     lines = list(diff_lines([FixedFile("c.yaml", before, after)]))
-    assert lines == [
+    assert lines[0].startswith("# a line that changes is masked")
+    assert lines[1:] == [
         "--- a/c.yaml",
         "+++ b/c.yaml",
         "@@ -1,3 +1,3 @@",
         " name: a",
-        "-args: [********, ********",
+        "-args: [********, ********]",
         "-kind: x",
-        "+args: [********, ********",
+        "+args: [********, ********]",
         "+kind: y",
     ]
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize("between", ["", "  version: x\n"])
+def test_a_diff_with_secrets_around_the_changes_can_be_applied(
+    tmp_path: Path, end: str, between: str
+) -> None:
+    """Lines that are masked are left out around a change, so that they need not be found."""
+    text = f"a:\n- token: {SECRET}\n  name: old\n{between}  token2: {SECRET}\n  version: old{end}"
+    fixed = FixedFile("c.yaml", text.encode(), text.replace("old", "new").encode())
+    (tmp_path / "c.yaml").write_text(text)
+    lines = list(diff_lines([fixed]))
+    assert SECRET not in "\n".join(lines)
+    assert lines[0] == "--- a/c.yaml"
+    command = [need("git"), "apply", "--unidiff-zero", "-"]
+    subprocess.run(command, input="\n".join(lines) + "\n", text=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "c.yaml").read_bytes() == fixed.after
+
+
+def test_a_line_between_masked_ones_is_inserted_at_its_number() -> None:
+    before = f"token: {SECRET}\ntoken2: {SECRET}\n".encode()
+    after = before.replace(b"\n", b"\nname: x\n", 1)
+    lines = list(diff_lines([FixedFile("/dev/stdin", before, after)]))
+    assert lines == ["--- a/-", "+++ b/-", "@@ -1,0 +2,1 @@", "+name: x"]
+
+
+def test_a_change_that_is_masked_is_said() -> None:
+    before = f"{{token: {SECRET}, name: old}}\n".encode()
+    lines = list(diff_lines([FixedFile("c", before, before.replace(b"old", b"new"))]))
+    assert lines[0].startswith("# a line that changes is masked")

@@ -1,7 +1,7 @@
 """Lines about registries as they answered, and about the clock."""
 
 from keyferry.doctor.checks.online import check_clock, check_registries
-from keyferry.doctor.facts import KubeletFacts, NodeFacts, RegistryProbe
+from keyferry.doctor.facts import KubeletFacts, NodeFacts, ProbeRoute, RegistryProbe
 from keyferry.doctor.health import HealthLevel
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import Kubelets
@@ -34,3 +34,12 @@ def test_the_registry_that_agrees_most_counts() -> None:
     (line,) = check_clock((wrong,))
     assert line.level is HealthLevel.PROBLEM
     assert "is 4000 s behind that of a.io" in line.text
+
+
+def test_a_request_without_a_proxy_is_repeated_without_one() -> None:
+    """The shell of the reader may have a proxy that the kubelet does not have."""
+    probe = RegistryProbe("a.io", problem="cannot be reached", route=ProbeRoute("the kubelet"))
+    facts = NodeFacts(KubeletFacts(Kubelets()), registries=("a.io",), probes=(probe,), is_online=True)
+    (line,) = check_registries(facts, Hints())
+    assert line.text == "cannot be reached (without a proxy, by the environment of the kubelet)"
+    assert line.next_command == "curl -v --noproxy '*' https://a.io/v2/"

@@ -34,7 +34,7 @@ def test_each_finding_is_in_one_section() -> None:
         finding("KF162", "providers[1].matchImages[0]", Severity.INFO),
     )
     config = list(check_config(facts, NOBODY, Hints()))
-    assert [line.level for line in config] == [HealthLevel.PROBLEM, HealthLevel.OK]
+    assert [line.level for line in config] == [HealthLevel.PROBLEM, HealthLevel.PROBLEM]
     assert config[0].text == "/c:3: about providers[1].defaultCacheDuration (KF120)"
     assert "lint: 1 error, 3 warnings, 1 info; a kubelet does not start with it" in config[1].text
     folder, own, other = check_plugins(facts, Hints())

@@ -198,3 +198,26 @@ def test_what_can_be_corrected_is_counted(tmp_path: Path) -> None:
 def test_a_text_with_unusual_line_ends_stays(tmp_path: Path, text: str) -> None:
     wrong = text.replace("- reg.example", "- reg.example/*")
     assert fixed(tmp_path, wrong) == wrong
+
+
+@pytest.mark.parametrize(
+    ("patterns", "after"),
+    [
+        pytest.param(
+            "\n  - reg.example/*\n  - b.example\n  - https://reg.example\n  - https://reg.example/*",
+            "\n  - reg.example\n  - b.example",
+            id="block",
+        ),
+        pytest.param("\n  - reg.example/*\n  - reg.example", "\n  - reg.example", id="there already"),
+        pytest.param(" [reg.example/*, https://reg.example]", " [reg.example]", id="flow"),
+        pytest.param(' ["reg.example/*", reg.example]', " [reg.example]", id="flow, there already"),
+        pytest.param(
+            "\n  - reg.example/*\n  - https://reg.example  # why",
+            "\n  - reg.example\n  - https://reg.example  # why",
+            id="a comment stays",
+        ),
+    ],
+)
+def test_a_correction_repeats_no_pattern(tmp_path: Path, patterns: str, after: str) -> None:
+    text = CONFIG.replace("\n  - reg.example", patterns)
+    assert fixed(tmp_path, text) == CONFIG.replace("\n  - reg.example", after)

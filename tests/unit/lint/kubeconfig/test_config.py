@@ -446,6 +446,15 @@ def test_a_password_in_the_server_is_named(tmp_path: Path) -> None:
     assert SECRET not in str(said)
 
 
+def test_an_option_and_its_value_are_one_secret(tmp_path: Path, plugin: str) -> None:
+    """Also if the value looks like a secret by itself."""
+    token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.c2ln"
+    assert found(tmp_path, config(exec_user(plugin, args=["--token", token, token]))) == [
+        ("KF271", f"{USER}.exec.args[0]"),
+        ("KF271", f"{USER}.exec.args[2]"),
+    ]
+
+
 def test_secrets_told_to_a_plugin_are_named(tmp_path: Path, plugin: str) -> None:
     env = [{"name": "CLIENT_SECRET", "value": SECRET}, {"name": "SECRET_FILE", "value": "/x"}]
     user = exec_user(plugin, env=env, args=["--password", SECRET, "get", f"--token={SECRET}", "--user=u"])
