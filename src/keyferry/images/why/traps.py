@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.word_enum import WordEnum
 from keyferry.images.keyring import Credential
 from keyferry.images.match.rules import MatchRule, judge
@@ -43,11 +44,11 @@ def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
 
 
 def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
-    """Yield the patterns that do not cover the image, each with its provider."""
+    """Yield the patterns that do not cover the image, each with its provider, without the user info."""
     covering = dict(answer.covering)
     for index, provider in enumerate(answer.providers):
         for pattern in provider.match_images or () if index not in covering else ():
-            yield provider.name, pattern
+            yield provider.name, hide_user_info(pattern)
 
 
 def _port(answer: LookupResult) -> Iterator[Reason]:
@@ -81,7 +82,7 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
 
 
 def _boundary(answer: LookupResult) -> Iterator[Reason]:
-    used = [(pattern, "pattern") for _, pattern in answer.covering]
+    used = [(hide_user_info(pattern), "pattern") for _, pattern in answer.covering]
     used += [(credential.key, "auth key") for credential in answer.credentials]
     _, _, image_path = answer.name.partition("/")
     for text, kind in used:

@@ -63,6 +63,27 @@ class Mirrors(Value):
         """The URLs of these places."""
         return tuple(each.url for each in self.others)
 
+    @property
+    def is_login_only(self) -> bool:
+        """Whether the file has only a login for the registry itself."""
+        return not self.others and any(each.has_login for each in self.endpoints)
+
+    def asks_registry(self, repository: str) -> bool:
+        """Return whether the runtime asks the image's own registry for *repository*, as far as the file tells."""
+        if not self.endpoints:
+            return True
+        own = (each for each in self.endpoints if each.is_registry)
+        return any(each.repository == repository and each.api.endswith(f"//{each.host}/v2") for each in own)
+
+    @property
+    def way(self) -> str:
+        """Where a runtime goes that does not ask the registry for the image, as text for a message."""
+        names = ", then ".join(
+            repr(f"{each.api.removesuffix('/v2')}/{each.repository}".rstrip("/")) for each in self.endpoints
+        )
+        doubt = f" ({self.doubt})" if self.doubt else ""
+        return f"{self.runtime} asks {names} in place of the registry, by {self.file}{doubt}, which was not asked"
+
     def __str__(self) -> str:
         if self.problem:
             return f"{self.file} may name a mirror, but {self.problem}"

@@ -75,7 +75,7 @@ def registries_conf_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors |
         return Mirrors(RuntimeKind.CRIO, entry.file, is_blocked=True)
     endpoints = tuple(_endpoint(place, entry, image) for place in _used(entry, image))
     found = Mirrors(RuntimeKind.CRIO, entry.file, endpoints)
-    return found if found.others else None
+    return found if found.others or not found.asks_registry(image.path) else None
 
 
 def registries_conf_prefixes(places: MirrorPlaces) -> tuple[str, ...]:
