@@ -15,7 +15,12 @@ from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, find_misses
+from keyferry.images.why.traps import empty_login_text, is_empty_login
 from keyferry.show.paste import quote_word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
 
@@ -49,6 +54,8 @@ def find_cause(explanation: Explanation) -> LikelyCause:
     check, answer = explanation.check, explanation.answer
     if check is not None and check.verdict is PullVerdict.YES:
         return LikelyCause()
+    if check is not None and check.mirrors is not None and check.is_blocked:
+        return _of_block(check.mirrors)
     if check is not None and check.error is not None and (answer.credentials or _is_no_refusal(check)):
         found = _of_registry(explanation, check)
     elif answer.credentials:
@@ -100,11 +107,15 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
             return LikelyCause(f"provider {provision.provider!r} is skipped: {provision.skipped}")
         if provision.outcome in _PLUGIN_OUTCOMES:
             return _of_response(explanation, provision.provider, misses)
-    if answer.provisions or answer.outcome is LookupOutcome.UNKNOWN:
-        return LikelyCause()
+    return LikelyCause() if answer.provisions else _of_misses(explanation, misses)
+
+
+def _of_misses(explanation: Explanation, misses: list[Miss]) -> LikelyCause:
     if misses:
         cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
         return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
+    if explanation.answer.outcome is LookupOutcome.UNKNOWN:
+        return LikelyCause()
     return LikelyCause(_nothing_near(explanation), _new_secret(explanation))
 
 
@@ -162,6 +173,16 @@ def _trace(explanation: Explanation, provider: str) -> tuple[str, ...]:
     return (trace_command(provider, name, config, explanation.bin_dir),)
 
 
+# An image that the runtime blocks.
+
+
+def _of_block(mirrors: "Mirrors") -> LikelyCause:
+    place = f"line {mirrors.blocked_line} of {mirrors.file}" if mirrors.blocked_line else mirrors.file
+    text = f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}"
+    cause = f"{place} blocks the image, whatever the registry says"
+    return LikelyCause(cause, (Cure(text, ("blocked = false",)),))
+
+
 # A registry that refused.
 
 
@@ -178,6 +199,8 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
         access = "a credential" if failed.credential is None else f"{who(failed.credential)} access to it"
         return LikelyCause(cause, (Cure(f"check the name and the tag; if they are right, give {access}"),))
     if check.kind is Kind.REFUSED and failed.credential is not None:
+        if is_empty_login(failed.credential):
+            return _of_empty_login(failed.credential)
         cause = "the credential is wrong, has expired, or its user may not pull this image"
         cause = f"{registry} {check.error.message}: {cause}"
         refused = (each.credential for each in check.attempts if each.kind is Kind.REFUSED)
@@ -188,6 +211,12 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
         text = f"check the name and the port of {registry}, and the network, the proxy and the trusted certificates"
         return LikelyCause(cures=(Cure(f"{text} of the node"),))
     return LikelyCause()
+
+
+def _of_empty_login(credential: Credential) -> LikelyCause:
+    text = f"write a user name and a password, or auth, for {credential.key!r} in {credential.source}"
+    helper = "a credential helper of docker (credsStore, credHelpers) or an identity token stays unread"
+    return LikelyCause(empty_login_text(credential), (Cure(f"{text}: {helper}"),))
 
 
 def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:
@@ -231,7 +260,8 @@ def _new_secret(explanation: Explanation) -> tuple[Cure, ...]:
     names = explanation.secret_names
     name = next(each for each in _names() if each not in names)
     create = Cure(
-        "create a pull secret in the pod's namespace",
+        f"create a pull secret in the pod's namespace; if it has a secret {name!r} that the pod does not list, "
+        "choose another name here and below",
         (_create_secret(explanation, pod.namespace, name, ""),),
     )
     account = pod.service_account_name or "default"

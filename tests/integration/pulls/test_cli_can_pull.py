@@ -168,6 +168,9 @@ def test_an_image_that_cri_o_blocks_cannot_be_pulled(registry: Registry, tmp_pat
     verdict = f"no: {words[0]}: CRI-O does not pull it: {conf} blocks it"
     assert done.stdout.startswith(f"{verdict}\n")
     explained = run_keyferry("explain", "--check-registry", *words)
+    said = " ".join(explained.stdout.split())
+    assert f"replace 'blocked = true' in line 3 of {conf} by this, then reload CRI-O: blocked = false" in said
+    assert "check the name and the port" not in said
     assert (explained.returncode, f"✗ CRI-O does not pull it: {conf} blocks it" in explained.stdout) == (
         1,
         True,

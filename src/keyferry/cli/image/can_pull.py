@@ -20,7 +20,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
-from keyferry.show.tables import table
+from keyferry.show.tables import fitting_table
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
@@ -80,7 +80,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _table(check: RegistryCheck) -> Lines:
-    rows = table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), map(_row, check.attempts))
+    rows = fitting_table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), list(map(_row, check.attempts)))
     head = (
         style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(verdict(check)), rest="  ")
     )

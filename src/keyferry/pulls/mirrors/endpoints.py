@@ -43,7 +43,8 @@ class Endpoint(Value):
 class Mirrors(Value):
     """Where a runtime goes for an image, by *file*, or the *problem* that kept the file from being read.
 
-    *doubt* tells why the runtime may not read the file. A blocked image is not pulled at all.
+    *doubt* tells why the runtime may not read the file. A blocked image is not pulled at all; *blocked_line* is the
+    number of the line that blocks it, 0 if it is not known.
     """
 
     runtime: RuntimeKind
@@ -52,6 +53,7 @@ class Mirrors(Value):
     problem: str = ""
     doubt: str = ""
     is_blocked: bool = False
+    blocked_line: int = 0
 
     @property
     def others(self) -> tuple[Endpoint, ...]:
