@@ -309,6 +309,10 @@ def test_an_anonymous_success_is_no_yes_while_a_credential_may_be_missing(tmp_pa
     with serving(lambda _: manifest_of(IMAGE.media_type)) as server:
         host = f"127.0.0.1:{server.port}"
         words = [f"{host}/team/app", *node_for(tmp_path, "other.io", PASSWORD)]
+        (tmp_path / "broken").mkdir()
+        broken = node_for(tmp_path / "broken", host, PASSWORD, before="exit 3")
+        # A plugin that failed leaves the kubelet without a credential, and the pod may still have one.
+        assert run_keyferry("can-pull", f"{host}/team/app", *broken).returncode == 6
         sure = run_keyferry("can-pull", *words, *plain_pod(tmp_path))
         assert (sure.returncode, sure.stdout.startswith("yes: ")) == (0, True)
         for command in (["can-pull"], ["explain", "--check-registry"]):

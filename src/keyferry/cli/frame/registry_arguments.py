@@ -134,7 +134,7 @@ def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
         return Exit.NO
     if check.verdict is PullVerdict.YES:
         return Exit.OK
-    if answer.kubelet_failures and not answer.credentials:
+    if check.error is not None and answer.kubelet_failures and not answer.credentials:
         return exit_code(answer.kubelet_failures[0].error)
     if check.verdict is PullVerdict.UNKNOWN or check.error is None:
         return Exit.TIMEOUT if check.kind is Kind.TIMEOUT else Exit.UNKNOWN
