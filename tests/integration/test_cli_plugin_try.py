@@ -33,10 +33,12 @@ def states_of(done: CompletedProcess[str]) -> dict[str, object]:
     return {name: link["state"] for name, link in links_of(done).items()}
 
 
-def check_broken(done: CompletedProcess[str], name: str, code: int) -> dict[str, object]:
-    """Check that one link is broken, those before it are in order and the rest is not reached; return it."""
+def check_broken(
+    done: CompletedProcess[str], name: str, code: int, state: str = "broken"
+) -> dict[str, object]:
+    """Check that one link has the state, those before it are in order and the rest is not reached; return it."""
     at = NAMES.index(name)
-    expected = ["ok"] * at + ["broken"] + ["notReached"] * (len(NAMES) - at - 1)
+    expected = ["ok"] * at + [state] + ["notReached"] * (len(NAMES) - at - 1)
     assert states_of(done) == dict(zip(NAMES, expected, strict=True))
     assert json.loads(done.stdout)["firstProblem"] == name
     assert done.returncode == code, done.stderr
@@ -66,7 +68,7 @@ def test_the_verdict_comes_first(world: AccountWorld) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"yes: shop/puller can pull {IMAGE}"
-    assert [line.split()[1] for line in lines if line.startswith("+")] == NAMES
+    assert [line.split()[1] for line in lines if line.startswith("✓")] == NAMES
     assert "bind it with --pod NAME" in done.stdout
 
 
@@ -109,7 +111,9 @@ def test_a_missing_permission_is_printed_as_objects(world: AccountWorld, name: s
     world.api.users[TOKEN].permitted.clear()
     if name == "token":
         world.api.permit(TOKEN, "get", "serviceaccounts", "shop")
-    link = check_broken(world.run(IMAGE, "-o", "json"), name, 5)
+    link = check_broken(world.run(IMAGE, "-o", "json"), name, 6, "unknown")
+    assert str(link["cure"]).startswith("your user may not permit it to itself: as an administrator ")
+    assert str(world.kube.path) not in str(link["cure"])
     what = "create serviceaccounts/token" if name == "token" else "get serviceaccounts"
     assert str(link["text"]).startswith(f"no permission to {what} in shop")
     role, binding = link["manifests"]  # type: ignore[misc] # two objects
@@ -117,15 +121,18 @@ def test_a_missing_permission_is_printed_as_objects(world: AccountWorld, name: s
     assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["create"]]  # type: ignore[has-type]
     assert binding["subjects"][0]["name"] == "bob"  # type: ignore[has-type]
     shown = world.run(IMAGE).stdout
+    assert f"\n?   {name}" in shown
+    if name == "token":
+        assert "\n✓   account" in shown
     unknown = f"cannot tell whether shop/puller can pull {IMAGE}"
-    assert shown.startswith(f"{unknown}: no permission to {what} in shop")
+    assert " ".join(shown.split()).startswith(f"{unknown}: no permission to {what} in shop")
     assert "\nkind: RoleBinding\n" in shown
 
 
 def test_a_user_whom_the_server_does_not_know(world: AccountWorld) -> None:
     """Nothing about RBAC is said."""
     world.api.users.clear()
-    link = check_broken(world.run(IMAGE, "-o", "json"), "account", 5)
+    link = check_broken(world.run(IMAGE, "-o", "json"), "account", 6, "unknown")
     assert "keyferry kube explain" in str(link["cure"])
     assert link["manifests"] == []
 

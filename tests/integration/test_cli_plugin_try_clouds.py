@@ -32,7 +32,7 @@ def configure(
 def check_all_in_order(world: AccountWorld, done: CompletedProcess[str], image: str, *secrets: str) -> None:
     """Check the verdict, and that no secret of the chain is shown."""
     assert done.stdout.startswith(f"yes: shop/puller can pull {image}\n"), done.stdout
-    assert (done.returncode, done.stdout.count("\n+")) == (0, 8)
+    assert (done.returncode, done.stdout.count("\n✓")) == (0, 8)
     for secret in (world.api.issued[-1], *secrets):
         assert secret not in done.stdout + done.stderr
 

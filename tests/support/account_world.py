@@ -158,7 +158,10 @@ def registry_of(accepts: list[tuple[str, str]]) -> Callable[[Received], Reply]:
         if received.headers.get("authorization", "").removeprefix("Basic ") not in logins:
             return Reply(401, {"errors": []}, headers={"WWW-Authenticate": 'Basic realm="test"'})
         return Reply(
-            headers={"Docker-Content-Digest": f"sha256:{'0' * 64}", "Content-Type": "application/json"}
+            headers={
+                "Docker-Content-Digest": f"sha256:{'0' * 64}",
+                "Content-Type": "application/vnd.oci.image.manifest.v1+json",
+            }
         )
 
     return answer

@@ -10,6 +10,7 @@ _SCHEME_MARK = "://"
 # In an image reference these follow an '@', with or without user info before it.
 _DIGESTS = ("sha256:", "sha384:", "sha512:")
 _LONGEST_SCHEME = 32
+_SHORTEST_DIGEST = 32
 
 
 def hide_user_info(url: str) -> str:
@@ -40,7 +41,14 @@ def hide_in_text(text: str) -> str:
 
 def _split_digest(url: str) -> tuple[str, str]:
     name, at, last = url.rpartition("@")
-    return (name, at + last) if last.startswith(_DIGESTS) else (url, "")
+    return (name, at + last) if _is_digest(last) else (url, "")
+
+
+def _is_digest(text: str) -> bool:
+    """Return whether *text* is a digest, or is meant to be one of another algorithm."""
+    encoded = text.partition(":")[2]
+    is_hex = len(encoded) >= _SHORTEST_DIGEST and not encoded.strip("0123456789abcdefABCDEF")
+    return is_hex or text.startswith(_DIGESTS)
 
 
 def _is_scheme(text: str) -> bool:

@@ -60,9 +60,9 @@ def run(args: "argparse.Namespace") -> int:
 
         print(render_document(_document(args.old, args.new, changes), args.output))
     elif changes.has_changes:
-        from keyferry.show.tables import table
+        from keyferry.show.tables import fitting_table
 
-        print(table(_HEADER, _rows(changes)))
+        print(fitting_table(_HEADER, list(_rows(changes))))
     report(_summary(changes, has_images=bool(args.images)))
     return Exit.NO if changes.has_changes else Exit.OK
 

@@ -33,6 +33,8 @@ Try:
 """
 
 
+# The columns that the help is written for.
+_HELP_WIDTH = 120
 # New objects between two garbage collections: more than a start creates, and those all stay in use.
 _PATIENT_GC = 100_000
 
@@ -78,8 +80,18 @@ def _help(words: list[str]) -> int:
         return _run(words[0], ["--help"])
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
-    print(Lines(_SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES)), end="")
+    text = _SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES)
+    print(Lines(_fitting(text)), end="")
     return Exit.OK
+
+
+def _fitting(text: str) -> str:
+    """Return the help, folded on a terminal that is too narrow for it."""
+    # Imported here because no other use of this module needs it.
+    from keyferry.show.text import fold_help, terminal_width
+
+    is_narrow = sys.stdout.isatty() and terminal_width() < _HELP_WIDTH
+    return fold_help(text, terminal_width()) if is_narrow else text
 
 
 def _unknown(name: str) -> int:

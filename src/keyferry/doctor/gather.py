@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from keyferry._core.paths import format_path
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.doctor.facts import (
     ConfigFacts,
@@ -143,7 +144,8 @@ def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
     for provider, location in zip(read.providers, read.locations, strict=True):
         place = location.file.path, format_path(("providers", location.index))
         plugin = _plugin(plugin_path(bin_dir, provider.name)) if bin_dir else None
-        yield ProviderFacts(provider.name, tuple(provider.match_images or ()), place, plugin)
+        patterns = tuple(map(hide_user_info, provider.match_images or ()))
+        yield ProviderFacts(provider.name, patterns, place, plugin)
 
 
 def _plugin(path: str) -> PluginFile | None:

@@ -27,6 +27,7 @@ _SECOND = 1_000_000_000
 # The first version whose NodeRestriction admission plugin restricts the audiences of kubelets by default.
 _RESTRICTED_SINCE = (1, 33)
 _NO_USER = "YOUR-USER"
+_APPLY = "as an administrator of the cluster, permit it with 'kubectl apply -f -' and these objects"
 
 
 class AccountQuestion(Value):
@@ -155,15 +156,13 @@ def _problem_link(name: LinkName, question: AccountQuestion, problem: ApiProblem
     elif problem.status == _UNAUTHORIZED:
         cure = "the server does not accept your credential; try 'keyferry kube explain' with the same context"
     elif problem.status == _FORBIDDEN:
-        cure = _apply(question)
+        cure = f"your user may not permit it to itself: {_APPLY}"
         manifests = user_manifests(question.namespace, question.name, _user(question))
-    # A server that fails has not said whether the request is right.
-    state = LinkState.UNKNOWN if problem.status >= _SERVER_ERROR else LinkState.BROKEN
+    # A server that fails has not said whether the request is right, and one that refuses the user has said nothing
+    # about the account and its kubelets.
+    is_silent = problem.status >= _SERVER_ERROR or problem.kind is Kind.REFUSED
+    state = LinkState.UNKNOWN if is_silent else LinkState.BROKEN
     return Link(name, state, str(problem), cure=cure, manifests=manifests, kind=problem.kind)
-
-
-def _apply(question: AccountQuestion) -> str:
-    return f"permit it with '{question.kubectl} apply -f -' and these objects"
 
 
 def _user(question: AccountQuestion) -> str:
@@ -194,7 +193,7 @@ def _node_link(question: AccountQuestion, allowed: bool | ApiProblem) -> Link:  
     manifests = node_manifests((question.audience,), question.name)
     if allowed is False:
         text = f"RBAC does not permit kubelets to request the audience {audience}"
-        cure = _apply(question)
+        cure = _APPLY
         return Link(LinkName.NODE, LinkState.BROKEN, text, cure=cure, manifests=manifests, kind=Kind.REFUSED)
     text = f"whether RBAC permits kubelets to request the audience {audience} is unknown: {allowed}"
     cure = "ask an administrator whether objects like these exist"

@@ -7,7 +7,8 @@ from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import KeyferryError, Kind
 from keyferry.show.documents import as_yaml, make_document
-from keyferry.show.text import wrap
+from keyferry.show.marks import Mark, mark
+from keyferry.show.text import fold, wrap
 from keyferry.show.writer import style
 
 __all__ = ["Chain", "Link", "LinkName", "LinkState", "chain_document", "chain_lines"]
@@ -89,14 +90,9 @@ class Chain(Value):
         link = self.culprit
         if link is None:
             return f"yes: {self.account} can pull {self.image}"
-        if link.state is LinkState.UNKNOWN or _is_about_the_user(link):
+        if link.state is LinkState.UNKNOWN:
             return f"cannot tell whether {self.account} can pull {self.image}: {link.text}"
         return f"no: {self.account} cannot pull {self.image}: {link.text}"
-
-
-def _is_about_the_user(link: Link) -> bool:
-    """Return whether the server refuses the user, which says nothing about the account and its kubelets."""
-    return link.name in (LinkName.ACCOUNT, LinkName.TOKEN) and link.kind is Kind.REFUSED
 
 
 def chain_document(chain: Chain) -> Json:
@@ -124,7 +120,12 @@ def _link_document(link: Link) -> Json:
     }
 
 
-_MARKS = {LinkState.OK: "+", LinkState.BROKEN: "x", LinkState.UNKNOWN: "?", LinkState.NOT_REACHED: "-"}
+_MARKS = {
+    LinkState.OK: Mark.YES,
+    LinkState.BROKEN: Mark.NO,
+    LinkState.UNKNOWN: Mark.UNKNOWN,
+    LinkState.NOT_REACHED: Mark.SKIPPED,
+}
 _STYLES = {
     LinkState.OK: "green",
     LinkState.BROKEN: "red",
@@ -135,13 +136,14 @@ _STYLES = {
 
 def chain_lines(chain: Chain) -> Iterator[str]:
     """Yield the verdict, the cure of the first problem, and a paragraph for each link."""
-    yield style(printable(chain.verdict), "bold", _STYLES[chain.state])
+    for line in fold(printable(chain.verdict), rest="  "):
+        yield style(line, "bold", _STYLES[chain.state])
     if chain.culprit is not None:
         yield from _cure_lines(chain.culprit)
     yield ""
     for link in chain.links:
         first, *others = wrap(_title(link), link.text)
-        yield style(_MARKS[link.state], _STYLES[link.state]) + first[1:]
+        yield mark(_MARKS[link.state]) + first[1:]
         yield from others
         for name, value in link.facts.items():
             yield from wrap("", f"{name}: {_shown(value)}")

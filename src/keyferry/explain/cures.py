@@ -17,8 +17,13 @@ from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, MissKind, find_misses
+from keyferry.images.why.traps import empty_login_text, is_empty_login
 from keyferry.show.paste import quote_word
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["LikelyCause", "describe_miss", "find_cause"]
 
@@ -46,6 +51,8 @@ def find_cause(explanation: Explanation) -> LikelyCause:
     check, answer = explanation.check, explanation.answer
     if check is not None and check.verdict is PullVerdict.YES:
         return LikelyCause()
+    if check is not None and check.mirrors is not None and check.is_blocked:
+        return _of_block(check.mirrors)
     if check is not None and check.error is not None and (answer.credentials or _is_no_refusal(check)):
         found = _of_registry(explanation, check)
     elif answer.credentials:
@@ -111,11 +118,13 @@ def _of_secret(explanation: Explanation, *, is_listed: bool) -> LikelyCause | No
 
 def _of_miss(explanation: Explanation, misses: list[Miss]) -> LikelyCause:
     answer = explanation.answer
-    if answer.provisions or answer.outcome is LookupOutcome.UNKNOWN:
+    if answer.provisions:
         return LikelyCause()
     if misses:
         cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
         return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
+    if explanation.answer.outcome is LookupOutcome.UNKNOWN:
+        return LikelyCause()
     nothing = LikelyCause(_nothing_near(explanation), new_secret(explanation))
     return _of_mirror(explanation) or _of_secret(explanation, is_listed=False) or nothing
 
@@ -194,6 +203,16 @@ def _trace(explanation: Explanation, provider: str) -> tuple[str, ...]:
     return (trace_command(provider, name, config, explanation.bin_dir),)
 
 
+# An image that the runtime blocks.
+
+
+def _of_block(mirrors: "Mirrors") -> LikelyCause:
+    place = f"line {mirrors.blocked_line} of {mirrors.file}" if mirrors.blocked_line else mirrors.file
+    text = f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}"
+    cause = f"{place} blocks the image, whatever the registry says"
+    return LikelyCause(cause, (Cure(text, ("blocked = false",)),))
+
+
 # A registry that refused.
 
 
@@ -210,6 +229,8 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
         access = "a credential" if failed.credential is None else f"{who(failed.credential)} access to it"
         return LikelyCause(cause, (Cure(f"check the name and the tag; if they are right, give {access}"),))
     if check.kind is Kind.REFUSED and failed.credential is not None:
+        if is_empty_login(failed.credential):
+            return _of_empty_login(failed.credential)
         cause = "the credential is wrong, has expired, or its user may not pull this image"
         cause = f"{registry} {check.error.message}: {cause}"
         refused = (each.credential for each in check.attempts if each.kind is Kind.REFUSED)
@@ -232,6 +253,12 @@ def _slower(explanation: Explanation, credential: Credential | None) -> tuple[Cu
         Cure(f"{wait.text}; a registry may permit more pulls to a user of its own"),
         *new_secret(explanation),
     )
+
+
+def _of_empty_login(credential: Credential) -> LikelyCause:
+    text = f"write a user name and a password, or auth, for {credential.key!r} in {credential.source}"
+    helper = "a credential helper of docker (credsStore, credHelpers) or an identity token stays unread"
+    return LikelyCause(empty_login_text(credential), (Cure(f"{text}: {helper}"),))
 
 
 def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:

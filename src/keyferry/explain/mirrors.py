@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.word_enum import WordEnum
 from keyferry.images.answer import Answer
 from keyferry.images.match.rules import judge
@@ -30,7 +31,7 @@ def mirror_traps(answer: Answer, mirrors: Mirrors | None) -> tuple[Reason, ...]:
         trap = MirrorTrap.MIRROR_FILE if mirrors.problem else MirrorTrap.MIRROR_BLOCKED
         return (Reason(ReasonStage.TRAP, mirrors.file, trap, str(mirrors), facts),)
     registry = answer.name.partition("/")[0]
-    if not mirrors.others and answer.credentials:
+    if mirrors.is_login_only and answer.credentials:
         return ()  # a login of the runtime's own, which it does not use then
     text = f"{_way(mirrors)}: {_who_gets_it(mirrors, registry, has_any=bool(answer.credentials))}"
     return (
@@ -53,7 +54,7 @@ def _place(endpoint: Endpoint) -> str:
 def _who_gets_it(mirrors: Mirrors, registry: str, *, has_any: bool) -> str:
     """Return who gets the credential; as far as the runtime's code tells."""
     looked_up = f"the kubelet looks up credentials for {registry}"
-    offers = {each.offer for each in mirrors.others}
+    offers = {each.offer for each in mirrors.others or mirrors.endpoints}
     logins = ", ".join(each.host for each in mirrors.endpoints if each.has_login)
     if logins and not has_any:
         return f"{looked_up} only and has none; {mirrors.runtime} then uses the login of its own for {logins}"
@@ -91,12 +92,13 @@ def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
         for pattern in provider.match_images or () if index not in covering else ():
             for each in mirrors.others:
                 if judge(pattern, f"{each.host}/{each.repository}").matched:
+                    shown = hide_user_info(pattern)
                     text = (
-                        f"pattern {pattern!r} of {provider.name!r} covers the mirror {each.host}, but the kubelet "
+                        f"pattern {shown!r} of {provider.name!r} covers the mirror {each.host}, but the kubelet "
                         f"matches the image's own name, {answer.name}: the plugin is not run for it"
                     )
                     facts: dict[str, object] = {"provider": provider.name}
-                    yield Reason(ReasonStage.TRAP, pattern, MirrorTrap.MIRROR_PATTERN, text, facts)
+                    yield Reason(ReasonStage.TRAP, shown, MirrorTrap.MIRROR_PATTERN, text, facts)
                     break
 
 

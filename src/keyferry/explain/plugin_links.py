@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from keyferry._core.secrets import MASK
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import Kind, MatchError
@@ -73,7 +74,7 @@ def _no_provider(
 
 def _provider_link(matched: Matched, covering: list[Matched]) -> Link:
     config, attributes = matched.config, matched.config.token_attributes
-    facts: dict[str, object] = {"pattern": matched.pattern, "audience": _audience(config)}
+    facts: dict[str, object] = {"pattern": hide_user_info(matched.pattern), "audience": _audience(config)}
     if attributes is not None:
         facts["cacheType"] = attributes.cache_type
     others = [each.config.name for each in covering if each is not matched]

@@ -9,6 +9,7 @@ from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
+from keyferry.images.reference import parse_image
 from keyferry.pulls.trial import Attempt, most_telling
 from keyferry.show.marks import Mark, mark
 
@@ -43,12 +44,14 @@ class RegistryCheck(Value):
     def verdict(self) -> PullVerdict:
         """Whether the image can be pulled; NO only if the registry refused and no mirror or missing input can help.
 
-        An image that the container runtime blocks cannot be pulled, whatever the registry says.
+        An image that the container runtime blocks cannot be pulled, whatever the registry says. A success is a YES
+        only if the runtime asks this registry, and asks it so.
         """
         if self.is_blocked:
             return PullVerdict.NO
         if any(attempt.worked for attempt in self.attempts):
-            return PullVerdict.YES
+            is_sure = self.is_runtimes_way and not self.is_perhaps_not_anonymous
+            return PullVerdict.YES if is_sure else PullVerdict.UNKNOWN
         if self.has_other_way or self.kind not in _SURE:
             return PullVerdict.UNKNOWN
         # This includes an image that is not found: registries hide images from users without access.
@@ -58,6 +61,26 @@ class RegistryCheck(Value):
     def is_blocked(self) -> bool:
         """Whether the container runtime refuses to pull the image."""
         return self.mirrors is not None and self.mirrors.is_blocked
+
+    @property
+    def is_runtimes_way(self) -> bool:
+        """Whether the container runtime asks the registry that was asked here."""
+        return self.mirrors is None or self.mirrors.asks_registry(parse_image(self.image).path)
+
+    @property
+    def is_perhaps_not_anonymous(self) -> bool:
+        """Whether only anonymous attempts were made, and a missing input may hold a credential.
+
+        A kubelet that has a credential makes no anonymous attempt, and a wrong one is refused for a public image too.
+        """
+        return bool(self.missing) and all(attempt.credential is None for attempt in self.attempts)
+
+    @property
+    def other_way(self) -> str:
+        """Where, or as whom, the container runtime may get the image, as text; empty if there is no other way."""
+        if self.mirrors is None or not (self.has_other_way or not self.is_runtimes_way):
+            return ""
+        return str(self.mirrors) if self.is_runtimes_way else self.mirrors.way
 
     @property
     def has_other_way(self) -> bool:
@@ -98,6 +121,8 @@ def _yes(check: RegistryCheck) -> str:
     at, attempt = next((at, each) for at, each in enumerate(check.attempts, 1) if each.worked)
     if attempt.credential is None:
         return f"yes: {check.image} can be pulled without a credential"
+    if not attempt.was_asked:
+        return f"yes: {check.image} can be pulled without a credential being asked for"
     number = len(check.attempts)
     which = f", credential {at} of {number}" if number > 1 else ""
     return f"yes: {check.image} can be pulled with {attempt.who}{which}"
@@ -125,8 +150,10 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
         yield check.error.message
     elif check.error is not None and check.kind not in _SURE:
         yield f"the registry gave no conclusive response: {check.error.message}"
-    if check.has_other_way:
-        yield str(check.mirrors)
+    if check.other_way:
+        yield check.other_way
+    if check.error is None and check.is_perhaps_not_anonymous:
+        yield "it can be pulled without a credential, but a kubelet that has one does not try that"
     if check.verdict is not PullVerdict.NO:
         yield from map(str, check.missing)
 
@@ -150,9 +177,10 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
     for at, attempt in enumerate(check.attempts, 1):
         sign = mark(Mark.YES if attempt.worked else Mark.NO)
         yield f"{sign} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
-    if check.is_blocked or check.has_other_way:
-        sign = mark(Mark.NO if check.is_blocked else Mark.UNKNOWN)
-        yield f"{sign} {printable(str(check.mirrors))}"
+    if check.is_blocked:
+        yield f"{mark(Mark.NO)} {printable(str(check.mirrors))}"
+    elif check.other_way:
+        yield f"{mark(Mark.UNKNOWN)} {printable(check.other_way)}"
 
 
 def check_document(check: RegistryCheck) -> dict[str, object]:

@@ -35,7 +35,9 @@ def new_secret(explanation: Explanation) -> tuple[Cure, ...]:
     name = next(each for each in _names() if each not in names)
     registry = registry_of(explanation.answer.name)
     create = Cure(
-        "create a pull secret in the pod's namespace", (_create_secret(registry, pod.namespace, name),)
+        f"create a pull secret in the pod's namespace; if it has a secret {name!r} that the pod does not list, "
+        "choose another name here and below",
+        (_create_secret(registry, pod.namespace, name),),
     )
     return (create, _listed_secret(pod, name, names))
 

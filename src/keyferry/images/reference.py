@@ -2,6 +2,7 @@
 
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple, Value, replace
 from keyferry.errors import ImageNameError
 
@@ -268,7 +269,9 @@ def _lower(text: str) -> str:
 
 
 def _message(image: str, flaw: _Flaw) -> str:
-    return f"{image!r} is not an image name: {flaw.advice or _advise(image, flaw)}; {_EXAMPLE}"
+    return (
+        f"{hide_user_info(image)!r} is not an image name: {flaw.advice or _advise(image, flaw)}; {_EXAMPLE}"
+    )
 
 
 def _advise(image: str, flaw: _Flaw) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "choose_manifest",
     "digest_of",
     "hasher",
+    "is_manifest_type",
     "read_config_platform",
     "read_manifest",
 ]
@@ -100,6 +101,12 @@ def digest_of(content: bytes, like: str = "sha256:") -> str:
     return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
+def is_manifest_type(content_type: str) -> bool:
+    """Return whether *content_type* is that of a manifest or an index, schema version 1 included."""
+    said = _plain_type(content_type)
+    return said in _MANIFESTS or said in _INDEXES or said.startswith(_SCHEMA_1)
+
+
 def read_manifest(content: bytes, content_type: str, digest: str) -> ImageManifest | ImageIndex:
     """Parse a manifest or an index; *content_type* is the type that the server, or the parent index, gives it.
 
@@ -163,7 +170,7 @@ def _load(content: bytes) -> dict[str, object]:
 
 
 def _media_type(document: dict[str, object], content_type: str) -> str:
-    said = content_type.partition(";")[0].strip().lower()
+    said = _plain_type(content_type)
     own = document.get("mediaType")
     if document.get("schemaVersion") == 1 or said.startswith(_SCHEMA_1):
         raise ContentError(
@@ -175,6 +182,10 @@ def _media_type(document: dict[str, object], content_type: str) -> str:
     if own is not None and own != known[0]:
         raise ContentError(f"it is served as {known[0]!r}, but its mediaType is different")
     return str(known[0])
+
+
+def _plain_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _list(document: dict[str, object], name: str) -> list[object]:

@@ -10,7 +10,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Whole", "display_width", "duration_text", "fold", "sections", "text_width", "wrap"]
+__all__ = [
+    "Whole",
+    "display_width",
+    "duration_text",
+    "fold",
+    "fold_help",
+    "sections",
+    "terminal_width",
+    "text_width",
+    "wrap",
+]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 # Of output that is not a terminal, and the most of a terminal: longer lines are hard to read.
@@ -30,15 +40,25 @@ class Whole(str):
 
 def text_width() -> int:
     """Return the number of columns for text: COLUMNS, else the terminal's, else 100."""
+    return _given_columns() or min(_terminal_columns(), _WIDEST) or _WIDTH
+
+
+def terminal_width() -> int:
+    """Return the number of columns for what is not read as text, such as a table: all that the terminal has."""
+    return _given_columns() or _terminal_columns() or _WIDTH
+
+
+def _given_columns() -> int:
     given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+def _terminal_columns() -> int:
     try:
         # Not the descriptor of sys.stdout, which need not have one.
-        columns = os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
+        return os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
     except (OSError, ValueError):
-        columns = 0
-    return min(columns, _WIDEST) or _WIDTH
+        return 0
 
 
 def display_width(text: str) -> int:
@@ -74,6 +94,33 @@ def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None
         line += word if is_empty else f" {word}"
         is_empty = False
     yield line
+
+
+def fold_help(text: str, width: int) -> str:
+    """Return a help text with its paragraphs folded to *width*.
+
+    An indented line is folded below its second column if it has one; else it is an example, and is left as it is.
+    """
+    return "\n\n".join("\n".join(_help_block(block, width)) for block in text.split("\n\n"))
+
+
+def _help_block(block: str, width: int) -> "Iterator[str]":
+    paragraph: list[str] = []
+    for line in (*block.split("\n"), " "):
+        if line and not line.startswith(" "):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            yield from fold(" ".join(paragraph), width=width)
+            paragraph = []
+        if line != " ":
+            yield from _help_row(line, width)
+
+
+def _help_row(line: str, width: int) -> "Iterator[str]":
+    name, gap, text = line.strip().partition("  ")
+    first = line[: len(line) - len(text.lstrip())] if gap else line
+    yield from fold(text.lstrip(), first, " " * len(first), width=width) if gap and name else (line,)
 
 
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:

@@ -246,9 +246,14 @@ def test_a_broken_answer_is_replayed_as_broken(tmp_path: Path) -> None:
 
 def test_text_can_be_read_by_people(tmp_path: Path) -> None:
     """The same without brackets."""
-    done = run_keyferry("plugin", "trace", str(write_plugin(tmp_path)), IMAGE_NAME, "-o", "text")
+    words = ("plugin", "trace", str(write_plugin(tmp_path)), IMAGE_NAME, "-o", "text")
+    done = run_keyferry(*words, COLUMNS="60")
     assert done.returncode == 0
-    assert "verdict:\n  accepted: true" in done.stdout
+    assert done.stdout.startswith("verdict:\n  accepted: true\n")
+    titles = [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith((" ", "-"))]
+    assert (titles[:2], titles[-1]) == (["verdict", "stderr"], "environmentNames")
+    names = done.stdout.partition("environmentNames:\n")[2].splitlines()
+    assert all(len(line) <= 60 or len(line.split()) == 1 for line in names)
     assert PASSWORD not in done.stdout
 
 
@@ -305,3 +310,30 @@ def test_a_trace_has_one_version(tmp_path: Path) -> None:
     assert "--api-version is given more than once" in done.stderr
     shown = " ".join(run_keyferry("plugin", "trace", "--help").stdout.split())
     assert "the version of the request, such as v1beta1 (default: that of the config, else v1)" in shown
+
+
+def test_an_acceptance_without_the_token_that_the_kubelet_sends_is_qualified(tmp_path: Path) -> None:
+    """By tokenAttributes of its provider, the plugin gets a token from the kubelet."""
+    path = write_plugin(tmp_path)
+    provider = {
+        "name": path.name,
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "matchImages": ["registry.example"],
+        "defaultCacheDuration": "0s",
+        "tokenAttributes": {
+            "serviceAccountTokenAudience": "a",
+            "cacheType": "Token",
+            "requireServiceAccount": True,
+        },
+    }
+    config = tmp_path / "config.json"
+    version = {"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig"}
+    config.write_text(json.dumps({**version, "providers": [provider]}))
+    words = ("plugin", "trace", str(path), IMAGE_NAME, "--config", str(config))
+    text = json.loads(run_keyferry(*words).stdout)["verdict"]["text"]
+    assert text.startswith(
+        "the kubelet accepts this response, but to a request without a service account token"
+    )
+    (tmp_path / "token").write_text("a-service-account-token")
+    sent = run_keyferry(*words, "--service-account-token-file", str(tmp_path / "token"))
+    assert json.loads(sent.stdout)["verdict"]["text"] == "the kubelet accepts this response"

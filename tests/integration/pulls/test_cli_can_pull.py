@@ -168,6 +168,9 @@ def test_an_image_that_cri_o_blocks_cannot_be_pulled(registry: Registry, tmp_pat
     verdict = f"no: {words[0]}: CRI-O does not pull it: {conf} blocks it"
     assert done.stdout.startswith(f"{verdict}\n")
     explained = run_keyferry("explain", "--check-registry", *words)
+    said = " ".join(explained.stdout.split())
+    assert f"replace 'blocked = true' in line 3 of {conf} by this, then reload CRI-O: blocked = false" in said
+    assert "check the name and the port" not in said
     assert (explained.returncode, f"✗ CRI-O does not pull it: {conf} blocks it" in explained.stdout) == (
         1,
         True,
@@ -259,3 +262,89 @@ def test_explain_in_json_has_the_same_field_and_exit_code(registry: Registry, tm
     checked = json.loads(done.stdout)["registry"]
     assert checked["canPull"] is False
     assert checked["attempts"][0]["status"] == 401
+
+
+SERVER = 'server = "http://127.0.0.1:9"\n'
+MOVED = '[[registry]]\nprefix = "{host}"\nlocation = "{place}"\n'
+
+
+@pytest.mark.parametrize("folder", ["own", "_default"])
+def test_a_registry_that_containerd_never_asks_decides_nothing(
+    registry: Registry, tmp_path: Path, folder: str
+) -> None:
+    name = f"{registry.host.replace(':', '_')}_" if folder == "own" else folder
+    hosts = write_hosts(tmp_path / "hosts" / name, SERVER)
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
+    for command in (["can-pull"], ["explain", "--check-registry"]):
+        done = run_keyferry(*command, f"{registry.host}/team/app:v1", *options)
+        assert done.returncode == 6, done.stdout
+        said = " ".join(done.stdout.split())
+        assert "cannot tell whether" in said
+        assert "containerd asks 'http://127.0.0.1:9/team/app' in place of the registry, by " in said
+        assert "which was not asked" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "code"), [("elsewhere.example", 6), ("{host}/other", 6), ("{host}", 0)], ids=str
+)
+def test_a_prefix_that_cri_o_moves_is_not_asked_for_here(
+    registry: Registry, tmp_path: Path, place: str, code: int
+) -> None:
+    """Also where the host is the same one, and the repository there is another."""
+    conf = tmp_path / "registries.conf"
+    conf.write_text(MOVED.format(host=registry.host, place=place.format(host=registry.host)))
+    node = node_for(tmp_path, registry.host, PASSWORD)[:-2]
+    options = [*plain_pod(tmp_path), *node, "--registries-conf", str(conf)]
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
+    assert done.returncode == code, done.stdout
+    assert ("CRI-O asks" in done.stdout) is (code == 6)
+
+
+def manifest_of(kind: str | None, body: bytes = IMAGE.manifest) -> Reply:
+    return Reply(body=body, headers={} if kind is None else {"Content-Type": kind})
+
+
+def test_an_anonymous_success_is_no_yes_while_a_credential_may_be_missing(tmp_path: Path) -> None:
+    """A kubelet that has a credential does not try without one."""
+    with serving(lambda _: manifest_of(IMAGE.media_type)) as server:
+        host = f"127.0.0.1:{server.port}"
+        words = [f"{host}/team/app", *node_for(tmp_path, "other.io", PASSWORD)]
+        (tmp_path / "broken").mkdir()
+        broken = node_for(tmp_path / "broken", host, PASSWORD, before="exit 3")
+        # A plugin that failed leaves the kubelet without a credential, and the pod may still have one.
+        assert run_keyferry("can-pull", f"{host}/team/app", *broken).returncode == 6
+        sure = run_keyferry("can-pull", *words, *plain_pod(tmp_path))
+        assert (sure.returncode, sure.stdout.startswith("yes: ")) == (0, True)
+        for command in (["can-pull"], ["explain", "--check-registry"]):
+            done = run_keyferry(*command, *words)
+            assert done.returncode == 6, done.stdout
+            said = " ".join((done.stdout + done.stderr).split())
+            assert "without a credential, but a kubelet that has one does not try that" in said
+            assert "--pod" in said or "-f " in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "code"),
+    [
+        ("text/html", b"<html>sign in</html>", 6),
+        (None, b"", 6),
+        (None, IMAGE.manifest, 0),
+        ("application/json", IMAGE.manifest, 0),
+        (f"{IMAGE.media_type}; charset=utf-8", IMAGE.manifest, 0),
+        ("application/vnd.docker.distribution.manifest.v1+prettyjws", b"{}", 0),
+    ],
+    ids=["html", "empty", "no type", "json", "parameter", "schema 1"],
+)
+def test_a_success_counts_only_if_it_is_about_a_manifest(
+    tmp_path: Path, kind: str | None, body: bytes, code: int
+) -> None:
+    with serving(lambda _: manifest_of(kind, body)) as server:
+        host = f"127.0.0.1:{server.port}"
+        words = [f"{host}/team/app", *plain_pod(tmp_path), *node_for(tmp_path, host, PASSWORD)]
+        done = run_keyferry("can-pull", *words)
+    assert done.returncode == code, done.stdout
+    if code:
+        assert "sends something else than an image manifest" in done.stdout
+    else:
+        # It was never asked for: nothing is known of the credential.
+        assert done.stdout.startswith(f"yes: {words[0]} can be pulled without a credential being asked for\n")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from support.commands import Node, plain_pod, run_keyferry
+from support.fake_cloud import Reply, serving
 from support.images import build, noise, push
 from support.plugins import wait_until
 from support.pulling import intents_in, records_in, silent_server, write_secret
@@ -194,14 +195,14 @@ def test_a_plugin_whose_answer_changes_is_run_once_more(registry: Registry, tmp_
 
 
 def test_each_way_to_fail_has_its_exit_code(registry: Registry, secret: list[str], tmp_path: Path) -> None:
-    """Refused 5, plugin failed 4, cannot be reached 3, took too long 124, not there 1, wrong usage 2."""
+    """Refused 5, plugin failed 4, registry not reached 6, late 124, not there 1, target not usable 3, usage 2."""
     to = ["--to", str(tmp_path / "layout")]
     node = Node(tmp_path).add("broken", [registry.host], before="exit 3")
     with silent_server() as port:
         cases: list[tuple[list[str], int]] = [
             ([f"{registry.host}/team/one:v1", *to], 5),
             ([f"{registry.host}/team/one:v1", *to, *node.options()], 4),
-            (["127.0.0.1:1/team/one:v1", *to], 3),
+            (["127.0.0.1:1/team/one:v1", *to], 6),
             ([f"127.0.0.1:{port}/team/one:v1", *to, "--pull-timeout", "0.2"], 124),
             ([f"{registry.host}/team/none:v1", *to, *secret], 1),
             ([f"{registry.host}/team/one:v1", *to, *secret, "--pull-policy", "Never"], 1),
@@ -271,3 +272,42 @@ def test_a_token_that_was_not_given_is_a_failure_of_a_pull(tmp_path: Path) -> No
     assert "a token of the service account 'team/default' was not given" in done.stderr
     (failure,) = json.loads(done.stdout)["items"][0]["failures"]
     assert (failure["provider"], failure["cause"]) == ("sa", "service-account")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_registry_that_does_not_say_is_unknown_as_for_can_pull(tmp_path: Path, status: int) -> None:
+    """It is no word about the image that the registry is not there, or has a problem of its own."""
+    with serving(lambda _: Reply(status=status)) as server:
+        image = f"127.0.0.1:{server.port}/team/one:v1"
+        (tmp_path / "no-hosts").mkdir()
+        checked = run_keyferry(
+            "can-pull", image, *plain_pod(tmp_path), "--hosts-dir", str(tmp_path / "no-hosts")
+        )
+        done = run_keyferry("pull", image, *plain_pod(tmp_path), "--to", str(tmp_path / "layout"))
+    assert (checked.returncode, done.returncode) == (6, 6), done.stderr
+    assert " ErrImagePull: " in done.stdout
+    assert f"status {status}" in done.stdout
+
+
+def test_a_registry_that_is_not_there_is_unknown_and_the_table_says_why(tmp_path: Path) -> None:
+    done = run_keyferry(
+        "pull", "127.0.0.1:1/team/one", *plain_pod(tmp_path), "--to", str(tmp_path / "layout")
+    )
+    assert done.returncode == 6, done.stderr
+    assert "ErrImagePull: " in done.stdout
+    assert "connection refused" in done.stdout
+
+
+def test_a_secret_that_the_pod_lists_is_missed_before_the_pull(registry: Registry, tmp_path: Path) -> None:
+    spec = {"containers": [], "imagePullSecrets": [{"name": "regcred"}]}
+    pod = tmp_path / "pod.json"
+    pod.write_text(
+        json.dumps({"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "spec": spec})
+    )
+    image = f"{registry.host}/team/one:v1"
+    done = run_keyferry("pull", image, "-f", str(pod), "--to", str(tmp_path / "layout"))
+    missed, failed = (
+        done.stderr.index("'regcred', which the pod lists, was not given"),
+        done.stderr.index("cannot pull"),
+    )
+    assert missed < failed

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginNotFoundError, RegistryError
 from keyferry.explain.cures import LikelyCause, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.trial import Attempt
 from support.function_plugins import answering, failing, provider, providers
@@ -143,3 +145,27 @@ def test_too_many_requests_are_fewer_for_a_user() -> None:
 def test_an_anonymous_refusal_is_explained_by_the_lookup() -> None:
     answer = with_secret("reg.io:5000/a", "reg.io")
     assert cause_of(answer, check=check(answer, 401)).cause.startswith("key 'reg.io' of pull secret")
+
+
+def test_a_near_miss_is_told_also_where_an_input_is_missing() -> None:
+    answer = replace(with_secret("reg.io:5000/a", "reg.io"), untold=(MissingInput(LookupInput.POD),))
+    found = cause_of(answer, secret_names=("regcred",))
+    assert found.cause.startswith("key 'reg.io' of pull secret shop/regcred nearly matches: ")
+    far = replace(with_secret("reg.io/a", "quay.io"), untold=(MissingInput(LookupInput.POD),))
+    assert cause_of(far).cause == ""
+
+
+def test_a_login_that_docker_keeps_elsewhere_is_empty_for_the_kubelet() -> None:
+    auths = {"reg.io": {"identitytoken": "hidden-password"}}
+    data = {".dockerconfigjson": json.dumps({"auths": auths, "credsStore": "desktop"}).encode()}
+    listed = PullSecret("shop", "regcred", "kubernetes.io/dockerconfigjson", data)
+    answer = providers().lookup("reg.io/a", pod=POD, pull_secrets=(listed,))
+    assert "empty-login" in [str(reason.outcome) for reason in answer.reasons]
+    found = cause_of(answer, check=check(answer, 401))
+    assert found.cause.startswith(
+        "key 'reg.io' of pull secret shop/regcred has no user name and no password: "
+    )
+    assert "the kubelet ignores both" in found.cause
+    assert found.cures[0].text.startswith(
+        "write a user name and a password, or auth, for 'reg.io' in pull secret "
+    )

@@ -48,3 +48,16 @@ def test_programs_get_the_table_however_wide_it_is(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setenv("COLUMNS", "20")
     assert fitting_table(HEADER, ROWS) == table(HEADER, ROWS)
+
+
+def test_a_mark_in_front_stands_before_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = [("*", "prod", "https://prod.example:6443/"), ("", "test", "https://test.example:6443/")]
+    assert fitting_table(("CURRENT", "NAME", "SERVER"), rows).split("\n") == [
+        "* prod",
+        "  SERVER  https://prod.example:6443/",
+        "",
+        "test",
+        "  SERVER  https://test.example:6443/",
+    ]

@@ -2,7 +2,16 @@
 
 import pytest
 
-from keyferry.show.text import Whole, display_width, duration_text, fold, sections, text_width, wrap
+from keyferry.show.text import (
+    Whole,
+    display_width,
+    duration_text,
+    fold,
+    fold_help,
+    sections,
+    text_width,
+    wrap,
+)
 from keyferry.show.writer import Lines
 
 
@@ -100,3 +109,15 @@ def test_sections_fold_below_a_mark_and_leave_commands_whole(monkeypatch: pytest
 )
 def test_the_width_on_a_terminal_is_not_the_number_of_characters(text: str, width: int) -> None:
     assert display_width(text) == width
+
+
+def test_help_is_folded_by_paragraph_and_below_its_second_column() -> None:
+    example = "  keyferry get an-image --with --many --options"
+    text = f"one two three\nfour five six\n\n  name  a text that is long enough to fold\n{example}"
+    assert fold_help(text, 34).split("\n") == [
+        "one two three four five six",
+        "",
+        "  name  a text that is long enough",
+        "        to fold",
+        example,
+    ]

@@ -125,6 +125,8 @@ def exit_code(error: Exception) -> Exit:
         return exit_code(error.underlying)
     if not isinstance(error, errors.KeyferryError):
         return Exit.NO
+    if isinstance(error, errors.ImagePullError) and _is_silence(error):
+        return Exit.UNKNOWN
     for family, codes in _BY_FAMILY:
         if isinstance(error, family) and error.kind in codes:
             return codes[error.kind]
@@ -132,11 +134,27 @@ def exit_code(error: Exception) -> Exit:
     return _code_behind(error) if code is Exit.NO and isinstance(error, errors.ImagePullError) else code
 
 
+def _is_silence(error: errors.ImagePullError) -> bool:
+    """Return whether the registry said nothing about the image; that is as unknown after a pull as after a check."""
+    for failure in error.failures:
+        if failure.kind is not error.kind:
+            continue
+        if isinstance(failure, errors.RegistryError):
+            return failure.kind in _SILENCE
+        # With this code the runtime itself is not there, which is a problem of this machine.
+        is_runtime = isinstance(failure, errors.ContainerRuntimeError) and failure.code != "UNAVAILABLE"
+        return is_runtime and failure.kind is Kind.UNREACHABLE
+    return False
+
+
 def _code_behind(error: errors.ImagePullError) -> Exit:
     """Return 3 if a problem of this machine stopped the pull, such as a target that is not a folder; else 1."""
     is_local = any(failure.kind is Kind.ENVIRONMENT for failure in error.failures)
     return Exit.ENVIRONMENT if is_local else Exit.NO
 
+
+# With these errors a registry says nothing about an image.
+_SILENCE = (Kind.UNREACHABLE, Kind.THROTTLED, Kind.ERROR)
 
 EXITS = {
     Kind.ERROR: Exit.NO,
@@ -185,4 +203,5 @@ _BY_FAMILY: tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...] = (
     (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
     (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
     (errors.ClusterAuthError, {Kind.UNREACHABLE: Exit.UNKNOWN}),
+    (errors.RegistryError, dict.fromkeys(_SILENCE, Exit.UNKNOWN)),
 )

@@ -1,4 +1,4 @@
-"""The argparse parser of a command, with help of fixed width and one-line errors."""
+"""The argparse parser of a command, with help that fits the terminal and one-line errors."""
 
 import argparse
 import sys
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 __all__ = ["Parser", "make_parser"]
+
+
+_WIDTH = 100
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,10 +71,34 @@ def make_parser(prog: str, module: ModuleType) -> Parser:
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """A formatter with the same width and form under every Python version; a test compares the docs with it."""
+    """A formatter with the same form under every Python version; a test compares the docs with it.
+
+    Its width is 100 columns, and less on a terminal that has less.
+    """
 
     def __init__(self, prog: str, **_: object) -> None:
-        super().__init__(prog, max_help_position=34, width=100)
+        # Imported here because a command that runs formats no help.
+        from keyferry.show.text import terminal_width
+
+        columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
+        self._is_narrow = columns < _WIDTH
+        super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""
+        if not self._is_narrow:
+            return super()._fill_text(text, width, indent)
+        from keyferry.show.text import fold_help
+
+        return fold_help(text, width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Return the lines of an option's help; on a narrow terminal no word is broken."""
+        if not self._is_narrow:
+            return super()._split_lines(text, width)
+        from keyferry.show.text import fold
+
+        return list(fold(" ".join(text.split()), width=width))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Return ``-o, --output FORMAT``; older Pythons repeat the value's name after each spelling."""

@@ -125,17 +125,17 @@ def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPla
 
 
 def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
-    """Return 1 if the runtime blocks the image, else 0 if an attempt succeeded.
+    """Return 1 if the runtime blocks the image, else 0 if it can be pulled.
 
     Else return the code of the plugin failure that left no credential. Else return 6, or 124 after a timeout, if the
     registry's response does not decide the matter, and the registry error's code if it does.
     """
     if check.is_blocked:
         return Exit.NO
-    if check.error is None:
+    if check.verdict is PullVerdict.YES:
         return Exit.OK
-    if answer.kubelet_failures and not answer.credentials:
+    if check.error is not None and answer.kubelet_failures and not answer.credentials:
         return exit_code(answer.kubelet_failures[0].error)
-    if check.verdict is PullVerdict.UNKNOWN:
+    if check.verdict is PullVerdict.UNKNOWN or check.error is None:
         return Exit.TIMEOUT if check.kind is Kind.TIMEOUT else Exit.UNKNOWN
     return exit_code(check.error)

@@ -20,7 +20,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
-from keyferry.show.tables import table
+from keyferry.show.tables import fitting_table
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
@@ -37,7 +37,9 @@ the registry a HEAD request for the image's manifest with each of them. Nothing 
 Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every credential,
 4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is unknown:
 the registry is unreachable or its response does not decide it, an input is missing that may have another
-credential, such as the pod, or the container runtime has a mirror, which this command does not contact."""
+credential, such as the pod, or the container runtime has a mirror, which this command does not contact. An
+image that can be pulled anonymously is unknown, too, while a credential may be missing: a kubelet that has
+one does not try without."""
 
 EXAMPLES = """\
 examples:
@@ -66,8 +68,8 @@ def run(args: "argparse.Namespace") -> int:
     answer = lookup.answer
     mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
     check = check_answer(args, answer, mirrors)
-    if check.has_other_way:
-        report(str(check.mirrors))
+    if check.other_way:
+        report(check.other_way)
     if args.output == "table":
         print(_table(check))
     else:
@@ -78,7 +80,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _table(check: RegistryCheck) -> Lines:
-    rows = table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), map(_row, check.attempts))
+    rows = fitting_table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), list(map(_row, check.attempts)))
     head = (
         style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(verdict(check)), rest="  ")
     )

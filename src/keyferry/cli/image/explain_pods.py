@@ -6,6 +6,7 @@ from copy import copy
 from functools import partial
 
 from keyferry._core.secrets import printable
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
 from keyferry.cli.frame.image_lookup import (
@@ -124,7 +125,9 @@ def _explain_pod(
         try:
             image = parse_image(each.image)
         except ImageNameError as error:
-            return ExplainedContainers(containers, each.image, problem=f"InvalidImageName: {error}")
+            return ExplainedContainers(
+                containers, hide_user_info(each.image), problem=f"InvalidImageName: {error}"
+            )
         explanation = explain(each, look_up(each, image, inputs, providers), words)
         return ExplainedContainers(containers, each.image, explanation)
 

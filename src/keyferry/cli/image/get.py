@@ -16,7 +16,7 @@ from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
-from keyferry.show.tables import table
+from keyferry.show.tables import fitting_table
 from keyferry.show.writer import write_exact
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
@@ -79,7 +79,7 @@ def run(args: "argparse.Namespace") -> int:
 
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     rows = [(c.username, c.password if reveal else MASK, c.key, str(c.source)) for c in answer.credentials]
-    return table(("USERNAME", "PASSWORD", "KEY", "SOURCE"), rows) if rows else ""
+    return fitting_table(("USERNAME", "PASSWORD", "KEY", "SOURCE"), rows) if rows else ""
 
 
 def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
@@ -95,7 +95,7 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
         )
         for at, c in enumerate(answer.credentials, 1)
     ]
-    return table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
+    return fitting_table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
 
 
 def _json(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer

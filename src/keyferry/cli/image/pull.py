@@ -59,9 +59,9 @@ other programs write. So a pull with a credential into its runtime is refused un
 its root is always refused: let a pod pull the image, or stop the kubelet first.
 
 Exit code 0 means that every image is present, 1 that an image cannot be pulled, 5 that a registry refused
-every credential, 4 that a plugin failed and there is no other credential, 3 that something is unreachable or
-unusable, 124 a timeout. With several images, the exit code is 1 if any image has 1, else that of the first
-image that failed."""
+every credential, 4 that a plugin failed and there is no other credential, 3 that something of this machine is
+unreachable or unusable, 6 that the registry is unreachable or its response says nothing about the image, 124 a
+timeout. With several images, the exit code is 1 if any image has 1, else that of the first image that failed."""
 
 EXAMPLES = """\
 examples:

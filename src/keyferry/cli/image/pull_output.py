@@ -13,7 +13,7 @@ from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
-from keyferry.pulls.trial import Attempt, kind_of
+from keyferry.pulls.trial import Attempt, kind_of, most_telling
 from keyferry.show.documents import make_document
 from keyferry.show.tables import fitting_table
 
@@ -59,13 +59,22 @@ def _more(outcome: PullOutcome) -> tuple[str, ...]:
 def why(outcome: PullOutcome) -> str:
     """Return in a few words why the image was pulled, was used, or could not be pulled."""
     if outcome.error is not None:
-        return _kubelet_reason(outcome.error) or "see below"
+        return _failure(outcome, outcome.error)
     decision = outcome.decision
     if decision is not None and decision.situation.image_ref:
         return decision.summary
     if outcome.action is PullAction.PRESENT:
         return "it was present, and no records restrict who may use it"
     return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not present"
+
+
+def _failure(outcome: PullOutcome, error: KeyferryError) -> str:
+    """Return the kubelet's word for the failure, and the cause that best explains it."""
+    reason = _kubelet_reason(error)
+    failed = [attempt for attempt in outcome.attempts if not attempt.worked]
+    if not reason or not failed:
+        return reason or "see below"
+    return f"{reason}: {most_telling(failed).said}"
 
 
 def kept_lines(reached: Mapping[str, Progress], place: str) -> Iterator[str]:

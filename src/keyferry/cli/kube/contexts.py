@@ -49,10 +49,10 @@ def run(args: "argparse.Namespace") -> int:
         for row in rows:
             print(row["name"])
     elif rows:
-        from keyferry.show.tables import table
+        from keyferry.show.tables import fitting_table
 
         header = _WIDE if args.output == "wide" else _TABLE
-        print(table(header, [_cells(row, header) for row in rows]))
+        print(fitting_table(header, [_cells(row, header) for row in rows]))
     if rows:
         return Exit.OK
     report(f"no contexts: {_why_none(loaded)}")

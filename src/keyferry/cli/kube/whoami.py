@@ -46,9 +46,9 @@ def run(args: "argparse.Namespace") -> int:
 
 def _write(output: str, session: "ClusterSession", answer: "Review") -> str:
     if output == "table":
-        from keyferry.show.tables import table
+        from keyferry.show.tables import fitting_table
 
-        return table(("ATTRIBUTE", "VALUE"), _rows(answer))
+        return fitting_table(("ATTRIBUTE", "VALUE"), _rows(answer))
     from keyferry.show.documents import render_document
 
     document = _document(session, answer)

@@ -7,7 +7,7 @@ from keyferry._core.severity import Severity
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.report import Report, ReportedViolation, Result, Status
 from keyferry.show.marks import Mark, mark
-from keyferry.show.text import wrap
+from keyferry.show.text import display_width, fold, wrap
 from keyferry.show.writer import style
 
 _MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO: Mark.INFO}
@@ -18,7 +18,7 @@ def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
 
     With *is_verbose*, also yield a line for each check that passed, and one for each that was not made.
     """
-    yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
+    yield from fold(f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}", rest="  ")
     # Checks that --only does not select are not listed; those of --skip are.
     asked_for = [result for result in report.results if result.is_asked_for]
     shown = [result for result in asked_for if is_verbose or result.status is Status.FAILED]
@@ -31,7 +31,7 @@ def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
     yield from ["", *unchecked] if unchecked and not shown else unchecked
     if report.notes:
         yield ""
-        yield from (f"note: {printable(note)}" for note in report.notes)
+        yield from (line for note in report.notes for line in fold(f"note: {printable(note)}", rest="  "))
 
 
 def _unchecked(results: Iterable[Result]) -> Iterator[str]:
@@ -65,7 +65,8 @@ def _result(result: Result) -> Iterator[str]:
     if result.status is Status.FAILED:
         meaning = _MARKS[check.severity]
     note = f"  (not checked: {printable(result.reason)})" if result.reason else ""
-    yield f"{mark(meaning)} {check.code}  {check.title}{style(note, 'dim')}"
+    first = f"{mark(meaning)} {check.code}  "
+    yield from fold(f"{check.title}{note}", first, " " * display_width(first))
     for broken in result.broken:
         yield from _block(broken)
     if result.broken:

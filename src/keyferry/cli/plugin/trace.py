@@ -99,16 +99,27 @@ def _json(trace: dict[str, object]) -> str:
 def _text(trace: dict[str, object]) -> str:
     from keyferry._core.secrets import printable
     from keyferry.show.documents import as_yaml
+    from keyferry.show.text import fold
     from keyferry.show.writer import style
 
     parts = []
-    for name, value in _readable(trace).items():
+    names = trace["environmentNames"]
+    for name, value in _in_reading_order(_readable(trace)).items():
         body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
         lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
         is_short = len(lines) == 1 and not isinstance(value, dict | list)
         title = style(name, "bold")
         parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
+    # Last, because they are many and rarely matter.
+    shown = ", ".join(map(str, names)) if isinstance(names, list) else ""
+    parts += [style("environmentNames", "bold") + ":", *fold(printable(shown), "  ", "  ")]
     return "\n".join(parts)
+
+
+def _in_reading_order(trace: dict[str, object]) -> dict[str, object]:
+    """Return the trace with what people look for first, and without the names of the variables."""
+    first = {name: trace[name] for name in ("verdict", "stderr")}
+    return {**first, **{name: trace[name] for name in trace if name not in (*first, "environmentNames")}}
 
 
 def _readable(trace: dict[str, object]) -> dict[str, object]:

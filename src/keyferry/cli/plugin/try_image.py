@@ -35,10 +35,11 @@ Try the whole chain from a service account to an image, for a provider that rece
   keys      the credentials of the response that match the image
   registry  the registry's response to each of them; nothing is downloaded
 
-Missing permissions are printed as objects for 'kubectl apply -f -'. Exit code 0 means that every link is in
-order. Else it is that of the first broken link: 1 for the provider, account, claims and keys, 4 for the
-plugin, 5 if the API server or the registry refuses access. 6 means that no link is broken and one is
-unknown, such as a server that cannot be reached; 124 is a timeout."""
+Missing permissions are printed as objects for 'kubectl apply -f -' by an administrator. Exit code 0 means that
+every link is in order. Else it is that of the first broken link: 1 for the provider, account, claims and keys,
+4 for the plugin, 5 if kubelets may not request the audience or the registry refuses access. 6 means that no
+link is broken and one is unknown, such as a server that cannot be reached or that refuses you access; 124 is a
+timeout."""
 
 EXAMPLES = """\
 examples:

@@ -62,12 +62,12 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePullIntent]") -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.tables import fitting_table
 
     rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "unfinished pull", "", ""] for intent in intents.values]
     if rows:
-        print(table(_HEADER, sorted(rows)))
+        print(fitting_table(_HEADER, sorted(rows)))
 
 
 def _rows(record: "ImagePulledRecord") -> list[list[str]]:

@@ -151,7 +151,7 @@ def _use_document(change: Change) -> dict[str, object]:
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.tables import fitting_table
 
     rows = [
         (
@@ -165,7 +165,7 @@ def _print_table(changes: tuple[Change, ...]) -> None:
         for change in changes
     ]
     if rows:
-        print(table(_HEADER, rows))
+        print(fitting_table(_HEADER, rows))
 
 
 def _why(change: Change) -> str:

@@ -110,11 +110,11 @@ def _document(args: "argparse.Namespace", pruning: "Pruning") -> dict[str, objec
 
 
 def _print_table(pruning: "Pruning") -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.tables import fitting_table
 
     rows = [
         (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))
         for each in pruning.removed
     ]
     if rows:
-        print(table(_HEADER, rows))
+        print(fitting_table(_HEADER, rows))

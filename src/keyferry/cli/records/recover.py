@@ -83,9 +83,9 @@ def _document(args: "argparse.Namespace", recovery: Recovery) -> dict[str, objec
 
 
 def _print_table(recovery: Recovery) -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.tables import fitting_table
 
     rows = [(image, short_reference(ref), "nobody: access is verified") for image, ref in recovery.recovered]
     rows += [(image, "-", "not present: the intent stays") for image in recovery.left]
     if rows:
-        print(table(("IMAGE", "REFERENCE", "MAY USE IT"), rows))
+        print(fitting_table(("IMAGE", "REFERENCE", "MAY USE IT"), rows))

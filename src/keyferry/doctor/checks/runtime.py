@@ -67,7 +67,7 @@ def _mirrors(name: str, mirrors: Mirrors, command: str) -> HealthLine:
         return HealthLine(
             HealthLevel.WARNING, name, f"{mirrors.file} blocks it: {mirrors.runtime} pulls none of it"
         )
-    if not mirrors.others:
+    if mirrors.is_login_only:
         text = f"{mirrors.runtime} has a login of its own for it, for pulls without a credential ({mirrors.file})"
         return HealthLine(HealthLevel.OK, name, text, command)
     way = ", then ".join(each.url for each in mirrors.endpoints)

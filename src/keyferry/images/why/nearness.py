@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.docker_hub import ALIASES, HUB
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
@@ -98,7 +99,13 @@ def _nearest(source: Source, patterns: Sequence[str], name: str) -> Miss:
 
 
 def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
-    """Return how a pattern that does not match the image *name* misses it."""
+    """Return how a pattern that does not match the image *name* misses it, without the pattern's user info."""
+    shown = hide_user_info(pattern)
+    if shown != pattern and judge(shown, name).matched:
+        # With valid user info, which is ignored, the pattern itself would match.
+        why = "what stands before its '@' is not valid there"
+        return Miss(source, shown, MissKind.UNPARSABLE, why, shown.rpartition("@")[2])
+    pattern = shown
     kind, why, wanted = _compare(pattern, name)
     if wanted and not judge(wanted, name).matched:
         wanted = ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.keyring import Credential, Keyring, SourceKind
 from keyferry.images.match.rules import MatchVerdict, judge
@@ -52,8 +53,9 @@ def _providers(answer: LookupResult) -> Iterator[Reason]:
 
 
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
-    facts: dict[str, object] = {"pattern": pattern, "rule": "matched"}
-    text = f"pattern {pattern!r} matches the image: {judge(pattern, name).why}"
+    shown = hide_user_info(pattern)
+    facts: dict[str, object] = {"pattern": shown, "rule": "matched"}
+    text = f"pattern {shown!r} matches the image: {judge(pattern, name).why}"
     return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.MATCHED, text, facts)
 
 
@@ -70,7 +72,7 @@ def _no_match(provider: CredentialProvider, name: str) -> Reason:
 
 def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
     return {
-        "pattern": pattern,
+        "pattern": hide_user_info(pattern),
         "rule": str(verdict.rule),
         "found": verdict.found,
         "expected": verdict.expected,

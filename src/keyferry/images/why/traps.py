@@ -5,8 +5,9 @@ from itertools import pairwise
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.word_enum import WordEnum
-from keyferry.images.keyring import Credential
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.match.rules import MatchRule, judge
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
@@ -30,6 +31,7 @@ class ImageTrap(WordEnum):
     GENERAL_FIRST = "general-first"
     DEFAULT_REGISTRY = "default-registry"
     SAME_KEY = "same-key"
+    EMPTY_LOGIN = "empty-login"
 
 
 def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
@@ -43,11 +45,11 @@ def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
 
 
 def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
-    """Yield the patterns that do not cover the image, each with its provider."""
+    """Yield the patterns that do not cover the image, each with its provider, without the user info."""
     covering = dict(answer.covering)
     for index, provider in enumerate(answer.providers):
         for pattern in provider.match_images or () if index not in covering else ():
-            yield provider.name, pattern
+            yield provider.name, hide_user_info(pattern)
 
 
 def _port(answer: LookupResult) -> Iterator[Reason]:
@@ -81,7 +83,7 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
 
 
 def _boundary(answer: LookupResult) -> Iterator[Reason]:
-    used = [(pattern, "pattern") for _, pattern in answer.covering]
+    used = [(hide_user_info(pattern), "pattern") for _, pattern in answer.covering]
     used += [(credential.key, "auth key") for credential in answer.credentials]
     _, _, image_path = answer.name.partition("/")
     for text, kind in used:
@@ -213,6 +215,25 @@ def _same_key_twice(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.SAME_KEY, first.key, text)
 
 
+def is_empty_login(credential: Credential) -> bool:
+    """Return whether an entry of a docker config or a pull secret has neither a user name nor a password."""
+    is_file = credential.source.kind != SourceKind.PROVIDER
+    return is_file and not (credential.username or credential.password)
+
+
+def empty_login_text(credential: Credential) -> str:
+    """Return why an entry is empty for the kubelet, which reads less of a docker config than docker does."""
+    return (
+        f"key {credential.key!r} of {credential.source} has no user name and no password: docker keeps them in a "
+        "credential helper (credsStore, credHelpers) or has an identity token, and the kubelet ignores both"
+    )
+
+
+def _empty_logins(answer: LookupResult) -> Iterator[Reason]:
+    for credential in filter(is_empty_login, answer.credentials):
+        yield _trap(ImageTrap.EMPTY_LOGIN, credential.key, empty_login_text(credential))
+
+
 _TRAP_CHECKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
     _port,
     _path_wildcard,
@@ -226,4 +247,5 @@ _TRAP_CHECKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
     _general_first,
     _default_registry,
     _same_key_twice,
+    _empty_logins,
 )

@@ -155,9 +155,19 @@ def _verdict(
     text, log = _judge(plugin, experiment, outcome)
     return {
         "accepted": not log,
-        "text": secrets.hide(text or f"{who} accepts this response"),
+        "text": secrets.hide(text or f"{who} accepts this response{_reserve(plugin)}"),
         "log": secrets.hide(log),
     }
+
+
+def _reserve(plugin: PluginUnderTest) -> str:
+    """Return what limits an acceptance: a request that is not the kubelet's, which has a token."""
+    if not plugin.cache_type or plugin.token:
+        return ""
+    return (
+        ", but to a request without a service account token: the kubelet sends one, by tokenAttributes of the "
+        "provider; give it with --service-account-token-file"
+    )
 
 
 def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:

@@ -122,13 +122,14 @@ def _read_hosts(path: str, image: ImageName, doubt: str) -> Mirrors | None:
         server = f"https://{REGISTRY_HOST if image.registry == HUB else image.registry}"
     if _can_pull(path, table):
         found.append(_endpoint(server, table, image))
-    return _mirrors(path, [each for each in found if each is not None], doubt)
+    return _mirrors(path, [each for each in found if each is not None], image, doubt)
 
 
-def _mirrors(path: str, endpoints: Sequence[Endpoint], doubt: str = "") -> Mirrors | None:
+def _mirrors(path: str, endpoints: Sequence[Endpoint], image: ImageName, doubt: str = "") -> Mirrors | None:
     once = tuple(dict.fromkeys(endpoints))
     found = Mirrors(RuntimeKind.CONTAINERD, path, once, doubt=doubt)
-    return found if found.others or any(each.has_login for each in once) else None
+    has_login = any(each.has_login for each in once)
+    return found if found.others or has_login or not found.asks_registry(image.path) else None
 
 
 def _can_pull(path: str, host: object) -> bool:
@@ -175,7 +176,7 @@ def _in_config(image: ImageName, sections: Sequence[RegistrySection]) -> Mirrors
         if not any(each.host == image.registry for each in found):
             own = _endpoint(REGISTRY_HOST if image.registry == HUB else image.registry, {}, image)
             found += [own] if own is not None else []
-        mirrors = _mirrors(section.file, found)
+        mirrors = _mirrors(section.file, found, image)
         if mirrors is not None:
             return mirrors
     return None

@@ -43,7 +43,8 @@ class Endpoint(Value):
 class Mirrors(Value):
     """Where a runtime goes for an image, by *file*, or the *problem* that kept the file from being read.
 
-    *doubt* tells why the runtime may not read the file. A blocked image is not pulled at all.
+    *doubt* tells why the runtime may not read the file. A blocked image is not pulled at all; *blocked_line* is the
+    number of the line that blocks it, 0 if it is not known.
     """
 
     runtime: RuntimeKind
@@ -52,6 +53,7 @@ class Mirrors(Value):
     problem: str = ""
     doubt: str = ""
     is_blocked: bool = False
+    blocked_line: int = 0
 
     @property
     def others(self) -> tuple[Endpoint, ...]:
@@ -62,6 +64,27 @@ class Mirrors(Value):
     def hosts(self) -> tuple[str, ...]:
         """The URLs of these places."""
         return tuple(each.url for each in self.others)
+
+    @property
+    def is_login_only(self) -> bool:
+        """Whether the file has only a login for the registry itself."""
+        return not self.others and any(each.has_login for each in self.endpoints)
+
+    def asks_registry(self, repository: str) -> bool:
+        """Return whether the runtime asks the image's own registry for *repository*, as far as the file tells."""
+        if not self.endpoints:
+            return True
+        own = (each for each in self.endpoints if each.is_registry)
+        return any(each.repository == repository and each.api.endswith(f"//{each.host}/v2") for each in own)
+
+    @property
+    def way(self) -> str:
+        """Where a runtime goes that does not ask the registry for the image, as text for a message."""
+        names = ", then ".join(
+            repr(f"{each.api.removesuffix('/v2')}/{each.repository}".rstrip("/")) for each in self.endpoints
+        )
+        doubt = f" ({self.doubt})" if self.doubt else ""
+        return f"{self.runtime} asks {names} in place of the registry, by {self.file}{doubt}, which was not asked"
 
     def __str__(self) -> str:
         if self.problem:

@@ -26,9 +26,10 @@ class _Place(Value):
 
 
 class _Entry(Value):
-    """An entry ``[[registry]]``: its prefix, its own place, and its mirrors."""
+    """An entry ``[[registry]]``: its number in the file, its prefix, its own place, and its mirrors."""
 
     file: str
+    number: int
     prefix: str
     place: _Place
     mirrors: tuple[_Place, ...] = ()
@@ -72,10 +73,24 @@ def registries_conf_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors |
         return None
     entry = max(covering, key=lambda each: len(each.prefix))
     if entry.is_blocked:
-        return Mirrors(RuntimeKind.CRIO, entry.file, is_blocked=True)
+        return Mirrors(RuntimeKind.CRIO, entry.file, is_blocked=True, blocked_line=_blocked_line(entry))
     endpoints = tuple(_endpoint(place, entry, image) for place in _used(entry, image))
     found = Mirrors(RuntimeKind.CRIO, entry.file, endpoints)
-    return found if found.others else None
+    return found if found.others or not found.asks_registry(image.path) else None
+
+
+def _blocked_line(entry: _Entry) -> int:
+    """Return the number of the line that blocks an entry, or 0; the parser of TOML does not tell lines."""
+    number = -1
+    try:
+        with open(entry.file, encoding="utf-8") as stream:
+            for at, line in enumerate(stream, 1):
+                number += line.strip() == "[[registry]]"
+                if number == entry.number and line.partition("=")[0].strip() == "blocked":
+                    return at
+    except (OSError, UnicodeDecodeError):
+        pass
+    return 0
 
 
 def registries_conf_prefixes(places: MirrorPlaces) -> tuple[str, ...]:
@@ -123,6 +138,7 @@ def _entries(file: str, table: Table) -> Iterator[_Entry]:
             raise TomlProblem(file, f"{where} has no location")
         yield _Entry(
             file,
+            number,
             prefix,
             _Place(location, entry.get("insecure") is True),
             tuple(_mirrors(file, entry, where)),

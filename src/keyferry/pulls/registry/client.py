@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from keyferry._core.values import Value, field, replace
 from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
+from keyferry.pulls.manifest import (
+    ACCEPTED,
+    ContentError,
+    Descriptor,
+    digest_of,
+    hasher,
+    is_manifest_type,
+    read_manifest,
+)
 from keyferry.pulls.registry.destinations import admit_server_named, admit_user_named, find_redirect
 from keyferry.pulls.registry.tokens import Authorizer, read_words
 from keyferry.pulls.registry.transport import HttpResponse, Origin, Transport
@@ -64,13 +72,17 @@ class Registry:
     def has_manifest(self, reference: str) -> str:
         """Request a manifest with HEAD, and return its digest, empty if the registry does not report it.
 
-        If HEAD does not succeed, GET is used: some registries do not support HEAD, and its response has no error
-        message. Raise RegistryError if the manifest is not available.
+        If HEAD does not succeed, or its response has not the type of a manifest, GET is used: some registries do not
+        support HEAD, and its response has no error message and no content to judge. Raise RegistryError if the
+        manifest is not available, or if what is sent in its place is none.
         """
         with self._ask("HEAD", f"manifests/{reference}", {"Accept": ACCEPTED}) as answer:
-            if answer.head.status == _OK:
+            if answer.head.status == _OK and is_manifest_type(answer.head.value("content-type")):
                 return answer.head.value("docker-content-digest")
-        return self.get_manifest(reference).digest
+        fetched = self.get_manifest(reference)
+        if not is_manifest_type(fetched.content_type):
+            self._check_manifest(fetched)
+        return fetched.digest
 
     def get_manifest(self, reference: str) -> Fetched:
         """Fetch a manifest by tag or digest; raise RegistryError if that fails or the digest does not match."""
@@ -184,6 +196,12 @@ class Registry:
             raise self._content_error(f"its manifest: {error}") from None
         if digest_of(content, digest) != digest:
             raise self._content_error(f"the manifest it sent is not the one with digest {digest}")
+
+    def _check_manifest(self, fetched: Fetched) -> None:
+        try:
+            read_manifest(fetched.content, fetched.content_type, fetched.digest)
+        except ContentError as error:
+            raise self._content_error(f"sends something else than an image manifest: {error}") from None
 
     def _content_error(self, message: str) -> RegistryError:
         return RegistryError(self.name, 0, message, Kind.CONTENT)

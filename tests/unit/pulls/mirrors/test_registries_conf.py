@@ -44,7 +44,7 @@ def test_no_file_names_no_mirror(tmp_path: Path) -> None:
     ("image", "digest_only", "pull_from", "expected"),
     [
         ("reg.io/team/app:v1", "false", "all", ["a.example/x/app", "b.example/app", "reg.io/real/app"]),
-        ("reg.io/team/app:v1", "true", "", None),
+        ("reg.io/team/app:v1", "true", "", ["reg.io/real/app"]),
         (f"reg.io/team/app{DIGEST}", "true", "", ["a.example/x/app", "b.example/app", "reg.io/real/app"]),
         ("reg.io/team/app", "false", "digest-only", ["a.example/x/app", "reg.io/real/app"]),
         (f"reg.io/team/app{DIGEST}", "false", "tag-only", ["a.example/x/app", "reg.io/real/app"]),
