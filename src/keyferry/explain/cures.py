@@ -4,23 +4,27 @@ from collections.abc import Iterator
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value
-from keyferry.errors import KeyferryError, Kind
+from keyferry.errors import KeyferryError, Kind, PullSecretError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.verdict import who
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import Credential, SourceKind, lookup_all
+from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, find_misses
 from keyferry.show.paste import quote_word
+from keyferry.workloads.secrets import UnusedReason, UnusedSecret
 
 __all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
 
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
 # The values come from the shell that runs the command: no password is ever written here.
+_SECRET_TYPE = "kubernetes.io/dockerconfigjson"  # noqa: S105 - the type that kubectl creates
 _USER, _PASSWORD = '"$REGISTRY_USERNAME"', '"$REGISTRY_PASSWORD"'
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
@@ -47,6 +51,11 @@ class LikelyCause(Value):
 def find_cause(explanation: Explanation) -> LikelyCause:
     """Return the likely cause of what the verdict says, and its cures."""
     check, answer = explanation.check, explanation.answer
+    unused = _of_unused(explanation)
+    if explanation.unreadable is not None:
+        return _of_unreadable(explanation, explanation.unreadable)
+    if explanation.is_never_pulled:
+        return LikelyCause(cures=_of_node(explanation))
     if check is not None and check.verdict is PullVerdict.YES:
         return LikelyCause()
     if check is not None and check.error is not None and (answer.credentials or _is_no_refusal(check)):
@@ -54,9 +63,9 @@ def find_cause(explanation: Explanation) -> LikelyCause:
     elif answer.credentials:
         found = LikelyCause(cures=_next_check(explanation))
     else:
-        found = _of_lookup(explanation)
+        found = unused or _of_lookup(explanation)
     inputs = tuple(_inputs(explanation))
-    is_first = answer.outcome is LookupOutcome.UNKNOWN
+    is_first = answer.outcome is LookupOutcome.UNKNOWN and found is not unused
     cures = (*inputs, *found.cures) if is_first else (*found.cures, *inputs)
     return LikelyCause(found.cause, cures, found.miss)
 
@@ -222,6 +231,79 @@ def _has_other_keys(explanation: Explanation, name: str) -> bool:
         if credential.source.kind == SourceKind.PULL_SECRET and credential.source.name == name
     ]
     return len(keys) > 1
+
+
+def _of_unreadable(explanation: Explanation, unused: UnusedSecret) -> LikelyCause:
+    """Return the cause of a lookup that fails as a whole, and a secret in place of the one that cannot be read."""
+    return LikelyCause(str(unused), _replaced(explanation, unused))
+
+
+def _of_node(explanation: Explanation) -> tuple[Cure, ...]:
+    """Return the cures for an image that must be on the node."""
+    pull = Cure("or let the kubelet pull it: set imagePullPolicy to IfNotPresent")
+    if explanation.decision is None:
+        lines = (f"{explanation.command} --cri auto",) if explanation.command else ()
+        return (Cure("ask the container runtime of the node", lines), pull)
+    return (Cure("load the image into the container runtime of the node"), pull)
+
+
+def _of_unused(explanation: Explanation) -> LikelyCause | None:
+    """Return a secret that was meant for the image and is not used as the cause; None if there is none."""
+    answer = explanation.answer
+    if answer.credentials or answer.kubelet_failures:
+        return None
+    is_list_known = all(each.input is not LookupInput.ACCOUNT_SECRETS for each in answer.missing)
+    for unused in explanation.unused:
+        if unused.reason is UnusedReason.NOT_LISTED:
+            if is_list_known and _matches(answer, unused):
+                return LikelyCause(str(unused), _listed(explanation, unused.name))
+        elif unused.reason is UnusedReason.OTHER_NAMESPACE:
+            if unused.name in explanation.secret_names or _matches(answer, unused):
+                return LikelyCause(str(unused), _copied(explanation, unused))
+        else:
+            return LikelyCause(str(unused), _replaced(explanation, unused))
+    return None
+
+
+def _matches(answer: Answer, unused: UnusedSecret) -> bool:
+    if unused.secret is None:
+        return False
+    try:
+        return bool(lookup_all(pull_secrets_keyring((unused.secret,)), answer.name))
+    except PullSecretError:
+        return False
+
+
+def _copied(explanation: Explanation, unused: UnusedSecret) -> tuple[Cure, ...]:
+    """Return the cures for a secret of another namespace: a copy in the pod's, and its name in the pod's list."""
+    if explanation.pod is None:
+        return ()
+    old, new = unused.namespace, explanation.pod.namespace
+    edit = quote_word(f"s/^  namespace: {old}$/  namespace: {new}/")
+    get = f"kubectl get secret {quote_word(unused.name)} -n {quote_word(old)} -o yaml"
+    copy = Cure("copy the secret to the pod's namespace", (f"{get} | sed {edit} | kubectl apply -f -",))
+    if unused.name in explanation.secret_names:
+        return (copy,)
+    return (copy, *_listed(explanation, unused.name))
+
+
+def _listed(explanation: Explanation, name: str) -> tuple[Cure, ...]:
+    """Return the cure for a secret that the pod does not list."""
+    text = f"add secret {name!r} to imagePullSecrets of the pod or of its service account, and create the pod again"
+    return (Cure(text, (f"- name: {dumps(name)}",)),) if explanation.pod is not None else ()
+
+
+def _replaced(explanation: Explanation, unused: UnusedSecret) -> tuple[Cure, ...]:
+    """Return the cure for a secret that the pod lists and that is absent or has no login in it."""
+    create = _create_secret(explanation, unused.namespace, unused.name, "")
+    if unused.reason is UnusedReason.ABSENT:
+        return (Cure("create the secret", (create,)),)
+    text = f"replace secret {unused.name!r} by one with a user and password of {registry_of(explanation.answer.name)}"
+    if unused.secret is not None and unused.secret.type == _SECRET_TYPE:
+        return (Cure(text, (f"{create} --dry-run=client -o yaml | kubectl apply -f -",)),)
+    # The type of a secret cannot be changed.
+    delete = f"kubectl delete secret {quote_word(unused.name)} -n {quote_word(unused.namespace)}"
+    return (Cure(f"{text}; keep a copy of what else uses it", (delete, create)),)
 
 
 def _new_secret(explanation: Explanation) -> tuple[Cure, ...]:

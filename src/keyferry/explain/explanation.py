@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from keyferry.images.answer import Answer
     from keyferry.images.provider.accounts import Pod
     from keyferry.pulls.records.decision import Decision
+    from keyferry.workloads.secrets import UnusedSecret
 
 __all__ = ["Explanation"]
 
@@ -20,7 +21,8 @@ class Explanation(Value):
     that was requested. *config* describes the config and the sources for programs, *where* for people. *notes* are
     about inputs that the kubelet does not use. *traps* are added to those of the answer. *hints* name the options
     that supply missing inputs. *pod* is the pod, if it is known, and *secret_names* are the pull secrets that it
-    lists. *command* is the command line that made the explanation, to which options can be added.
+    lists; *unused* are the secrets that the kubelet takes no login from. *is_never_pulled* says that the pod permits no
+    pull of the image. *command* is the command line that made the explanation, to which options can be added.
     """
 
     answer: "Answer"
@@ -33,7 +35,14 @@ class Explanation(Value):
     hints: "tuple[str, ...]" = ()
     pod: "Pod | None" = None
     secret_names: "tuple[str, ...]" = ()
+    unused: "tuple[UnusedSecret, ...]" = ()
+    is_never_pulled: bool = False
     command: str = ""
+
+    @property
+    def unreadable(self) -> "UnusedSecret | None":
+        """The first pull secret whose content cannot be read; the kubelet then pulls no image of the pod."""
+        return next((each for each in self.unused if each.error is not None), None)
 
     @property
     def config_path(self) -> str:

@@ -17,7 +17,7 @@ from keyferry.show.marks import Mark, mark
 from keyferry.show.text import Whole, fold, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["render"]
+__all__ = ["render", "summary"]
 
 _MOST_NAMES = 3
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
@@ -39,14 +39,25 @@ _NEARNESS = (
 _Parts = tuple[tuple[str, Iterable[str]], ...]
 
 
-def render(explanation: Explanation, *, is_wide: bool = False) -> Lines:
-    """Return the explanation, with *is_wide* with every provider, pattern and key."""
+def summary(explanation: Explanation, title: str) -> str:
+    """Return *title* and the verdict's first words in one line, with the verdict's mark."""
+    verdict = find_verdict(explanation)
+    sign, colour = _VERDICTS[verdict.outcome]
+    short = verdict.text.partition(": ")[0].partition("; ")[0]
+    return f"{mark(sign)} {printable(title)}: {style(printable(short), colour)}"
+
+
+def render(explanation: Explanation, *, is_wide: bool = False, same_as: str = "") -> Lines:
+    """Return the explanation, with *is_wide* with every provider, pattern and key.
+
+    *same_as* names what has the same cause and cure, and is shown in their place.
+    """
     finding = find_cause(explanation)
     head = "\n".join(_head(explanation))
     parts: _Parts = (
-        ("likely cause", _cause(finding)),
-        ("what to do", _cures(finding)),
-        ("what the kubelet does", _next_step(explanation.answer, is_wide=is_wide)),
+        ("likely cause", () if same_as else _cause(finding)),
+        ("what to do", (f"the same as for {printable(same_as)}",) if same_as else _cures(finding)),
+        ("what the kubelet does", _next_step(explanation, is_wide=is_wide)),
         *(_all_of(explanation) if is_wide else _most_of(explanation, finding)),
     )
     return Lines(f"{head}\n\n{sections(parts)}")
@@ -70,8 +81,10 @@ def _cures(finding: LikelyCause) -> Iterator[str]:
         yield from (Whole(f"    {style(printable(line), 'cyan')}") for line in cure.lines)
 
 
-def _next_step(answer: Answer, *, is_wide: bool) -> Iterator[str]:
-    for reason in _of(answer, ReasonStage.DECISION):
+def _next_step(explanation: Explanation, *, is_wide: bool) -> Iterator[str]:
+    if explanation.unreadable is not None or explanation.is_never_pulled:
+        return  # it does not pull, as the verdict says
+    for reason in _of(explanation.answer, ReasonStage.DECISION):
         if is_wide or reason.outcome is not LookupOutcome.UNKNOWN:  # which is in the verdict
             yield printable(reason.text)
 
@@ -94,7 +107,7 @@ def _most_of(explanation: Explanation, finding: LikelyCause) -> _Parts:
         ("the image on the node", _access(explanation)),
         ("nearly right" if near else "not used", (*_near(near), *_others(misses, is_matched=is_matched))),
         ("beware", _traps(traps)),
-        ("how it was found", _found(explanation)),
+        ("how it was found", _found(explanation, finding)),
     )
 
 
@@ -146,7 +159,7 @@ def _access(explanation: Explanation) -> Iterator[str]:
         yield from decision_lines(explanation.decision, explanation.answer.missing)
 
 
-def _found(explanation: Explanation) -> Iterator[str]:
+def _found(explanation: Explanation, finding: LikelyCause) -> Iterator[str]:
     for reason in _of(explanation.answer, ReasonStage.IMAGE):
         if reason.outcome is not ReasonOutcome.AS_IS:
             yield f"image: {printable(reason.text)}"
@@ -154,7 +167,8 @@ def _found(explanation: Explanation) -> Iterator[str]:
     for reason in _of(explanation.answer, ReasonStage.PROVIDER):
         if reason.outcome not in _COLOURS:  # a failure is the cause, and what is unknown is in the verdict
             yield f"provider {printable(repr(reason.subject))}: {_provision(reason)}"
-    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in explanation.notes)
+    notes = (note for note in explanation.notes if note != finding.cause)
+    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in notes)
     yield style("-o wide shows every provider, pattern and key", "dim")
 
 

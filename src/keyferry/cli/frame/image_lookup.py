@@ -14,9 +14,10 @@ from keyferry.cli.frame.machine import (
 )
 from keyferry.cli.frame.node_settings import PluginEnvironment, environment_notes, plugin_environment
 from keyferry.cli.frame.sources import (
-    OPTIONS,
     Sources,
+    add_namespace_argument,
     add_source_arguments,
+    advice,
     deprecation_notes,
     read_sources,
 )
@@ -34,6 +35,7 @@ from keyferry.show.report import report
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from keyferry.clusters.session import ClusterSession
     from keyferry.errors import Problem
@@ -56,7 +58,8 @@ class Inputs(Value):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
-        return (*self.banner, *self.machine, *self.sources.notes, *self.found.notes)
+        sources = self.sources
+        return (*self.banner, *self.machine, *sources.notes, *map(str, sources.unused), *self.found.notes)
 
 
 class ImageLookup(Value):
@@ -69,10 +72,10 @@ class ImageLookup(Value):
     inputs: Inputs
     environment: tuple[str, ...] = ()
 
-    def report(self) -> None:
+    def report(self, args: "argparse.Namespace") -> None:
         """Report notes about the inputs, the options that give missing inputs, and the providers that failed."""
         answer = self.answer
-        notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing))
+        notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing, args))
         report(*notes, *answer.kubelet_failures)
 
 
@@ -82,16 +85,21 @@ def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: t
     add_output_argument(parser, formats)
 
 
-def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the options for sources of credentials and for running plugins, on this machine as the node."""
-    parser.set_defaults(here=True, no_run=False, request_token=False)
+def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = "") -> None:
+    """Declare the options for sources of credentials and for running plugins, on this machine as the node.
+
+    *namespace_of* says what has the namespace of ``-n`` beside objects in files.
+    """
+    parser.set_defaults(here=True, is_question=False, no_run=False, request_token=False)
     add_config_arguments(parser)
+    add_namespace_argument(parser, namespace_of)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
 def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
+    parser.set_defaults(is_question=True)
     add_here_argument(parser)
     group = parser.add_argument_group("cluster")
     group.add_argument(
@@ -119,7 +127,7 @@ def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) ->
 
     ``args.node`` becomes the pod's node, which may be elsewhere. Raise EnvironmentProblem.
     """
-    sources = read_sources(args) if sources is None else sources
+    sources = read_sources(args, _images(args)) if sources is None else sources
     args.node = choose_node(args, sources.node_name)
     sources = _with_requested_token(args, add_node_files(args, sources))
     # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
@@ -129,7 +137,7 @@ def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) ->
         args.config, args.bin_dir, node=args.node, needs_config=needs_config, needs_bin_dir=needs_plugins
     )
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
-    machine = (*deprecation_notes(args), *machine_notes(args, found))
+    machine = (*deprecation_notes(args), *_image_notes(args), *machine_notes(args, found, sources.node_name))
     missing = (*sources.missing, *missing_node(args, found))
     return Inputs(replace(sources, missing=missing), found, environment, machine)
 
@@ -146,18 +154,44 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
 
 
-def look_up_image(args: "argparse.Namespace") -> ImageLookup:
-    """Look up the image of the command line in all its sources."""
+def _images(args: "argparse.Namespace") -> tuple[str, ...]:
+    return tuple(args.images) if hasattr(args, "images") else (args.image,)
+
+
+def _image_notes(args: "argparse.Namespace") -> "Iterator[str]":
+    """Yield a note for each image that is also the name of an object of a cluster, which only ``explain`` reads."""
+    if args.is_live:
+        return
+    for image in _images(args):
+        _, _, name = (image or "").partition("/")
+        if not name or any(each in name for each in "/:@"):
+            continue
+        # Imported here because few images look like this.
+        from keyferry.workloads.targets import parse_target
+
+        target = parse_target(image)
+        if target is not None:
+            kind = target.kind.lower()
+            yield (
+                f"{image} is read as the image docker.io/{image}; for the {kind} of a cluster, use "
+                f"keyferry explain {image}"
+            )
+
+
+def look_up_image(args: "argparse.Namespace", sources: Sources | None = None) -> ImageLookup:
+    """Look up the image of the command line in all its sources, which are read unless they are given."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
-    inputs = gather_inputs(args)
+    inputs = gather_inputs(args, sources)
     return look_up(args, image, *open_providers(args, inputs))
 
 
 def look_up(
     args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: Providers
 ) -> ImageLookup:
-    """Look up one image."""
+    """Look up one image; with a pull secret that cannot be read, no other source is asked, as in the kubelet."""
     sources = inputs.sources
+    if sources.unreadable is not None:
+        return ImageLookup(Providers(()).lookup(image), inputs)
     with Waiting(_programs(providers, image.repository), args.timeout):
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = environment_notes(args, inputs.environment) if answer.provisions else ()
@@ -231,9 +265,9 @@ def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
     return [f"try: {command}" for command in dict.fromkeys(commands) if command]
 
 
-def missing_lines(missing: tuple[MissingInput, ...], pod_option: str = "-f") -> list[str]:
-    """Return one line for each missing input, with the option that gives it."""
-    return [f"{each}; add {OPTIONS[each.input].format(pod=pod_option)}" for each in missing]
+def missing_lines(missing: tuple[MissingInput, ...], args: "argparse.Namespace") -> list[str]:
+    """Return one line for each missing input, with the option that gives it and that *args* do not have yet."""
+    return [f"{each}; {advice(each.input, args)}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

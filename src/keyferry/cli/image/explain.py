@@ -12,21 +12,27 @@ from keyferry.cli.frame.image_lookup import (
 )
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, image_mirrors
+from keyferry.cli.frame.sources import pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.mirrors import mirror_traps
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
+from keyferry.images.reference import parse_image
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines
+from keyferry.workloads.secrets import UnusedReason
 from keyferry.workloads.targets import parse_target
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from keyferry.cli.frame.sources import Sources
+    from keyferry.workloads.objects import KubernetesObject
+    from keyferry.workloads.pods import PodContainer, WorkloadPod
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -76,7 +82,6 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         help="the image, as a pod names it, or a pod or workload of a cluster, such as pod/web or deploy/web",
     )
     add_output_argument(parser, FORMATS)
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="the namespace of the pod or workload")
     parser.add_argument(
         "--no-run",
         action="store_true",
@@ -87,7 +92,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="store_true",
         help="show every pattern that does not match, not only the nearest: the same as -o wide",
     )
-    add_lookup_arguments(parser)
+    add_lookup_arguments(parser, "the pod or workload, and of ")
     add_registry_arguments(parser, "--check-registry")
     add_access_arguments(parser)
     add_question_arguments(parser)
@@ -96,8 +101,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
-    if target is None and args.image:
-        return _explain_one(args)
+    if target is None and args.image and not (args.filename or args.pod):
+        return _explain_one(args, ())
     # Imported here because an image alone needs neither pods nor clusters.
     from keyferry.cli.image.explain_pods import explain_files, explain_target
 
@@ -105,12 +110,21 @@ def run(args: "argparse.Namespace") -> int:
         return explain_target(args, target, explain_image)
     if not (args.filename or args.pod):
         raise WrongUsage("expected an image, a pod such as pod/web, or -f FILE")
-    return explain_files(args, explain_image)
+    objects = read_given_objects(args)
+    pods = pods_of(args, objects, (args.image,) if args.image else ())
+    if args.image and len(pods) == 1:
+        return _explain_one(args, objects, pods[0])
+    return explain_files(args, objects, pods, explain_image)
 
 
-def _explain_one(args: "argparse.Namespace") -> int:
-    lookup = look_up_image(args)
-    explanation = explain_image(args, lookup, (args.image,))
+def _explain_one(
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", pod: "WorkloadPod | None" = None
+) -> int:
+    parse_image(args.image)  # reports a wrong image name first
+    objects = objects or read_given_objects(args)
+    lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
+    containers = () if pod is None else pod.using(args.image)
+    explanation = explain_image(args, lookup, (args.image,), containers)
     if args.output in ("json", "yaml"):
         from keyferry.explain.explanation_document import explanation_document
 
@@ -121,24 +135,33 @@ def _explain_one(args: "argparse.Namespace") -> int:
     return explanation_code(explanation)
 
 
-def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[str, ...]) -> Explanation:
+def explain_image(
+    args: "argparse.Namespace",
+    lookup: ImageLookup,
+    words: tuple[str, ...],
+    containers: "Sequence[PodContainer]" = (),
+) -> Explanation:
     """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it.
 
-    *words* name what the command line asks about: an image, or a workload.
+    *words* name what the command line asks about: an image, or a workload. *containers* are those of the pod that use
+    the image.
     """
     answer, inputs = lookup.answer, lookup.inputs
     mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
+    is_checked = args.check_registry and inputs.sources.unreadable is None
     return Explanation(
         answer,
-        check=check_answer(args, answer, mirrors) if args.check_registry else None,
+        check=check_answer(args, answer, mirrors) if is_checked else None,
         decision=decide_access(args, answer),
         config=_config(inputs),
         where=_where(inputs),
         notes=inputs.notes[len(inputs.banner) :],
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
-        hints=tuple(missing_lines(answer.missing)),
+        hints=tuple(missing_lines(answer.missing, args)),
         pod=inputs.sources.pod,
         secret_names=_secret_names(inputs.sources),
+        unused=inputs.sources.unused,
+        is_never_pulled=bool(containers) and all(each.is_never_pulled for each in containers),
         command=command_line(args, "explain", *words),
     )
 
@@ -146,7 +169,26 @@ def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
     """Return the names of the pull secrets that the pod lists, given or not."""
     given = (secret.name for secret in sources.pull_secrets)
-    return (*given, *(missing.name for missing in sources.missing_secrets))
+    absent = (each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
+    missing = (each.name for each in sources.missing if each.input is LookupInput.PULL_SECRET)
+    return (*given, *absent, *missing)
+
+
+def _secret_words(sources: "Sources") -> "Iterator[str]":
+    """Yield each pull secret that the pod lists, with what is wrong with it."""
+    yield from (f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    for unused in sources.unused:
+        if unused.reason is UnusedReason.ABSENT:
+            yield f"{unused.namespace}/{unused.name} (does not exist)"
+    for missing in sources.missing:
+        if missing.input is LookupInput.PULL_SECRET:
+            yield f"{missing.name} (not known)"
+
+
+def _docker_config_words(sources: "Sources") -> str:
+    if sources.docker_config_from == "given":
+        return sources.docker_config or "none given (--docker-config)"
+    return f"{sources.docker_config or 'none'} ({sources.docker_config_from})"
 
 
 def _config(inputs: Inputs) -> dict[str, object]:
@@ -165,14 +207,16 @@ def _config(inputs: Inputs) -> dict[str, object]:
 
 def _where(inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
-    names = [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets]
-    secrets = ", ".join((*names, *(f"{each.name} (not known)" for each in sources.missing_secrets)))
-    is_known = not any(each.input is LookupInput.POD for each in sources.missing)
-    none = "the pod lists none" if is_known else "not given (-f, --secret)"
+    inputs_missing = {each.input for each in sources.missing}
+    none = "the pod lists none"
+    if LookupInput.POD in inputs_missing:
+        none = "not given (-f, --secret)"
+    elif LookupInput.ACCOUNT_SECRETS in inputs_missing:
+        none = "not known; the pod lists none, and its service account may"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
     return (
-        f"pull secrets: {secrets or none}",
-        f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
+        f"pull secrets: {', '.join(_secret_words(sources)) or none}",
+        f"node docker config: {_docker_config_words(sources)}",
         *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
     )

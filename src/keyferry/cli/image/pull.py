@@ -101,7 +101,7 @@ def run(args: "argparse.Namespace") -> int:
     policy = node_policy(args.policy, args.allow, root, args.node)
     inputs = gather_inputs(args)
     sources = inputs.sources
-    report(*inputs.notes, *missing_lines(sources.missing_secrets))
+    report(*inputs.notes, *missing_lines(sources.missing_secrets, args))
     report(*environment_notes(args, inputs.environment))
     _, providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:
