@@ -408,7 +408,7 @@ def test_a_hint_does_not_wait_for_input_that_is_gone(node: Node) -> None:
         check=False,
         timeout=60,
     )
-    assert "keyferry explain -f FILE --config" in done.stdout
+    assert " -f FILE" in done.stdout
     assert "-f - " not in done.stdout
 
 

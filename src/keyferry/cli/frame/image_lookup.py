@@ -35,7 +35,7 @@ from keyferry.show.report import report
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from keyferry.clusters.session import ClusterSession
     from keyferry.errors import Problem
@@ -122,12 +122,15 @@ def open_session(args: "argparse.Namespace") -> "ClusterSession":
     return load_cluster(args.context, kubeconfig=args.kubeconfig, timeout_seconds=args.timeout)
 
 
-def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) -> Inputs:
+def gather_inputs(
+    args: "argparse.Namespace", images: "Sequence[str]", sources: Sources | None = None
+) -> Inputs:
     """Read the sources of the command line unless they are given, and find the node's config, each once.
 
+    *images* are those that the command line asks about.
     ``args.node`` becomes the pod's node, which may be elsewhere. Raise EnvironmentProblem.
     """
-    sources = read_sources(args, _images(args)) if sources is None else sources
+    sources = read_sources(args, images) if sources is None else sources
     args.node = choose_node(args, sources.node_name)
     sources = _with_requested_token(args, add_node_files(args, sources))
     # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
@@ -137,7 +140,11 @@ def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) ->
         args.config, args.bin_dir, node=args.node, needs_config=needs_config, needs_bin_dir=needs_plugins
     )
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
-    machine = (*deprecation_notes(args), *_image_notes(args), *machine_notes(args, found, sources.node_name))
+    machine = (
+        *deprecation_notes(args),
+        *_image_notes(images),
+        *machine_notes(args, found, sources.node_name),
+    )
     missing = (*sources.missing, *missing_node(args, found))
     return Inputs(replace(sources, missing=missing), found, environment, machine)
 
@@ -154,16 +161,10 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
 
 
-def _images(args: "argparse.Namespace") -> tuple[str, ...]:
-    return tuple(args.images) if hasattr(args, "images") else (args.image,)
-
-
-def _image_notes(args: "argparse.Namespace") -> "Iterator[str]":
+def _image_notes(images: "Sequence[str]") -> "Iterator[str]":
     """Yield a note for each image that is also the name of an object of a cluster, which only ``explain`` reads."""
-    if args.is_live:
-        return
-    for image in _images(args):
-        _, _, name = (image or "").partition("/")
+    for image in images:
+        _, _, name = image.partition("/")
         if not name or any(each in name for each in "/:@"):
             continue
         # Imported here because few images look like this.
@@ -181,7 +182,7 @@ def _image_notes(args: "argparse.Namespace") -> "Iterator[str]":
 def look_up_image(args: "argparse.Namespace", sources: Sources | None = None) -> ImageLookup:
     """Look up the image of the command line in all its sources, which are read unless they are given."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
-    inputs = gather_inputs(args, sources)
+    inputs = gather_inputs(args, (args.image,), sources)
     return look_up(args, image, *open_providers(args, inputs))
 
 

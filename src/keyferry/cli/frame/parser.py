@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
                 hint = did_you_mean(name, self._option_string_actions)
                 self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
         if others:
-            hint = _target_hint(str(getattr(found, "image", "")), others[0])
+            hint = _target_hint(str(vars(found).get("image")), others[0])
             self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
         return found, others
 

@@ -103,10 +103,10 @@ def run(args: "argparse.Namespace") -> int:
     target = parse_target(args.image or "")
     if target is None and args.image and not (args.filename or args.pod):
         return _explain_one(args, ())
-    # Imported here because an image alone needs neither pods nor clusters.
-    from keyferry.cli.image.explain_pods import explain_files, explain_target
-
     if target is not None:
+        # Imported here because an image alone needs no cluster.
+        from keyferry.cli.image.explain_pods import explain_target
+
         return explain_target(args, target, explain_image)
     if not (args.filename or args.pod):
         raise WrongUsage("expected an image, a pod such as pod/web, or -f FILE")
@@ -114,6 +114,9 @@ def run(args: "argparse.Namespace") -> int:
     pods = pods_of(args, objects, (args.image,) if args.image else ())
     if args.image and len(pods) == 1:
         return _explain_one(args, objects, pods[0])
+    # Imported here because an image alone needs no pods.
+    from keyferry.cli.image.explain_pods import explain_files
+
     return explain_files(args, objects, pods, explain_image)
 
 

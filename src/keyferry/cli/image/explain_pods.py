@@ -124,7 +124,7 @@ def _explain_pod(
     own = copy(args)
     if not pod.containers:
         return ExplainedPod(pod, problem="it has no container with an image, so there is nothing to explain")
-    inputs, providers = open_providers(own, gather_inputs(own, sources))
+    inputs, providers = open_providers(own, gather_inputs(own, (), sources))
     # The command line to repeat names the workload, not the image.
     words = (args.image,) if args.image else ()
 
