@@ -243,7 +243,7 @@ def _of_node(explanation: Explanation) -> tuple[Cure, ...]:
     pull = Cure("or let the kubelet pull it: set imagePullPolicy to IfNotPresent")
     if explanation.decision is None:
         lines = (f"{explanation.command} --cri auto",) if explanation.command else ()
-        return (Cure("ask the container runtime of the node", lines), pull)
+        return (Cure("ask the container runtime, on the pod's node", lines), pull)
     return (Cure("load the image into the container runtime of the node"), pull)
 
 

@@ -113,8 +113,8 @@ def _is_node(args: "argparse.Namespace", node_name: str | None) -> bool:
     node: Node = args.node
     if node.elsewhere:
         return False
-    if args.here and args.is_question:
-        return True
+    if args.is_question and (args.here or node_name):
+        return True  # the name of the pod's node was compared with this machine's
     # With both given, the search for a kubelet among all processes is skipped.
     return node_name is not None and not _is_given(args) and node.kubelet is not None
 

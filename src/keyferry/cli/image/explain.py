@@ -40,7 +40,8 @@ Explain why the kubelet has, or does not have, credentials for an image, or for 
 IMAGE is an image, or a pod or workload of a cluster as kubectl names it: pod/web, deploy/web, sts/db. The pod,
 its pull secrets, its service account and its events about pulls are then read with the kubeconfig; for a
 workload, a pod of it that waits for its image, else its template. What this user may not read is named, and
-the rest is explained. With -f FILE and without IMAGE, every pod and workload of the file is explained.
+the rest is explained. With -f FILE and without IMAGE, every pod and workload of the file is explained; with
+IMAGE, those of them that use the image, or the only one.
 
 Unless the kubelet that runs on this machine has the name of the pod's node, nothing of this machine counts as
 the node's: give the node's config with --config and --bin-dir, or --here if this machine is the node.
@@ -55,7 +56,9 @@ Plugins are run as the kubelet runs them. With --check-registry, the registry al
 the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
 whether this pod may use the image that is already on the node, by which record, policy and rule.
 
-The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'."""
+The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'. An image that
+the pod forbids to pull (imagePullPolicy: Never) has 0 or 1 by the node's records, and 6 without them. A
+pull secret that cannot be read has 1, and an object that does not exist 3."""
 
 EXAMPLES = """\
 examples:
