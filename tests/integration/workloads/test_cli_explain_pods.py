@@ -398,6 +398,8 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     done = explain(*words, "--request-token")
     assert done.returncode == 6, done.stdout
     assert "no permission to create serviceaccounts/token in shop: " in done.stdout
+    assert "add --service-account-token FILE" in done.stdout
+    assert "add --request-token" not in done.stdout
     api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
     done = explain(*words, "--request-token", "-o", "json")
     assert done.returncode == 0, done.stderr

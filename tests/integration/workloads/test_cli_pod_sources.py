@@ -180,11 +180,11 @@ def test_an_image_is_explained_for_the_pods_that_use_it(node: Node, tmp_path: Pa
     file = write(tmp_path / "more.json", *items, three)
     done = run_keyferry("explain", IMAGE, "-f", file, *node.options(), "-o", "json")
     assert done.returncode == 0, done.stderr
-    found = [
+    explained = [
         (each["pod"], [image["image"] for image in each["images"]])
         for each in json.loads(done.stdout)["pods"]
     ]
-    assert found == [("two", [IMAGE]), ("three", [IMAGE])]
+    assert explained == [("two", [IMAGE]), ("three", [IMAGE])]
     done = run_keyferry("get", IMAGE, "-f", file, *node.options())
     assert done.returncode == 3
     assert "pod shop/two, pod shop/three use this image; expected one of them" in done.stderr
@@ -290,7 +290,7 @@ def test_image_volumes_are_explained(tmp_path: Path) -> None:
 )
 def test_a_malformed_pod_is_an_error(spec: Json, said: str, tmp_path: Path) -> None:
     """With the file, the field, what was found and what is expected."""
-    file = write(tmp_path / "pod.json", pod(**spec))
+    file = write(tmp_path / "pod.json", {**pod(), "spec": spec})
     done = run_keyferry("explain", "-f", file)
     assert done.returncode == 3
     assert said in done.stdout + done.stderr
