@@ -20,7 +20,7 @@ from support.records import open_quickly
 
 HOST = "registry.example"
 IMAGE = "registry.example/team/app:v1"
-EMPTY = {"auths": {}}
+EMPTY: Json = {"auths": {}}
 
 
 @pytest.fixture

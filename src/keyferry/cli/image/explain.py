@@ -104,19 +104,19 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
-    if target is None and args.image and not (args.filename or args.pod):
-        return _explain_one(args, ())
     if target is not None:
         # Imported here because an image alone needs no cluster.
         from keyferry.cli.image.explain_pods import explain_target
 
         return explain_target(args, target, explain_image)
-    if not (args.filename or args.pod):
+    if args.image:
+        parse_image(args.image)  # reports a wrong image name before any file is read
+    elif not (args.filename or args.pod):
         raise WrongUsage("expected an image, a pod such as pod/web, or -f FILE")
     objects = read_given_objects(args)
     pods = pods_of(args, objects, (args.image,) if args.image else ())
-    if args.image and len(pods) == 1:
-        return _explain_one(args, objects, pods[0])
+    if args.image and len(pods) <= 1:
+        return _explain_one(args, objects, pods[0] if pods else None)
     # Imported here because an image alone needs no pods.
     from keyferry.cli.image.explain_pods import explain_files
 
@@ -124,10 +124,8 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _explain_one(
-    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", pod: "WorkloadPod | None" = None
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", pod: "WorkloadPod | None"
 ) -> int:
-    parse_image(args.image)  # reports a wrong image name first
-    objects = objects or read_given_objects(args)
     lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
     containers = () if pod is None else pod.using(args.image)
     explanation = explain_image(args, lookup, (args.image,), containers)
