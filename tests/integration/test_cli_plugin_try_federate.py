@@ -90,7 +90,7 @@ def test_each_call_is_a_link(tmp_path: Path) -> None:
         "taken": ["token"],
     }  # fmt: skip
     assert (
-        "\n+   > call-1  GET https://quay.example.com/oauth2/federation/robot/token: status 200\n"
+        "\n✓   > call-1  GET https://quay.example.com/oauth2/federation/robot/token: status 200\n"
         in text.stdout
     )
     for secret in (*world.api.issued, login):
@@ -178,7 +178,7 @@ def test_a_plugin_in_any_language_can_report(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert links["plugin/registry"]["text"] == "the password is ********"
     assert links["plugin/registry"]["facts"] == {"n": 1, "list": ["a"]}
-    assert "\n+   > registry the password is ********\n" in text
+    assert "\n✓   > registry the password is ********\n" in text
     assert LOGIN[1] not in done.stdout + text
 
 

@@ -127,7 +127,7 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     ("image", "option"),
     [
         pytest.param(IMAGE, "add --secret FILE", id="a secret"),
-        pytest.param("busybox:1", "add --pod FILE with the ServiceAccount after the Pod", id="an account"),
+        pytest.param("busybox:1", "add -f FILE with the ServiceAccount after the Pod", id="an account"),
     ],
 )
 def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(

@@ -30,6 +30,7 @@ KINDS = {
     "Node": (CORE, "nodes"),
     "Deployment": (APPS, "deployments"),
     "ReplicaSet": (APPS, "replicasets"),
+    "ReplicationController": ("", "replicationcontrollers"),
     "StatefulSet": (APPS, "statefulsets"),
     "DaemonSet": (APPS, "daemonsets"),
     "Job": (BATCH, "jobs"),

@@ -4,14 +4,16 @@ from collections.abc import Iterator
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, replace
-from keyferry.errors import KeyferryError, Kind
+from keyferry.errors import KeyferryError, Kind, PullSecretError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.secret_cures import Cure, new_secret, renewed_secret, used_secret
 from keyferry.explain.verdict import who
-from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import Credential, Source, SourceKind, lookup_all
+from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
@@ -37,18 +39,22 @@ _MOST_CURES = 3
 class LikelyCause(Value):
     """The likely cause, empty if there is nothing to explain, and its cures.
 
-    *miss* is the near miss that it is about, *unused* the pull secret.
+    *miss* is the near miss that it is about.
     """
 
     cause: str = ""
     cures: tuple[Cure, ...] = ()
     miss: Miss | None = None
-    unused: UnusedSecret | None = None
 
 
 def find_cause(explanation: Explanation) -> LikelyCause:
     """Return the likely cause of what the verdict says, and its cures."""
     check, answer = explanation.check, explanation.answer
+    if explanation.unreadable is not None:
+        unreadable = explanation.unreadable
+        return LikelyCause(str(unreadable), used_secret(explanation, unreadable))
+    if explanation.is_never_pulled:
+        return LikelyCause(cures=_of_node(explanation))
     if check is not None and check.verdict is PullVerdict.YES:
         return LikelyCause()
     if check is not None and check.mirrors is not None and check.is_blocked:
@@ -110,10 +116,21 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
 
 def _of_secret(explanation: Explanation, *, is_listed: bool) -> LikelyCause | None:
     """Return the first secret that is not used, among those that the pod or its account lists or among the others."""
-    for unused in explanation.unused_secrets:
-        if (unused.reason is not UnusedReason.UNLISTED) is is_listed:
-            return LikelyCause(str(unused), used_secret(explanation, unused), unused=unused)
+    for unused in explanation.unused:
+        if (unused.reason is not UnusedReason.NOT_LISTED) is is_listed and _is_meant(explanation, unused):
+            return LikelyCause(str(unused), used_secret(explanation, unused))
     return None
+
+
+def _is_meant(explanation: Explanation, unused: UnusedSecret) -> bool:
+    """Return whether a secret was meant for the image: the pod lists it, or it has a login for the image."""
+    answer = explanation.answer
+    if unused.reason is UnusedReason.NOT_LISTED:
+        is_list_known = all(each.input is not LookupInput.ACCOUNT_SECRETS for each in answer.missing)
+        return is_list_known and _matches(answer, unused)
+    if unused.reason is UnusedReason.OTHER_NAMESPACE:
+        return unused.name in explanation.secret_names or _matches(answer, unused)
+    return True
 
 
 def _of_miss(explanation: Explanation, misses: list[Miss]) -> LikelyCause:
@@ -268,6 +285,24 @@ def _credential_cures(explanation: Explanation, credential: Credential) -> tuple
     if source.secret is not None:
         return renewed_secret(explanation, source.name, credential.username)
     return (Cure(f"renew the login of {credential.key!r} in {source.name}"),)
+
+
+def _of_node(explanation: Explanation) -> tuple[Cure, ...]:
+    """Return the cures for an image that must be on the node."""
+    pull = Cure("or let the kubelet pull it: set imagePullPolicy to IfNotPresent")
+    if explanation.decision is None:
+        lines = (f"{explanation.command} --cri auto",) if explanation.command else ()
+        return (Cure("ask the container runtime, on the pod's node", lines), pull)
+    return (Cure("load the image into the container runtime of the node"), pull)
+
+
+def _matches(answer: Answer, unused: UnusedSecret) -> bool:
+    if unused.secret is None:
+        return False
+    try:
+        return bool(lookup_all(pull_secrets_keyring((unused.secret,)), answer.name))
+    except PullSecretError:
+        return False
 
 
 # Inputs that are missing.

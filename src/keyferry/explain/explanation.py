@@ -19,10 +19,11 @@ class Explanation(Value):
 
     *check* has the registry's responses, if it was asked; *decision* whether the image on the node may be used, if
     that was requested. *config* describes the config and the sources for programs, *where* for people. *notes* are
-    about inputs that the kubelet does not use, *unused_secrets* are pull secrets that it does not use. *traps* are
-    added to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is
-    known, and *secret_names* are the pull secrets that it lists. *command* is the command line that made the
-    explanation, to which options can be added; *try_command* is the one that tries the way of a token that is refused.
+    about inputs that the kubelet does not use, *unused* are the secrets that it takes no login from. *traps* are added
+    to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is known, and
+    *secret_names* are the pull secrets that it lists. *is_never_pulled* says that the pod permits no pull of the image.
+    *command* is the command line that made the explanation, to which options can be added; *try_command* is the one
+    that tries the way of a token that is refused.
     """
 
     answer: "Answer"
@@ -31,13 +32,19 @@ class Explanation(Value):
     config: "dict[str, object]" = field(default_factory=dict)
     where: "tuple[str, ...]" = ()
     notes: "tuple[str, ...]" = ()
-    unused_secrets: "tuple[UnusedSecret, ...]" = ()
     traps: "tuple[Reason, ...]" = ()
     hints: "tuple[str, ...]" = ()
     pod: "Pod | None" = None
     secret_names: "tuple[str, ...]" = ()
+    unused: "tuple[UnusedSecret, ...]" = ()
+    is_never_pulled: bool = False
     command: str = ""
     try_command: str = ""
+
+    @property
+    def unreadable(self) -> "UnusedSecret | None":
+        """The first pull secret whose content cannot be read; the kubelet then pulls no image of the pod."""
+        return next((each for each in self.unused if each.error is not None), None)
 
     @property
     def config_path(self) -> str:

@@ -1,6 +1,6 @@
 """An explanation as a document for programs, with stable fields and without secrets."""
 
-from keyferry._core.reasons import ReasonStage
+from keyferry._core.reasons import Reason, ReasonStage
 from keyferry.explain.cures import find_cause
 from keyferry.explain.document import credential_document, failures_document
 from keyferry.explain.explanation import Explanation
@@ -22,7 +22,7 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
         name=answer.name,
         **_verdict(explanation),
         config=explanation.config,
-        decision={"outcome": str(decision.outcome), "text": decision.text},
+        decision=_decision(explanation, decision),
         missing=missing_documents(answer.missing),
         credentials=[credential_document(credential) for credential in answer.credentials],
         failures=failures_document(answer.kubelet_failures),
@@ -38,6 +38,14 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
         ],
     )
     return document | _asked(explanation)
+
+
+def _decision(explanation: Explanation, reason: Reason) -> dict[str, object]:
+    """Return what the kubelet does; the lookup decides unless it fails or the pod forbids the pull."""
+    if explanation.unreadable is not None or explanation.is_never_pulled:
+        outcome = "never" if explanation.unreadable is None else "failed"
+        return {"outcome": outcome, "text": find_verdict(explanation).text}
+    return {"outcome": str(reason.outcome), "text": reason.text}
 
 
 def _verdict(explanation: Explanation) -> dict[str, object]:

@@ -126,10 +126,12 @@ def _copy(explanation: Explanation, pod: Pod, unused: UnusedSecret) -> Iterator[
 
 _USED = {
     UnusedReason.ABSENT: _create_absent,
-    UnusedReason.TYPE: _create_again,
-    UnusedReason.EMPTY: _rewrite,
+    UnusedReason.WRONG_TYPE: _create_again,
+    UnusedReason.NO_DATA: _rewrite,
+    UnusedReason.NO_ENTRIES: _rewrite,
+    UnusedReason.UNREADABLE: _rewrite,
     UnusedReason.LATE: _create_pod_again,
-    UnusedReason.UNLISTED: _list_it,
+    UnusedReason.NOT_LISTED: _list_it,
     UnusedReason.OTHER_NAMESPACE: _copy,
 }
 

@@ -17,7 +17,7 @@ from keyferry.show.marks import Mark, mark
 from keyferry.show.text import Whole, fold, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["render", "render_finding"]
+__all__ = ["render", "summary"]
 
 _MOST_NAMES = 3
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
@@ -39,21 +39,27 @@ _NEARNESS = (
 _Parts = tuple[tuple[str, Iterable[str]], ...]
 
 
-def render(explanation: Explanation, *, is_wide: bool = False) -> Lines:
-    """Return the explanation, with *is_wide* with every provider, pattern and key."""
+def summary(explanation: Explanation, title: str) -> str:
+    """Return *title* and the verdict's first words in one line, with the verdict's mark."""
+    verdict = find_verdict(explanation)
+    sign, colour = _VERDICTS[verdict.outcome]
+    short = verdict.text.partition(": ")[0].partition("; ")[0]
+    return f"{mark(sign)} {printable(title)}: {style(printable(short), colour)}"
+
+
+def render(explanation: Explanation, *, is_wide: bool = False, same_as: str = "") -> Lines:
+    """Return the explanation, with *is_wide* with every provider, pattern and key.
+
+    *same_as* names what has the same cause and cure, and is shown in their place.
+    """
     finding = find_cause(explanation)
     parts: _Parts = (
-        ("likely cause", _cause(finding)),
-        ("what to do", _cures(finding)),
-        ("what the kubelet does", _next_step(explanation.answer, is_wide=is_wide)),
+        ("likely cause", () if same_as else _cause(finding)),
+        ("what to do", (f"the same as for {printable(same_as)}",) if same_as else _cures(finding)),
+        ("what the kubelet does", _next_step(explanation, is_wide=is_wide)),
         *(_all_of(explanation) if is_wide else _most_of(explanation, finding)),
     )
     return _with_head(find_verdict(explanation), parts)
-
-
-def render_finding(verdict: Verdict, finding: LikelyCause) -> Lines:
-    """Return a verdict that is no image's own, with its cause and cures."""
-    return _with_head(verdict, (("likely cause", _cause(finding)), ("what to do", _cures(finding))))
 
 
 def _with_head(verdict: Verdict, parts: _Parts) -> Lines:
@@ -78,8 +84,10 @@ def _cures(finding: LikelyCause) -> Iterator[str]:
         yield from (Whole(f"    {style(printable(line), 'cyan')}") for line in cure.lines)
 
 
-def _next_step(answer: Answer, *, is_wide: bool) -> Iterator[str]:
-    for reason in _of(answer, ReasonStage.DECISION):
+def _next_step(explanation: Explanation, *, is_wide: bool) -> Iterator[str]:
+    if explanation.unreadable is not None or explanation.is_never_pulled:
+        return  # it does not pull, as the verdict says
+    for reason in _of(explanation.answer, ReasonStage.DECISION):
         if is_wide or reason.outcome is not LookupOutcome.UNKNOWN:  # which is in the verdict
             yield printable(reason.text)
 
@@ -162,8 +170,8 @@ def _found(explanation: Explanation, finding: LikelyCause) -> Iterator[str]:
     for reason in _of(explanation.answer, ReasonStage.PROVIDER):
         if reason.outcome not in _COLOURS:  # a failure is the cause, and what is unknown is in the verdict
             yield f"provider {printable(repr(reason.subject))}: {_provision(reason)}"
-    others = (str(each) for each in explanation.unused_secrets if each is not finding.unused)
-    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in (*explanation.notes, *others))
+    notes = (note for note in explanation.notes if note != finding.cause)
+    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in notes)
     yield style("-o wide shows every provider, pattern and key", "dim")
 
 
@@ -172,10 +180,9 @@ def _found(explanation: Explanation, finding: LikelyCause) -> Iterator[str]:
 
 def _all_of(explanation: Explanation) -> _Parts:
     answer = explanation.answer
-    unused = map(str, explanation.unused_secrets)
     return (
         ("image", _image(answer)),
-        ("sources", map(printable, (*explanation.where, *explanation.notes, *unused))),
+        ("sources", map(printable, (*explanation.where, *explanation.notes))),
         ("providers", _providers(answer)),
         ("auth keys found", _keys(answer)),
         ("credentials, in trial order", _credentials(answer)),

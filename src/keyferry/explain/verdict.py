@@ -12,10 +12,11 @@ __all__ = ["Subject", "Verdict", "find_verdict", "who"]
 
 
 class Subject(WordEnum):
-    """The question that a verdict answers: has the kubelet a credential, or can the image be pulled."""
+    """The question that a verdict answers: has the kubelet a credential, can the image be pulled, or can it be used."""
 
     CREDENTIAL = "credential"
     PULL = "pull"
+    USE = "use"
 
 
 class Verdict(Value):
@@ -27,7 +28,17 @@ class Verdict(Value):
 
 
 def find_verdict(explanation: Explanation) -> Verdict:
-    """Return whether the image can be pulled; without a check, whether the kubelet has a credential for it."""
+    """Return whether the image can be pulled; without a check, whether the kubelet has a credential for it.
+
+    For an image that is never pulled, return whether the one on the node can be used.
+    """
+    broken = explanation.unreadable
+    if broken is not None:
+        text = f"no image of the pod is pulled: pull secret {broken.namespace}/{broken.name} cannot be read"
+        return Verdict(Subject.CREDENTIAL, PullVerdict.NO, text)
+    if explanation.is_never_pulled:
+        outcome, text = _without_a_pull(explanation)
+        return Verdict(Subject.USE, outcome, f"{text}: the pod forbids to pull it (imagePullPolicy: Never)")
     if explanation.check is not None:
         return Verdict(Subject.PULL, explanation.check.verdict, verdict(explanation.check))
     outcome, text = _VERDICTS[explanation.answer.outcome](explanation.answer)
@@ -38,6 +49,23 @@ def who(credential: Credential) -> str:
     """Return the user name and the source of a credential, as text for a message."""
     user = f"user {credential.username!r}" if credential.username else "no user name"
     return f"{user} of {credential.source}"
+
+
+def _without_a_pull(explanation: Explanation) -> tuple[PullVerdict, str]:
+    decision = explanation.decision
+    if decision is None:
+        return PullVerdict.UNKNOWN, "cannot tell whether the image is on the node"
+    # Imported here because records import many modules that other uses do not need.
+    from keyferry.pulls.records.access import UseOutcome, judge_use
+
+    if not decision.situation.image_ref:
+        return PullVerdict.NO, "the image is not on the node"
+    use = judge_use(decision, explanation.answer.missing)
+    if use is UseOutcome.UNKNOWN:
+        return PullVerdict.UNKNOWN, "cannot tell whether the pod may use the image on the node"
+    if use is UseOutcome.USE:
+        return PullVerdict.YES, "the pod may use the image on the node"
+    return PullVerdict.NO, "the pod may not use the image on the node without a pull that verifies its access"
 
 
 def _found(answer: LookupResult) -> tuple[PullVerdict, str]:

@@ -11,6 +11,7 @@ class LookupInput(WordEnum):
 
     POD = "pod"
     PULL_SECRET = "pull-secret"  # noqa: S105 - a word for one
+    ACCOUNT_SECRETS = "account-secrets"
     DOCKER_CONFIG = "docker-config"
     SERVICE_ACCOUNT = "service-account"
     SERVICE_ACCOUNT_TOKEN = "service-account-token"  # noqa: S105 - a word for one
@@ -30,13 +31,15 @@ class MissingInput(Value):
     instead: str = ""
 
     def __str__(self) -> str:
-        text = _TEXTS[self.input].format(name=self.name)
+        text = _TEXTS[self.input] if self.name else _TEXTS[self.input].replace(" {name!r}", "")
+        text = text.format(name=self.name)
         return f"{text}: {self.instead}" if self.instead else text
 
 
 _TEXTS = {
     LookupInput.POD: "the pod was not given, so its pull secrets and its service account are not known",
     LookupInput.PULL_SECRET: "pull secret {name!r}, which the pod lists, was not given",
+    LookupInput.ACCOUNT_SECRETS: "the pull secrets of service account {name!r} are not known",
     LookupInput.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
     LookupInput.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
     LookupInput.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",

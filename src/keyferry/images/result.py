@@ -5,7 +5,7 @@ from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
-from keyferry.images.missing import MissingInput, distinct
+from keyferry.images.missing import LookupInput, MissingInput, distinct
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
@@ -67,7 +67,9 @@ class LookupResult(Value):
     @property
     def missing(self) -> tuple[MissingInput, ...]:
         """The inputs that a kubelet knows and that were not given; they may change the answer."""
-        return distinct(self.untold, *(provision.missing for provision in self.provisions))
+        found = distinct(self.untold, *(provision.missing for provision in self.provisions))
+        # A docker config that may exist says least, and is named last.
+        return tuple(sorted(found, key=_is_possible_file)) if found else found
 
     @property
     def outcome(self) -> LookupOutcome:
@@ -77,6 +79,10 @@ class LookupResult(Value):
         if self.missing:
             return LookupOutcome.UNKNOWN
         return LookupOutcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else LookupOutcome.ANONYMOUS
+
+
+def _is_possible_file(missing: MissingInput) -> bool:
+    return missing.input is LookupInput.DOCKER_CONFIG and not missing.name
 
 
 def _failure(provision: Provision) -> Failure:

@@ -34,12 +34,13 @@ _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerSt
 class LiveWorkload(Value):
     """A pod of a cluster, or a workload's template, with the objects that could be read.
 
-    *refused* has the pull secrets that could not be read, with the reason; it is empty for a secret that does not
-    exist.
+    *account_problem* is why there is no account. *refused* has the pull secrets that could not be read, with the
+    reason; it is empty for a secret that does not exist.
     """
 
     pod: WorkloadPod
     account: KubernetesObject | None = None
+    account_problem: str = ""
     secrets: tuple[KubernetesObject, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     events: tuple[PullEvent, ...] = ()
@@ -70,10 +71,15 @@ class _Reader:
     def complete(self, workload: KubernetesObject) -> LiveWorkload:
         """Return the workload's pod with its account, secrets and events."""
         pod = read_pod(self._choose_pod(workload), self._namespace)
-        account = self._account(pod)
-        secrets, refused = self._secrets(secret_names(pod, account))
+        found = self.get(ObjectKind.SERVICE_ACCOUNT, pod.pod.service_account_name)
+        account = None if isinstance(found, ApiProblem) else found
+        problem = str(found) if isinstance(found, ApiProblem) else ""
+        names = secret_names(pod, account)
+        if problem and names is not None:
+            self._notes.append(problem)
+        secrets, refused = self._secrets(names or ())
         events = self._events(pod) if pod.is_created else ()
-        return LiveWorkload(pod, account, secrets, refused, events, tuple(self._notes))
+        return LiveWorkload(pod, account, problem, secrets, refused, events, tuple(self._notes))
 
     def get(self, kind: ObjectKind, name: str) -> KubernetesObject | ApiProblem:
         """Return one object."""
@@ -147,14 +153,6 @@ class _Reader:
             return pods
         return [each for each in pods if _is_owned(each, owners)]
 
-    def _account(self, pod: WorkloadPod) -> KubernetesObject | None:
-        name = pod.pod.service_account_name
-        found = self.get(ObjectKind.SERVICE_ACCOUNT, name)
-        if isinstance(found, ApiProblem):
-            self._notes.append(str(found))
-            return None
-        return found
-
     def _secrets(self, names: tuple[str, ...]) -> tuple[tuple[KubernetesObject, ...], dict[str, str]]:
         found: list[KubernetesObject] = []
         refused: dict[str, str] = {}
@@ -185,7 +183,8 @@ def _is_owned(item: KubernetesObject, owners: set[str]) -> bool:
 
 def _selector(workload: KubernetesObject) -> str:
     """Return the equality terms of the workload's selector; owners decide about the rest."""
-    labels = workload.field("spec", "selector", "matchLabels")
+    is_plain = workload.kind is ObjectKind.REPLICATION_CONTROLLER
+    labels = workload.field("spec", "selector", *(() if is_plain else ("matchLabels",)))
     pairs = labels.items() if isinstance(labels, dict) else ()
     return ",".join(f"{name}={value}" for name, value in pairs)
 

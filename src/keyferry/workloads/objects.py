@@ -24,6 +24,7 @@ class ObjectKind(WordEnum):
     POD = "Pod"
     DEPLOYMENT = "Deployment"
     REPLICA_SET = "ReplicaSet"
+    REPLICATION_CONTROLLER = "ReplicationController"
     STATEFUL_SET = "StatefulSet"
     DAEMON_SET = "DaemonSet"
     JOB = "Job"
@@ -55,10 +56,14 @@ class KubernetesObject(Value):
         return self.text("metadata", "uid")
 
     def field(self, *path: str) -> object:
-        """Return the value at *path*, or None."""
+        """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way."""
         found: object = self.value
-        for part in path:
-            found = found.get(part) if isinstance(found, dict) else None
+        for at, part in enumerate(path):
+            if found is None:
+                return None
+            if not isinstance(found, dict):
+                raise self._wrong(path[:at], "a map", found)
+            found = found.get(part)
         return found
 
     def text(self, *path: str) -> str:
@@ -66,14 +71,23 @@ class KubernetesObject(Value):
         found = self.field(*path)
         if found is None or isinstance(found, str):
             return found or ""
-        raise EnvironmentProblem(
-            f"{self.origin}: {format_path(path)}: expected a string, found {type(found).__name__}"
-        )
+        raise self._wrong(path, "a string", found)
 
     def items(self, *path: str) -> "Iterator[Json]":
-        """Yield the maps of the list at *path*."""
+        """Yield the maps of the list at *path*; raise EnvironmentProblem for any other type."""
         found = self.field(*path)
-        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+        if found is None:
+            return
+        if not isinstance(found, list):
+            raise self._wrong(path, "a list", found)
+        for at, each in enumerate(found):
+            if not isinstance(each, dict):
+                raise self._wrong((*path, at), "a map", each)
+            yield each
+
+    def _wrong(self, path: "tuple[str | int, ...]", expected: str, found: object) -> EnvironmentProblem:
+        kind = type(found).__name__
+        return EnvironmentProblem(f"{self.origin}: {format_path(path)}: expected {expected}, found {kind}")
 
 
 def read_objects(path: str) -> "Iterator[KubernetesObject]":

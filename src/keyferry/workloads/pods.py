@@ -2,8 +2,10 @@
 
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
+from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.provider.accounts import Pod
-from keyferry.workloads.objects import KubernetesObject, ObjectKind
+from keyferry.images.reference import parse_image
+from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,15 +15,17 @@ __all__ = ["ContainerRole", "PodContainer", "WorkloadPod", "read_pod"]
 
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
+_NEVER = "Never"
 _CRON_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
 
 
 class ContainerRole(WordEnum):
-    """The lists of containers in a pod."""
+    """The lists in a pod whose entries have an image."""
 
     INIT = "init container"
     MAIN = "container"
     EPHEMERAL = "ephemeral container"
+    VOLUME = "image volume"
 
 
 _FIELDS = {
@@ -32,11 +36,17 @@ _FIELDS = {
 
 
 class PodContainer(Value):
-    """A container of a pod."""
+    """A container of a pod, or a volume that is an image; *pull_policy* is empty if it is not set."""
 
     role: ContainerRole
     name: str
     image: str
+    pull_policy: str = ""
+
+    @property
+    def is_never_pulled(self) -> bool:
+        """Whether the image must be on the node already."""
+        return self.pull_policy == _NEVER
 
     def __str__(self) -> str:
         return f"{self.role} {self.name}"
@@ -70,6 +80,11 @@ class WorkloadPod(Value):
         """The containers of each image, in the order of the pod."""
         images = dict.fromkeys(each.image for each in self.containers)
         return {image: tuple(each for each in self.containers if each.image == image) for image in images}
+
+    def using(self, image: str) -> tuple[PodContainer, ...]:
+        """Return the containers of an image, in any spelling of its name."""
+        wanted = _full_name(image)
+        return tuple(each for each in self.containers if _full_name(each.image) == wanted)
 
     def __str__(self) -> str:
         place = f"{self.pod.namespace}/{self.workload.name}"
@@ -110,6 +125,30 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
 def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":
     for role, field in _FIELDS.items():
         for each in workload.items(*spec, field):
-            image = each.get("image")
-            if isinstance(image, str) and image:
-                yield PodContainer(role, str(each.get("name", "")), image)
+            yield from _container(workload, role, each, each, ("image", "imagePullPolicy"))
+    for each in workload.items(*spec, "volumes"):
+        source = each.get("image")
+        if isinstance(source, dict):
+            yield from _container(workload, ContainerRole.VOLUME, each, source, ("reference", "pullPolicy"))
+
+
+def _container(
+    workload: KubernetesObject, role: ContainerRole, item: Json, source: Json, fields: tuple[str, str]
+) -> "Iterator[PodContainer]":
+    """Yield the container of *item* if *source* names an image; raise EnvironmentProblem for any other type."""
+    name = str(item.get("name", ""))
+    image, policy = (source.get(field) for field in fields)
+    if image is not None and not isinstance(image, str):
+        raise EnvironmentProblem(
+            f"{workload.origin}: {fields[0]} of {role} {name!r}: expected a string, found {type(image).__name__}"
+        )
+    if image:
+        yield PodContainer(role, name, image, str(policy or ""))
+
+
+def _full_name(image: str) -> str:
+    """Return the name with its registry and its tag; a name that cannot be parsed as it is."""
+    try:
+        return parse_image(image).in_full().text
+    except ImageNameError:
+        return image

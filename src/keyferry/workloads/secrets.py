@@ -29,30 +29,37 @@ _UNREADABLE = "the kubelet then fails the whole lookup and pulls no image of the
 
 
 class UnusedReason(WordEnum):
-    """Why the kubelet does not use a pull secret."""
+    """Why the kubelet takes no login from a secret."""
 
-    ABSENT = "absent"  # the pod lists it, and it does not exist in the pod's namespace
+    NOT_LISTED = "not-listed"
     LATE = "late"  # the service account lists it, and did not when the pod was created
-    UNLISTED = "unlisted"
     OTHER_NAMESPACE = "other-namespace"
-    TYPE = "type"
-    EMPTY = "empty"
+    ABSENT = "absent"
+    WRONG_TYPE = "wrong-type"
+    NO_DATA = "no-data"
+    NO_ENTRIES = "no-entries"
+    UNREADABLE = "unreadable"
 
 
 class UnusedSecret(Value):
-    """A pull secret that the kubelet does not use for a pod; *namespace* is its own."""
+    """A secret that the kubelet takes no login from, and why; *secret* is its content, if it exists.
 
-    reason: UnusedReason
+    *error* is the problem of a secret that cannot be read, which fails the kubelet's whole lookup.
+    """
+
     name: str
     namespace: str
+    reason: UnusedReason
     text: str
+    secret: PullSecret | None = None
+    error: PullSecretError | None = None
 
     def __str__(self) -> str:
         return self.text
 
 
 class PodSecrets(Value):
-    """The pull secrets of a pod in trial order, those that are meant to be used and are not, and those not known."""
+    """The pull secrets of a pod in trial order, those that are of no use, and those that are not known."""
 
     used: tuple[PullSecret, ...] = ()
     unused: tuple[UnusedSecret, ...] = ()
@@ -77,11 +84,14 @@ def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
     )
 
 
-def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[str, ...]:
-    """Return the names of the pod's pull secrets: its own list, else its account's, which admission adds."""
-    if pod.listed_secrets or account is None or pod.is_created:
+def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[str, ...] | None:
+    """Return the names of the pod's pull secrets: its own list, else its account's, which admission adds.
+
+    Return None if the account's list decides and is not known.
+    """
+    if pod.listed_secrets or pod.is_created:
         return pod.listed_secrets
-    return listed_by_account(account)
+    return None if account is None else listed_by_account(account)
 
 
 def listed_by_account(account: KubernetesObject) -> tuple[str, ...]:
@@ -94,21 +104,25 @@ def choose_secrets(
     names: tuple[str, ...] | None,
     namespace: str,
     refused: "Mapping[str, str] | None" = None,
+    unknown_list: MissingInput | None = None,
 ) -> PodSecrets:
     """Return the secrets of *given* that the kubelet reads: those in *names* of the pod's *namespace*.
 
     Without *names* the pod's list is not known, and all secrets of the namespace are used; without a namespace, all.
     *refused* has the names that are known to be of no use, with the reason, or an empty one for a secret that does not
-    exist. Raise PullSecretError for a secret whose content cannot be read, which fails the kubelet's whole lookup.
+    exist. *unknown_list* says that more names may be listed.
     """
     own = {each.name: each for each in given if not namespace or each.namespace == namespace}
     used = tuple(own.values()) if names is None else tuple(own[name] for name in names if name in own)
-    unused = (
-        *(_absent(name, namespace) for name, why in (refused or {}).items() if not why and name not in own),
-        *(found for each in given if (found := _find_unread(each, names, namespace))),
-        *(found for each in used if (found := _find_ignored(each))),
+    unread = (_unread(each, names, namespace, is_final=unknown_list is None) for each in given)
+    absent = (name for name in names or () if name not in own and not (refused or {}).get(name, "not read"))
+    unused = (*unread, *map(_ignored, used), *(_absent(name, namespace) for name in absent))
+    missing = _missing(own, names, refused or {})
+    return PodSecrets(
+        used,
+        tuple(each for each in unused if each is not None),
+        (*(() if unknown_list is None else (unknown_list,)), *missing),
     )
-    return PodSecrets(used, unused, tuple(_missing(own, names, refused or {})))
 
 
 def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> "Iterator[UnusedSecret]":
@@ -122,7 +136,7 @@ def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None)
             f"{', '.join(map(repr, listed))}, but the pod does not: a pod gets its account's secrets when it is "
             "created, so create it again"
         )
-        yield UnusedSecret(UnusedReason.LATE, listed[0], pod.pod.namespace, text)
+        yield UnusedSecret(listed[0], pod.pod.namespace, UnusedReason.LATE, text)
 
 
 def _missing(
@@ -133,45 +147,54 @@ def _missing(
             yield MissingInput(LookupInput.PULL_SECRET, name, refused.get(name, ""))
 
 
+def _unread(
+    secret: PullSecret, names: tuple[str, ...] | None, namespace: str, *, is_final: bool
+) -> UnusedSecret | None:
+    """Return why the kubelet does not read a secret that is given; None if it does."""
+    given = f"secret {secret.name!r} is given, but"
+    if namespace and secret.namespace != namespace:
+        why = f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
+        reason = UnusedReason.OTHER_NAMESPACE
+        text = f"{given} {why}: the kubelet does not read it"
+    elif names is None or secret.name in names:
+        return None
+    else:
+        reason = UnusedReason.NOT_LISTED
+        text = f"{given} the pod does not list it: the kubelet does not read it"
+        if not is_final:
+            text = f"{given} the pod does not list it, and whether its service account does is not known"
+    return UnusedSecret(secret.name, secret.namespace, reason, text, secret)
+
+
 def _absent(name: str, namespace: str) -> UnusedSecret:
     text = (
         f"secret {name!r}, which the pod lists, does not exist in {namespace!r}: the kubelet pulls without it"
     )
-    return UnusedSecret(UnusedReason.ABSENT, name, namespace, text)
+    return UnusedSecret(name, namespace, UnusedReason.ABSENT, text)
 
 
-def _find_unread(secret: PullSecret, names: tuple[str, ...] | None, namespace: str) -> UnusedSecret | None:
-    if names is not None and secret.name not in names:
-        reason, why = UnusedReason.UNLISTED, "the pod does not list it"
-    elif namespace and secret.namespace != namespace:
-        reason = UnusedReason.OTHER_NAMESPACE
-        why = f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
-    else:
-        return None
-    text = f"secret {secret.name!r} is given, but {why}: the kubelet does not read it"
-    return UnusedSecret(reason, secret.name, secret.namespace, text)
-
-
-def _find_ignored(secret: PullSecret) -> UnusedSecret | None:
-    """Return a secret without content that the kubelet reads; raise PullSecretError for bad content."""
-    problem: PullSecretError
+def _ignored(secret: PullSecret) -> UnusedSecret | None:
+    """Return why the kubelet finds no login in a secret, None if it does."""
     try:
-        if read_pull_secret(secret) is not None:
-            return None
+        entries = read_pull_secret(secret)
     except PullSecretError as error:
-        problem = error
-    else:
-        return _ignored(secret)
-    raise PullSecretError(f"{problem.message}; {_UNREADABLE}", problem.kubernetes_text, problem.secret)
-
-
-def _ignored(secret: PullSecret) -> UnusedSecret:
+        problem = PullSecretError(f"{error.message}; {_UNREADABLE}", error.kubernetes_text, error.secret)
+        reason = UnusedReason.UNREADABLE
+        return UnusedSecret(secret.name, secret.namespace, reason, problem.message, secret, problem)
+    if entries:
+        return None
     key = SECRET_KEYS.get(secret.type)
-    reason, why = UnusedReason.EMPTY, f"it has no data under {key!r}"
+    ignored = f"the kubelet ignores secret {secret.name!r}"
     if key is None:
-        reason, why = UnusedReason.TYPE, f"its type is {secret.type!r}, expected {' or '.join(SECRET_KEYS)}"
-    text = f"the kubelet ignores secret {secret.name!r}: {why}"
-    return UnusedSecret(reason, secret.name, secret.namespace, text)
+        reason = UnusedReason.WRONG_TYPE
+        text = f"{ignored}: its type is {secret.type!r}, expected {' or '.join(SECRET_KEYS)}"
+    elif entries is None:
+        reason, text = UnusedReason.NO_DATA, f"{ignored}: it has no data under {key!r}"
+    else:
+        reason = UnusedReason.NO_ENTRIES
+        where = " under 'auths'" if key == ".dockerconfigjson" else ""
+        text = f"the kubelet finds no login in secret {secret.name!r}: its {key!r} has no entry{where}"
+    return UnusedSecret(secret.name, secret.namespace, reason, text, secret)
 
 
 def _decode(value: object, item: KubernetesObject, key: str) -> bytes:

@@ -28,6 +28,7 @@ RESOURCES = {
     ObjectKind.POD: Resource("", "pods", "po"),
     ObjectKind.DEPLOYMENT: Resource("apps", "deployments", "deploy"),
     ObjectKind.REPLICA_SET: Resource("apps", "replicasets", "rs"),
+    ObjectKind.REPLICATION_CONTROLLER: Resource("", "replicationcontrollers", "rc"),
     ObjectKind.STATEFUL_SET: Resource("apps", "statefulsets", "sts"),
     ObjectKind.DAEMON_SET: Resource("apps", "daemonsets", "ds"),
     ObjectKind.JOB: Resource("batch", "jobs"),

@@ -19,7 +19,8 @@ from support.schemas import check_document
 IMAGE = "registry.example/team/app:v1"
 HOST = "registry.example"
 EVERYTHING = (
-    "pods secrets serviceaccounts events deployments replicasets statefulsets daemonsets jobs cronjobs"
+    "pods secrets serviceaccounts events deployments replicasets replicationcontrollers statefulsets daemonsets jobs "
+    "cronjobs"
 )
 TOKEN_ATTRIBUTES = """\
   tokenAttributes:
@@ -197,11 +198,14 @@ def test_what_the_kubelet_does_not_use_is_said(
     folder.mkdir()
     api.add(pod(imagePullSecrets=[{"name": "regcred"}]), secret)
     options = Node(folder).add("other", ["else.example"]).options()
-    done = explain("pod/web", "-n", "shop", *options)
+    empty = folder / "config.json"
+    empty.write_text("{}")
+    done = explain("pod/web", "-n", "shop", *options, "--docker-config", str(empty))
     assert done.returncode == 1, done.stdout
     assert done.stdout.count(note) == 1
     assert f"LIKELY CAUSE\n  {note}\n" in done.stdout
     assert "pull secrets: the pod lists none" not in done.stdout
+    assert "kubectl create secret docker-registry regcred -n shop " in done.stdout
 
 
 def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: Explain) -> None:
@@ -210,7 +214,9 @@ def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: 
     secret = pull_secret("broken", data={".dockerconfigjson": content})
     api.add(pod(imagePullSecrets=[{"name": "regcred"}, {"name": "broken"}]), pull_secret(), secret)
     done = explain("pod/web", "-n", "shop")
-    assert done.returncode == 3
+    assert done.returncode == 1
+    assert "no image of the pod is pulled: pull secret shop/broken cannot be read" in done.stdout
+    assert "kubectl create secret docker-registry broken -n shop " in done.stdout
     assert (
         "pull secret shop/broken, key '.dockerconfigjson': auths['registry.example'].auth is not base64"
         in done.stdout
@@ -221,7 +227,7 @@ def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: 
         "kubectl create secret docker-registry broken -n shop --docker-server=registry.example "
         in done.stdout
     )
-    assert done.stdout.rstrip().endswith("--dry-run=client -o yaml | kubectl apply -f -")
+    assert " --dry-run=client -o yaml | kubectl apply -f -\n" in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
 
 
@@ -246,6 +252,8 @@ def deployment(kind: str = "Deployment", **spec: object) -> Json:
         "spec": {"containers": [{"name": "app", "image": IMAGE}]},
     }
     whole: Json = {"selector": {"matchLabels": {"app": "web"}}, "template": template, **spec}
+    if kind == "ReplicationController":
+        whole["selector"] = {"app": "web"}
     if kind == "CronJob":
         whole = {"jobTemplate": {"spec": {"template": template}}}
     return {
@@ -277,6 +285,7 @@ def failing_pod(owner: str) -> Json:
     [
         ("deploy/web", "Deployment", "ReplicaSet"),
         ("rs/web", "ReplicaSet", ""),
+        ("rc/web", "ReplicationController", ""),
         ("sts/web", "StatefulSet", ""),
         ("daemonset/web", "DaemonSet", ""),
         ("jobs/web", "Job", ""),
@@ -347,9 +356,11 @@ def test_a_secret_that_may_not_be_read_can_be_given(
 def test_a_target_that_cannot_be_read_is_an_error(api: KubernetesApi, explain: Explain) -> None:
     """Not found is told from not permitted, and the other meaning of the word is named."""
     done = explain("pod/nosuch", "-n", "shop")
-    assert done.returncode == 1
-    assert 'cannot get pods in shop: not found: pods "nosuch" not found' in done.stderr
-    assert "write docker.io/pod/nosuch" in done.stderr
+    assert done.returncode == 3
+    assert done.stderr == (
+        "keyferry: there is no pod 'nosuch' in namespace 'shop'; for the image of that name, write "
+        "docker.io/pod/nosuch\n"
+    )
     api.add(pod(namespace="other"))
     done = explain("pod/web", "-n", "other")
     assert done.returncode == 5
@@ -425,8 +436,10 @@ def test_an_annotation_that_a_provider_requires_can_be_added(
     needed = f"{TOKEN_ATTRIBUTES}    requiredServiceAccountAnnotationKeys: [acme.example/role]\n"
     node = Node(folder).add("federate", [HOST], extra=needed)
     api.add(pod())
+    empty = folder / "config.json"
+    empty.write_text("{}")
     for more in ([], ["--no-run"]):
-        done = explain("pod/web", "-n", "shop", *node.options(), *more)
+        done = explain("pod/web", "-n", "shop", *node.options(), "--docker-config", str(empty), *more)
         assert done.returncode == 1, done.stdout
         assert "kubectl annotate serviceaccount default -n shop acme.example/role=VALUE\n" in done.stdout
 
@@ -447,18 +460,22 @@ def test_without_running_a_config_that_stops_the_kubelet_is_explained(
     assert banner[0] == "a kubelet does not start with this config, and pulls nothing"
     assert banner[1].endswith("own is missing")
     assert "cannot tell whether the kubelet has a credential: the plugin 'own' was not run\n" in done.stdout
-    assert "add --bin-dir DIR with the plugin, without --no-run\n" in done.stdout
+    assert "leave out --no-run\n" in done.stdout
     # The node's config alone tells which providers match.
     done = explain("pod/web", "-n", "shop", "--config", str(node.config), "-o", "json")
     assert done.returncode == 6, done.stderr
     (document,) = documents(done)
-    assert inputs(document) == ["plugin"]
+    assert inputs(document) == ["plugin", "docker-config"]
 
 
 def test_files_with_any_workload_are_explained(tmp_path: Path, explain: Explain) -> None:
     """Several documents and Lists, from a file or from standard input; -n is for objects without a namespace."""
     path = tmp_path / "all.json"
-    listed = {"apiVersion": "v1", "kind": "List", "items": [deployment("StatefulSet"), pull_secret()]}
+    listed = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [deployment("StatefulSet"), pull_secret(), account()],
+    }
     path.write_text(json.dumps(listed) + "\n---\n" + json.dumps(deployment("CronJob")))
     done = explain("-f", str(path))
     assert "the pod template of statefulset shop/web, on no node" in done.stdout

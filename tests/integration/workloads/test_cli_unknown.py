@@ -196,9 +196,9 @@ def test_standard_input_is_a_file(tmp_path: Path) -> None:
 def test_a_plugin_that_is_not_on_this_machine_cannot_tell(tmp_path: Path, node: Node) -> None:
     """The node's config is given, its plugins are not: the provider matches, and its answer is unknown."""
     node.add("own", [HOST], AUTH)
-    file = write(tmp_path / "pod.json", pod())
+    file = write(tmp_path / "pod.json", pod(), account())
     done = run_keyferry("explain", "-f", file, "--config", str(node.config))
     assert done.returncode == 6, done.stderr
     assert "cannot tell whether the kubelet has a credential: the plugin 'own' was not run\n" in done.stdout
-    assert "add --bin-dir DIR with the plugin, without --no-run\n" in done.stdout
+    assert "add --bin-dir DIR with the plugin\n" in done.stdout
     assert not (node.bin_dir / "own.runs").exists()

@@ -2,15 +2,15 @@
 
 import pytest
 
-from keyferry.errors import PullSecretError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.workloads.secrets import UnusedReason, choose_secrets
 
 TYPE = "kubernetes.io/dockerconfigjson"
+CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
 
 
 def secret(
-    name: str = "mine", namespace: str = "shop", kind: str = TYPE, content: bytes = b"{}"
+    name: str = "mine", namespace: str = "shop", kind: str = TYPE, content: bytes = CONTENT
 ) -> PullSecret:
     return PullSecret(namespace, name, kind, {".dockerconfigjson": content})
 
@@ -18,10 +18,11 @@ def secret(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (secret("other"), UnusedReason.UNLISTED),
+        (secret("other"), UnusedReason.NOT_LISTED),
         (secret(namespace="team"), UnusedReason.OTHER_NAMESPACE),
-        (secret(kind="Opaque"), UnusedReason.TYPE),
-        (secret(content=b""), UnusedReason.EMPTY),
+        (secret(kind="Opaque"), UnusedReason.WRONG_TYPE),
+        (secret(content=b""), UnusedReason.NO_DATA),
+        (secret(content=b'{"auths":{}}'), UnusedReason.NO_ENTRIES),
     ],
     ids=lambda value: value if isinstance(value, UnusedReason) else "",
 )
@@ -41,6 +42,8 @@ def test_a_secret_that_does_not_exist_is_absent_unless_a_file_has_it() -> None:
 
 
 def test_a_secret_that_cannot_be_read_is_named_by_its_error() -> None:
-    with pytest.raises(PullSecretError) as caught:
-        choose_secrets([secret(content=b"{")], ("mine",), "shop")
-    assert caught.value.secret == "shop/mine"
+    (unused,) = choose_secrets([secret(content=b"{")], ("mine",), "shop").unused
+    assert unused.reason is UnusedReason.UNREADABLE
+    assert unused.error is not None
+    assert unused.error.secret == "shop/mine"
+    assert str(unused) == unused.error.message

@@ -14,10 +14,10 @@ from keyferry.cli.frame.machine import (
 )
 from keyferry.cli.frame.node_settings import PluginEnvironment, environment_notes, plugin_environment
 from keyferry.cli.frame.sources import (
-    OPTIONS,
-    TOKEN_FILE,
     Sources,
+    add_namespace_argument,
     add_source_arguments,
+    advice,
     deprecation_notes,
     read_sources,
 )
@@ -28,7 +28,7 @@ from keyferry.images.config.validate import GATE
 from keyferry.images.load import ProviderSettings, make_providers, make_unrun_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import covers
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
@@ -36,6 +36,7 @@ from keyferry.show.report import report
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from keyferry.clusters.session import ClusterSession
     from keyferry.errors import Problem
@@ -58,12 +59,8 @@ class Inputs(Value):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
-        return (*self.banner, *self.own_notes, *map(str, self.sources.unused))
-
-    @property
-    def own_notes(self) -> tuple[str, ...]:
-        """The notes that are neither in the banner nor about pull secrets that are not used."""
-        return (*self.machine, *self.sources.notes, *self.found.notes)
+        sources = self.sources
+        return (*self.banner, *self.machine, *sources.notes, *map(str, sources.unused), *self.found.notes)
 
 
 class ImageLookup(Value):
@@ -76,10 +73,10 @@ class ImageLookup(Value):
     inputs: Inputs
     environment: tuple[str, ...] = ()
 
-    def report(self) -> None:
+    def report(self, args: "argparse.Namespace") -> None:
         """Report notes about the inputs, the options that give missing inputs, and the providers that failed."""
         answer = self.answer
-        notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing))
+        notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing, args))
         report(*notes, *answer.kubelet_failures)
 
 
@@ -89,16 +86,21 @@ def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: t
     add_output_argument(parser, formats)
 
 
-def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the options for sources of credentials and for running plugins, on this machine as the node."""
-    parser.set_defaults(here=True, no_run=False, request_token=False)
+def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = "") -> None:
+    """Declare the options for sources of credentials and for running plugins, on this machine as the node.
+
+    *namespace_of* says what has the namespace of ``-n`` beside objects in files.
+    """
+    parser.set_defaults(here=True, is_question=False, no_run=False, request_token=False)
     add_config_arguments(parser)
+    add_namespace_argument(parser, namespace_of)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
 def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
+    parser.set_defaults(is_question=True)
     add_here_argument(parser)
     group = parser.add_argument_group("cluster")
     group.add_argument(
@@ -121,12 +123,15 @@ def open_session(args: "argparse.Namespace") -> "ClusterSession":
     return load_cluster(args.context, kubeconfig=args.kubeconfig, timeout_seconds=args.timeout)
 
 
-def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) -> Inputs:
+def gather_inputs(
+    args: "argparse.Namespace", images: "Sequence[str]", sources: Sources | None = None
+) -> Inputs:
     """Read the sources of the command line unless they are given, and find the node's config, each once.
 
+    *images* are those that the command line asks about.
     ``args.node`` becomes the pod's node, which may be elsewhere. Raise EnvironmentProblem.
     """
-    sources = read_sources(args) if sources is None else sources
+    sources = read_sources(args, images) if sources is None else sources
     args.node = choose_node(args, sources.node_name)
     sources = _with_requested_token(args, add_node_files(args, sources))
     # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
@@ -136,7 +141,11 @@ def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) ->
         args.config, args.bin_dir, node=args.node, needs_config=needs_config, needs_bin_dir=needs_plugins
     )
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
-    machine = (*deprecation_notes(args), *machine_notes(args, found))
+    machine = (
+        *deprecation_notes(args),
+        *_image_notes(images),
+        *machine_notes(args, found, sources.node_name),
+    )
     missing = (*sources.missing, *missing_node(args, found))
     return Inputs(replace(sources, missing=missing), found, environment, machine)
 
@@ -153,18 +162,38 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
 
 
-def look_up_image(args: "argparse.Namespace") -> ImageLookup:
-    """Look up the image of the command line in all its sources."""
+def _image_notes(images: "Sequence[str]") -> "Iterator[str]":
+    """Yield a note for each image that is also the name of an object of a cluster, which only ``explain`` reads."""
+    for image in images:
+        _, _, name = image.partition("/")
+        if not name or any(each in name for each in "/:@"):
+            continue
+        # Imported here because few images look like this.
+        from keyferry.workloads.targets import parse_target
+
+        target = parse_target(image)
+        if target is not None:
+            kind = target.kind.lower()
+            yield (
+                f"{image} is read as the image docker.io/{image}; for the {kind} of a cluster, use "
+                f"keyferry explain {image}"
+            )
+
+
+def look_up_image(args: "argparse.Namespace", sources: Sources | None = None) -> ImageLookup:
+    """Look up the image of the command line in all its sources, which are read unless they are given."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
-    inputs = gather_inputs(args)
+    inputs = gather_inputs(args, (args.image,), sources)
     return look_up(args, image, *open_providers(args, inputs))
 
 
 def look_up(
     args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: Providers
 ) -> ImageLookup:
-    """Look up one image."""
+    """Look up one image; with a pull secret that cannot be read, no other source is asked, as in the kubelet."""
     sources = inputs.sources
+    if sources.unreadable is not None:
+        return ImageLookup(Providers(()).lookup(image), inputs)
     with Waiting(_programs(providers, image.repository), args.timeout):
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = environment_notes(args, inputs.environment) if answer.provisions else ()
@@ -247,15 +276,9 @@ def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
     return [f"try: {command}" for command in dict.fromkeys(commands) if command]
 
 
-def missing_lines(
-    missing: tuple[MissingInput, ...], pod_option: str = "-f", *, has_requested: bool = False
-) -> list[str]:
-    """Return one line for each missing input, with the option that gives it.
-
-    *has_requested* says that tokens were requested from the API server, so that only a file can give one.
-    """
-    options = {**OPTIONS, LookupInput.SERVICE_ACCOUNT_TOKEN: TOKEN_FILE} if has_requested else OPTIONS
-    return [f"{each}; add {options[each.input].format(pod=pod_option)}" for each in missing]
+def missing_lines(missing: tuple[MissingInput, ...], args: "argparse.Namespace") -> list[str]:
+    """Return one line for each missing input, with the option that gives it and that *args* do not have yet."""
+    return [f"{each}; {advice(each.input, args)}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

@@ -46,13 +46,17 @@ def choose_node(args: "argparse.Namespace", node_name: str | None) -> Node:
         return node
     if not node_name:
         # With both given, nothing of this machine is searched.
-        if (args.config and args.bin_dir) or node.kubelet is not None:
+        if _is_given(args) or node.kubelet is not None:
             return node
         return Node(elsewhere=f"the pod is on no node yet, and {NO_KUBELET}")
     names = [kubelet.node_name for kubelet in node.kubelets.trusted]
     if node_name in names:
         return node
     return Node(elsewhere=f"the pod is on node {node_name!r}, and {_describe(node, names)}")
+
+
+def _is_given(args: "argparse.Namespace") -> bool:
+    return bool(args.config and args.bin_dir)
 
 
 def _describe(node: Node, names: list[str]) -> str:
@@ -66,16 +70,20 @@ def _describe(node: Node, names: list[str]) -> str:
 
 
 def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[MissingInput, ...]:
-    """Return the node as a missing input if its provider config is not known."""
+    """Return the node as a missing input if its provider config is not known, else its docker config if that is not."""
     node: Node = args.node
+    if found.config and node.elsewhere and args.docker_config is None:
+        return (MissingInput(LookupInput.DOCKER_CONFIG, instead=node.elsewhere),)
     if found.config or args.here or (node.kubelet is not None and not node.elsewhere):
         return ()
     return (MissingInput(LookupInput.NODE, instead=node.elsewhere or NO_KUBELET),)
 
 
-def machine_notes(args: "argparse.Namespace", found: "Discovery") -> "Iterator[str]":
-    """Yield notes on which machine's files are used."""
+def machine_notes(args: "argparse.Namespace", found: "Discovery", node_name: str | None) -> "Iterator[str]":
+    """Yield notes on which machine's files are used for a pod on node *node_name*."""
     node: Node = args.node
+    if node_name == "" and not (args.here or node.elsewhere or _is_given(args)):
+        yield "the pod is on no node yet: this machine's files are used, and the pod may run on another node"
     if node.elsewhere and found.config:
         yield f"{node.elsewhere}: nothing of this machine counts as the node's unless an option gives it"
         if found.bin_dir and not args.no_run:
@@ -91,16 +99,32 @@ def machine_notes(args: "argparse.Namespace", found: "Discovery") -> "Iterator[s
 
 def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:
     """Return *sources* with the node's docker config, and with the one that exists and is not read as missing."""
-    found, missing = _docker_config(args)
+    option: str | None = args.docker_config
+    if option is None and _is_node(args, sources.node_name):
+        option = _AUTO
+    found, missing = _docker_config(args, option)
     return replace(
         sources,
         docker_config=found,
-        missing=(*sources.missing, *missing, *_missing_docker_config(args)),
+        docker_config_from="searched for as the kubelet does" if option == _AUTO else "given",
+        missing=(*sources.missing, *missing, *_missing_docker_config(args, option)),
     )
 
 
-def _docker_config(args: "argparse.Namespace") -> tuple[str | None, tuple[MissingInput, ...]]:
-    option: str | None = args.docker_config
+def _is_node(args: "argparse.Namespace", node_name: str | None) -> bool:
+    """Return whether this machine is known to be the node: ``--here`` says so, or a kubelet that a pod is for."""
+    node: Node = args.node
+    if node.elsewhere:
+        return False
+    if args.is_question and (args.here or node_name):
+        return True  # the name of the pod's node was compared with this machine's
+    # With both given, the search for a kubelet among all processes is skipped.
+    return node_name is not None and not _is_given(args) and node.kubelet is not None
+
+
+def _docker_config(
+    args: "argparse.Namespace", option: str | None
+) -> tuple[str | None, tuple[MissingInput, ...]]:
     if option != _AUTO:
         return option, ()
     node: Node = args.node
@@ -128,12 +152,12 @@ def _places(kubelet: Kubelet | None) -> tuple[str, str]:
         return environment.get("HOME", ""), ""
 
 
-def _missing_docker_config(args: "argparse.Namespace") -> "Iterator[MissingInput]":
+def _missing_docker_config(args: "argparse.Namespace", option: str | None) -> "Iterator[MissingInput]":
     """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
-    if args.docker_config not in (None, _AUTO) or args.node.elsewhere:
+    if option not in (None, _AUTO) or args.node.elsewhere:
         return
     # With both config and plugins given, the search for a kubelet among all processes is skipped.
-    root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
+    root = KUBELET_ROOT if _is_given(args) and option is None else _kubelet_root(args)
     for path, _ in node_config_candidates(root, "", ""):
         if not path.startswith(root):
             continue
@@ -146,7 +170,7 @@ def _missing_docker_config(args: "argparse.Namespace") -> "Iterator[MissingInput
             return
         except OSError:
             continue
-        if is_there and args.docker_config is None:
+        if is_there and option is None:
             yield MissingInput(LookupInput.DOCKER_CONFIG, path)
             return
 

@@ -39,6 +39,9 @@ class Parser(argparse.ArgumentParser):
             if name.startswith("-"):
                 hint = did_you_mean(name, self._option_string_actions)
                 self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        if others:
+            hint = _target_hint(str(vars(found).get("image")), others[0])
+            self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
         return found, others
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
@@ -54,6 +57,15 @@ class Parser(argparse.ArgumentParser):
         """Write the help as it is formatted, line breaks included."""
         if message:
             (file or sys.stdout).write(Lines(message))
+
+
+def _target_hint(word: str, name: str) -> str:
+    """Return the one word for two that name an object of a cluster, as kubectl also takes them."""
+    # Imported here: only an error needs it.
+    from keyferry.workloads.targets import parse_target
+
+    target = f"{word}/{name}"
+    return "" if parse_target(target) is None else f"; did you mean {target!r}?"
 
 
 def make_parser(prog: str, module: ModuleType) -> Parser:

@@ -14,6 +14,9 @@ __all__ = ["command_line"]
 # Options that a hint does not repeat: they do not change what is found.
 _DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel")
 
+_FILES = ("filename", "pod")
+_STANDARD_INPUT = "-"
+
 
 def command_line(args: "argparse.Namespace", command: str, *words: str) -> str:
     """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
@@ -39,4 +42,11 @@ def _options(declared: Declarations, args: "argparse.Namespace") -> "Iterator[st
             yield name
         else:
             for each in value if option.action == "append" else (value,):
-                yield from (name, f"{each:g}" if isinstance(each, float) else str(each))
+                yield from (name, _word(option.dest, each))
+
+
+def _word(dest: str, value: object) -> str:
+    if dest in _FILES and value == _STANDARD_INPUT:
+        # The pasted command would wait for input that is gone.
+        return "FILE"
+    return f"{value:g}" if isinstance(value, float) else str(value)

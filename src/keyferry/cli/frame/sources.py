@@ -9,6 +9,7 @@ from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
 from keyferry.workloads.secrets import (
+    PodSecrets,
     UnusedSecret,
     choose_secrets,
     find_late_secrets,
@@ -19,50 +20,75 @@ from keyferry.workloads.secrets import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from keyferry.images.provider.accounts import ServiceAccounts
     from keyferry.workloads.live import LiveWorkload
 
-TOKEN_FILE = "--service-account-token FILE"  # noqa: S105 - an option
-# The option that gives each input; the one for the pod depends on the command.
-OPTIONS = {
-    LookupInput.POD: "{pod} FILE with the pod, or explain pod/NAME",
+# The option that gives each input.
+_OPTIONS = {
+    LookupInput.POD: "-f FILE with the pod, or explain pod/NAME",
     LookupInput.PULL_SECRET: "--secret FILE",
+    LookupInput.ACCOUNT_SECRETS: "-f FILE with the ServiceAccount after the Pod",
     LookupInput.DOCKER_CONFIG: "--docker-config FILE",
-    LookupInput.SERVICE_ACCOUNT: "{pod} FILE with the ServiceAccount after the Pod",
-    LookupInput.SERVICE_ACCOUNT_TOKEN: f"--request-token, or {TOKEN_FILE}",
+    LookupInput.SERVICE_ACCOUNT: "-f FILE with the ServiceAccount after the Pod",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: "--request-token, or --service-account-token FILE",
     LookupInput.IMAGES: "--images FILE or --cri SOCKET",
     LookupInput.NODE: "--config FILE and --bin-dir DIR of the node, or --here if this machine is the node",
-    LookupInput.PLUGIN: "--bin-dir DIR with the plugin, without --no-run",
+    LookupInput.PLUGIN: "--bin-dir DIR with the plugin",
 }
 _FILES = "-f FILE"
+_SECRET_INPUTS = (LookupInput.PULL_SECRET, LookupInput.ACCOUNT_SECRETS)
+
+
+def advice(missing: LookupInput, args: "argparse.Namespace") -> str:
+    """Return what to do about a missing input: an option that *args* do not have yet."""
+    if missing in (LookupInput.ACCOUNT_SECRETS, LookupInput.SERVICE_ACCOUNT) and args.is_live:
+        return "use a context whose user may get serviceaccounts there"
+    if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and args.request_token:
+        return "add --service-account-token FILE"
+    if missing is LookupInput.PLUGIN and args.no_run:
+        return "leave out --no-run" if args.bin_dir else "add --bin-dir DIR with the plugin, without --no-run"
+    return f"add {_OPTIONS[missing]}"
 
 
 class Sources(Value):
     """The pod and the other sources of credentials, and the inputs that are missing.
 
-    *unused* are pull secrets that the kubelet does not use for the pod although they are meant to be. *node_name* is
-    the node of the pod, empty for a pod that is on no node, and None without a pod.
+    *docker_config_from* says how the node's docker config was found. *unused* are secrets that the kubelet takes no
+    login from. *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
     """
 
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
     accounts: "ServiceAccounts | None" = None
     docker_config: str | None = None
+    docker_config_from: str = "given"
     notes: tuple[str, ...] = ()
     unused: tuple[UnusedSecret, ...] = ()
     missing: tuple[MissingInput, ...] = ()
     node_name: str | None = None
 
     @property
+    def unreadable(self) -> UnusedSecret | None:
+        """The first pull secret whose content cannot be read; the kubelet's whole lookup fails then."""
+        return next((each for each in self.unused if each.error is not None), None)
+
+    @property
     def missing_secrets(self) -> tuple[MissingInput, ...]:
-        """The pull secrets that the pod lists and that are not given."""
-        return tuple(each for each in self.missing if each.input is LookupInput.PULL_SECRET)
+        """The pull secrets that are not given, and the account's list of them if it decides and is not known."""
+        return tuple(each for each in self.missing if each.input in _SECRET_INPUTS)
+
+
+def add_namespace_argument(parser: "argparse.ArgumentParser", text: str = "") -> None:
+    """Declare the namespace; *text* says what else has it."""
+    help_text = f"the namespace of {text}objects in files that have none (default: default)"
+    parser.add_argument("-n", "--namespace", metavar="NAME", help=help_text)
 
 
 def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the options for the sources other than providers."""
+    parser.set_defaults(is_live=False)
     group = parser.add_argument_group("sources of credentials other than the providers")
     group.add_argument(
         "-f",
@@ -109,28 +135,63 @@ def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
     return [*main, *(item for each in args.secret for item in read_objects(each))]
 
 
-def read_sources(args: "argparse.Namespace") -> Sources:
-    """Read the files that the options name; raise EnvironmentProblem or WrongUsage."""
+def read_sources(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
+    """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
     objects = read_given_objects(args)
-    workload = next((each for each in objects if each.kind.is_workload), None)
-    return sources_of(args, objects, None if workload is None else read_pod(workload))
+    pods = pods_of(args, objects, images)
+    if len(pods) > 1:
+        names = ", ".join(map(str, pods))
+        raise EnvironmentProblem(f"{pods[0].workload.origin}: {names} use this image; expected one of them")
+    sources = sources_of(args, objects, pods[0] if pods else None, images)
+    if sources.unreadable is not None and sources.unreadable.error is not None:
+        raise sources.unreadable.error
+    return sources
+
+
+def pods_of(
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", images: "Sequence[str]"
+) -> list[WorkloadPod]:
+    """Return the pods of *objects* that use any of *images*, or the only pod; raise EnvironmentProblem if none does.
+
+    Without images, return all.
+    """
+    pods = [read_pod(each, args.namespace or "") for each in objects if each.kind.is_workload]
+    using = [pod for pod in pods if any(map(pod.using, images))]
+    # A single pod may be asked about an image that it does not have yet.
+    if len(pods) < 2 or using or not images:
+        return using or pods
+    names, wanted = ", ".join(map(str, pods)), " or ".join(map(repr, images))
+    raise EnvironmentProblem(f"{pods[0].workload.origin}: no pod uses {wanted}: found {names}")
 
 
 def sources_of(
-    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", workload: WorkloadPod | None
+    args: "argparse.Namespace",
+    objects: "Sequence[KubernetesObject]",
+    workload: WorkloadPod | None,
+    images: "Sequence[str]" = (),
 ) -> Sources:
-    """Return the sources for one pod out of *objects*; raise EnvironmentProblem or WrongUsage."""
+    """Return the sources for one pod out of *objects*; raise EnvironmentProblem or WrongUsage.
+
+    A pod that uses none of *images* has a note.
+    """
     pod = _pod(workload, args)
     namespace = "" if pod is None else pod.namespace
-    given = [read_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
+    given = [
+        read_secret(item, namespace or args.namespace or "")
+        for item in objects
+        if item.kind is ObjectKind.SECRET
+    ]
     account = None if pod is None else _account_object(objects, pod)
-    names = None if workload is None else secret_names(workload, account)
-    chosen = choose_secrets(given, names, namespace)
+    if workload is None:
+        chosen = choose_secrets(given, None, namespace)
+    else:
+        chosen = _choose(given, workload, account, owner=pod or workload.pod)
     unknown = (MissingInput(LookupInput.POD),) if workload is None and not chosen.used else ()
     return Sources(
         pod,
         chosen.used,
         _accounts(account, pod, args),
+        notes=tuple(_other_images(workload, images)),
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
@@ -143,8 +204,9 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
     files = [item for path in args.secret for item in read_objects(path)]
     found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
     given = [read_secret(item, pod.namespace) for item in found]
-    names = secret_names(live.pod, live.account)
-    chosen = choose_secrets(given, names, pod.namespace, live.refused)
+    chosen = _choose(
+        given, live.pod, live.account, owner=pod, problem=live.account_problem, refused=live.refused
+    )
     return Sources(
         pod,
         chosen.used,
@@ -154,6 +216,32 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
         missing=chosen.missing,
         node_name=live.pod.node_name,
     )
+
+
+def _choose(
+    given: "Sequence[PullSecret]",
+    workload: WorkloadPod,
+    account: KubernetesObject | None,
+    *,
+    owner: Pod,
+    problem: str = "",
+    refused: "Mapping[str, str] | None" = None,
+) -> PodSecrets:
+    """Return the secrets that the kubelet uses for the pod; its account's list is missing if it decides."""
+    names, unknown = secret_names(workload, account), None
+    if names is None:
+        name = f"{owner.namespace}/{owner.service_account_name}"
+        unknown = MissingInput(LookupInput.ACCOUNT_SECRETS, name, problem)
+    return choose_secrets(given, names or (), owner.namespace, refused, unknown)
+
+
+def _other_images(workload: WorkloadPod | None, images: "Sequence[str]") -> "Iterator[str]":
+    """Yield a note for a pod that has other images than the one that is asked about."""
+    if workload is None or not workload.containers:
+        return
+    for image in images:
+        if not workload.using(image):
+            yield f"{workload} does not use {image}; this is about the pod as if it did"
 
 
 def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:

@@ -64,7 +64,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the result, and the registry's response to each credential."""
     lookup = look_up_image(args)
-    lookup.report()
+    lookup.report(args)
     answer = lookup.answer
     mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
     check = check_answer(args, answer, mirrors)

@@ -12,12 +12,14 @@ from keyferry.cli.frame.image_lookup import (
 )
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, image_mirrors
+from keyferry.cli.frame.sources import pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.mirrors import mirror_traps
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
+from keyferry.images.reference import parse_image
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines
 from keyferry.workloads.secrets import UnusedReason
@@ -26,9 +28,12 @@ from keyferry.workloads.targets import parse_target
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from keyferry.cli.frame.sources import Sources
     from keyferry.images.answer import Answer
+    from keyferry.workloads.objects import KubernetesObject
+    from keyferry.workloads.pods import PodContainer, WorkloadPod
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -36,7 +41,8 @@ Explain why the kubelet has, or does not have, credentials for an image, or for 
 IMAGE is an image, or a pod or workload of a cluster as kubectl names it: pod/web, deploy/web, sts/db. The pod,
 its pull secrets, its service account and its events about pulls are then read with the kubeconfig; for a
 workload, a pod of it that waits for its image, else its template. What this user may not read is named, and
-the rest is explained. With -f FILE and without IMAGE, every pod and workload of the file is explained.
+the rest is explained. With -f FILE and without IMAGE, every pod and workload of the file is explained; with
+IMAGE, those of them that use the image, or the only one.
 
 Unless the kubelet that runs on this machine has the name of the pod's node, nothing of this machine counts as
 the node's: give the node's config with --config and --bin-dir, or --here if this machine is the node.
@@ -51,7 +57,9 @@ Plugins are run as the kubelet runs them. With --check-registry, the registry al
 the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
 whether this pod may use the image that is already on the node, by which record, policy and rule.
 
-The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'."""
+The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'. An image that
+the pod forbids to pull (imagePullPolicy: Never) has 0 or 1 by the node's records, and 6 without them. A
+pull secret that cannot be read has 1, and an object that does not exist 3."""
 
 EXAMPLES = """\
 examples:
@@ -78,7 +86,6 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         help="the image, as a pod names it, or a pod or workload of a cluster, such as pod/web or deploy/web",
     )
     add_output_argument(parser, FORMATS)
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="the namespace of the pod or workload")
     parser.add_argument(
         "--no-run",
         action="store_true",
@@ -89,7 +96,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="store_true",
         help="show every pattern that does not match, not only the nearest: the same as -o wide",
     )
-    add_lookup_arguments(parser)
+    add_lookup_arguments(parser, "the pod or workload, and of ")
     add_registry_arguments(parser, "--check-registry")
     add_access_arguments(parser)
     add_question_arguments(parser)
@@ -98,21 +105,31 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
-    if target is None and args.image:
-        return _explain_one(args)
-    # Imported here because an image alone needs neither pods nor clusters.
-    from keyferry.cli.image.explain_pods import explain_files, explain_target
-
     if target is not None:
+        # Imported here because an image alone needs no cluster.
+        from keyferry.cli.image.explain_pods import explain_target
+
         return explain_target(args, target, explain_image)
-    if not (args.filename or args.pod):
+    if args.image:
+        parse_image(args.image)  # reports a wrong image name before any file is read
+    elif not (args.filename or args.pod):
         raise WrongUsage("expected an image, a pod such as pod/web, or -f FILE")
-    return explain_files(args, explain_image)
+    objects = read_given_objects(args)
+    pods = pods_of(args, objects, (args.image,) if args.image else ())
+    if args.image and len(pods) <= 1:
+        return _explain_one(args, objects, pods[0] if pods else None)
+    # Imported here because an image alone needs no pods.
+    from keyferry.cli.image.explain_pods import explain_files
+
+    return explain_files(args, objects, pods, explain_image)
 
 
-def _explain_one(args: "argparse.Namespace") -> int:
-    lookup = look_up_image(args)
-    explanation = explain_image(args, lookup, (args.image,))
+def _explain_one(
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", pod: "WorkloadPod | None"
+) -> int:
+    lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
+    containers = () if pod is None else pod.using(args.image)
+    explanation = explain_image(args, lookup, (args.image,), containers)
     if args.output in ("json", "yaml"):
         from keyferry.explain.explanation_document import explanation_document
 
@@ -123,25 +140,33 @@ def _explain_one(args: "argparse.Namespace") -> int:
     return explanation_code(explanation)
 
 
-def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[str, ...]) -> Explanation:
+def explain_image(
+    args: "argparse.Namespace",
+    lookup: ImageLookup,
+    words: tuple[str, ...],
+    containers: "Sequence[PodContainer]" = (),
+) -> Explanation:
     """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it.
 
-    *words* name what the command line asks about: an image, or a workload.
+    *words* name what the command line asks about: an image, or a workload. *containers* are those of the pod that use
+    the image.
     """
     answer, inputs = lookup.answer, lookup.inputs
     mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
+    is_checked = args.check_registry and inputs.sources.unreadable is None
     return Explanation(
         answer,
-        check=check_answer(args, answer, mirrors) if args.check_registry else None,
+        check=check_answer(args, answer, mirrors) if is_checked else None,
         decision=decide_access(args, answer),
         config=_config(inputs),
         where=_where(inputs),
-        notes=inputs.own_notes,
-        unused_secrets=inputs.sources.unused,
+        notes=inputs.notes[len(inputs.banner) :],
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
-        hints=tuple(missing_lines(answer.missing, has_requested=args.request_token)),
+        hints=tuple(missing_lines(answer.missing, args)),
         pod=inputs.sources.pod,
         secret_names=_secret_names(inputs.sources),
+        unused=inputs.sources.unused,
+        is_never_pulled=bool(containers) and all(each.is_never_pulled for each in containers),
         command=command_line(args, "explain", *words),
         try_command=_try_command(args, answer),
     )
@@ -164,11 +189,26 @@ def _try_command(args: "argparse.Namespace", answer: "Answer") -> str:
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
     """Return the names of the pull secrets that the pod lists, given or not."""
     given = (secret.name for secret in sources.pull_secrets)
-    return (*given, *(missing.name for missing in sources.missing_secrets), *_absent_secrets(sources))
+    absent = (each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
+    missing = (each.name for each in sources.missing if each.input is LookupInput.PULL_SECRET)
+    return (*given, *absent, *missing)
 
 
-def _absent_secrets(sources: "Sources") -> tuple[str, ...]:
-    return tuple(each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
+def _secret_words(sources: "Sources") -> "Iterator[str]":
+    """Yield each pull secret that the pod lists, with what is wrong with it."""
+    yield from (f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    for unused in sources.unused:
+        if unused.reason is UnusedReason.ABSENT:
+            yield f"{unused.namespace}/{unused.name} (does not exist)"
+    for missing in sources.missing:
+        if missing.input is LookupInput.PULL_SECRET:
+            yield f"{missing.name} (not known)"
+
+
+def _docker_config_words(sources: "Sources") -> str:
+    if sources.docker_config_from == "given":
+        return sources.docker_config or "none given (--docker-config)"
+    return f"{sources.docker_config or 'none'} ({sources.docker_config_from})"
 
 
 def _config(inputs: Inputs) -> dict[str, object]:
@@ -187,16 +227,16 @@ def _config(inputs: Inputs) -> dict[str, object]:
 
 def _where(inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
-    names = [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets]
-    unknown = (f"{each.name} (not known)" for each in sources.missing_secrets)
-    absent = (f"{name} (does not exist)" for name in _absent_secrets(sources))
-    secrets = ", ".join((*names, *unknown, *absent))
-    is_known = not any(each.input is LookupInput.POD for each in sources.missing)
-    none = "the pod lists none" if is_known else "not given (-f, --secret)"
+    inputs_missing = {each.input for each in sources.missing}
+    none = "the pod lists none"
+    if LookupInput.POD in inputs_missing:
+        none = "not given (-f, --secret)"
+    elif LookupInput.ACCOUNT_SECRETS in inputs_missing:
+        none = "not known; the pod lists none, and its service account may"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
     return (
-        f"pull secrets: {secrets or none}",
-        f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
+        f"pull secrets: {', '.join(_secret_words(sources)) or none}",
+        f"node docker config: {_docker_config_words(sources)}",
         *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
     )

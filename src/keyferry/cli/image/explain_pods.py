@@ -1,14 +1,12 @@
 """Explain every container of a pod or workload, from a cluster or from files."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from copy import copy
-from functools import partial
 
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
+from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe
 from keyferry.cli.frame.image_lookup import (
     ImageLookup,
     Inputs,
@@ -17,25 +15,25 @@ from keyferry.cli.frame.image_lookup import (
     open_providers,
     open_session,
 )
-from keyferry.cli.frame.sources import Sources, live_sources, read_given_objects, sources_of
+from keyferry.cli.frame.sources import Sources, live_sources, sources_of
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.clusters.api_call import ApiProblem
-from keyferry.errors import ImageNameError, Kind, PullSecretError
-from keyferry.explain.cures import LikelyCause
+from keyferry.errors import EnvironmentProblem, ImageNameError, Kind
+from keyferry.explain.cures import LikelyCause, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.explanation_document import explanation_document
 from keyferry.explain.registry import PullVerdict
-from keyferry.explain.secret_cures import rewritten_secret
-from keyferry.explain.text import render, render_finding
-from keyferry.explain.verdict import Subject, Verdict
-from keyferry.images.reference import parse_image, registry_of
+from keyferry.explain.text import render, summary
+from keyferry.explain.verdict import find_verdict
+from keyferry.images.reference import parse_image
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.marks import Mark, mark
 from keyferry.show.report import report
 from keyferry.show.text import fold, sections
 from keyferry.show.writer import Lines, style
 from keyferry.workloads.events import PullEvent
 from keyferry.workloads.live import fetch_workload
-from keyferry.workloads.pods import PodContainer, WorkloadPod, read_pod
+from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target
 
 TYPE_CHECKING = False
@@ -43,7 +41,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    Explainer = Callable[[argparse.Namespace, ImageLookup, tuple[str, ...]], Explanation]
+    from keyferry.workloads.objects import KubernetesObject
+
+    Explainer = Callable[
+        [argparse.Namespace, ImageLookup, tuple[str, ...], Sequence[PodContainer]], Explanation
+    ]
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -74,7 +76,7 @@ class ExplainedPod(Value):
     images: tuple[ExplainedContainers, ...] = ()
     inputs: Inputs | None = None
     events: tuple[PullEvent, ...] = ()
-    problem: PullSecretError | None = None
+    problem: str = ""
 
 
 def explain_target(args: "argparse.Namespace", target: Target, explain: "Explainer") -> int:
@@ -85,19 +87,30 @@ def explain_target(args: "argparse.Namespace", target: Target, explain: "Explain
     namespace = args.namespace or session.namespace or _DEFAULT_NAMESPACE
     reading = _reading(args.image, target, namespace)
     live = fetch_workload(session, target, namespace, timeout_seconds=args.timeout)
+    if isinstance(live, ApiProblem) and live.kind is Kind.NOT_FOUND:
+        # As for a file that does not exist: there is nothing to give an answer about.
+        raise EnvironmentProblem(
+            f"there is no {target.kind.lower()} {target.name!r} in namespace {namespace!r}; for the image of that "
+            f"name, write docker.io/{args.image}"
+        )
     if isinstance(live, ApiProblem):
         report(reading, str(live))
-        return Exit.NO if live.kind is Kind.NOT_FOUND else Exit.REFUSED
-    pod = _explain_pod(args, live.pod, lambda: live_sources(args, live), explain)
+        return Exit.REFUSED
+    args.is_live = True
+    pod = _explain_pod(args, live.pod, live_sources(args, live), explain)
     return _print(args, (replace(pod, events=live.events),), reading)
 
 
-def explain_files(args: "argparse.Namespace", explain: "Explainer") -> int:
-    """Explain every pod and workload of the file."""
-    objects = read_given_objects(args)
-    found = [read_pod(each, args.namespace or "") for each in objects if each.kind.is_workload]
-    pods = [_explain_pod(args, each, partial(sources_of, args, objects, each), explain) for each in found]
-    return _print(args, pods)
+def explain_files(
+    args: "argparse.Namespace",
+    objects: "Sequence[KubernetesObject]",
+    pods: "Sequence[WorkloadPod]",
+    explain: "Explainer",
+) -> int:
+    """Explain *pods* of the file, or of each only the containers of the image if one is given."""
+    if args.image:
+        pods = [replace(each, containers=each.using(args.image)) for each in pods]
+    return _print(args, [_explain_pod(args, each, sources_of(args, objects, each), explain) for each in pods])
 
 
 def _reading(word: str, target: Target, namespace: str) -> str:
@@ -107,15 +120,12 @@ def _reading(word: str, target: Target, namespace: str) -> str:
 
 
 def _explain_pod(
-    args: "argparse.Namespace", pod: WorkloadPod, find_sources: "Callable[[], Sources]", explain: "Explainer"
+    args: "argparse.Namespace", pod: WorkloadPod, sources: Sources, explain: "Explainer"
 ) -> ExplainedPod:
     own = copy(args)
-    try:
-        sources = find_sources()
-    except PullSecretError as error:
-        # The kubelet's lookup fails for every container, so there is no answer to explain.
-        return ExplainedPod(pod, problem=error)
-    inputs, providers = open_providers(own, gather_inputs(own, sources))
+    if not pod.containers:
+        return ExplainedPod(pod, problem="it has no container with an image, so there is nothing to explain")
+    inputs, providers = open_providers(own, gather_inputs(own, (), sources))
     # The command line to repeat names the workload, not the image.
     words = (args.image,) if args.image else ()
 
@@ -128,10 +138,19 @@ def _explain_pod(
             return ExplainedContainers(
                 containers, hide_user_info(each.image), problem=f"InvalidImageName: {error}"
             )
-        explanation = explain(each, look_up(each, image, inputs, providers), words)
+        explanation = explain(each, look_up(each, image, inputs, providers), words, containers)
         return ExplainedContainers(containers, each.image, explanation)
 
-    return ExplainedPod(pod, tuple(map(explain_containers, pod.by_image.values())), inputs)
+    return ExplainedPod(pod, tuple(map(explain_containers, _groups(pod))), inputs)
+
+
+def _groups(pod: WorkloadPod) -> "Iterator[tuple[PodContainer, ...]]":
+    """Yield the containers of each image, those that never pull it apart from the others."""
+    for containers in pod.by_image.values():
+        for is_never in (False, True):
+            found = tuple(each for each in containers if each.is_never_pulled is is_never)
+            if found:
+                yield found
 
 
 def _print(args: "argparse.Namespace", pods: "Sequence[ExplainedPod]", first: str = "") -> int:
@@ -140,48 +159,60 @@ def _print(args: "argparse.Namespace", pods: "Sequence[ExplainedPod]", first: st
     else:
         is_wide = args.all_patterns or args.output == "wide"
         print(Lines("\n\n".join(_blocks(pods, first, is_wide=is_wide))))
-    broken = [exit_code(pod.problem) for pod in pods if pod.problem is not None]
-    return most_severe((*broken, *(each.code for pod in pods for each in pod.images)))
+    empty = [Exit.ENVIRONMENT for pod in pods if pod.problem]
+    return most_severe((*empty, *(each.code for pod in pods for each in pod.images)))
 
 
 def _blocks(pods: "Sequence[ExplainedPod]", first: str, *, is_wide: bool) -> Iterator[str]:
     if first:
         yield "\n".join(fold(printable(first), "", "  "))
+    summaries = [_summary(each) for pod in pods for each in pod.images]
+    if summaries:
+        yield "\n".join(line for each in summaries for line in fold(each, "", "    "))
     for pod in pods:
         yield sections((("pod", map(printable, _about(pod))),))
         yield from () if pod.inputs is None else banner_blocks(pod.inputs)
-        yield from () if pod.problem is None else (_problem(pod.pod, pod.problem),)
-        for each in pod.images:
-            yield "\n".join(style(line, "bold", "cyan") for line in fold(printable(each.title), "", "  "))
-            if each.explanation is None:
-                yield printable(each.problem)
-            else:
-                yield render(each.explanation, is_wide=is_wide)
+        yield from _image_blocks(pod, is_wide=is_wide)
         # Last, since whoever asks has seen them.
         if pod.events:
             yield sections((("events about pulls, newest last", map(printable, map(str, pod.events))),))
 
 
-def _problem(pod: WorkloadPod, error: PullSecretError) -> str:
-    """Return the problem with a pull secret that fails the lookup for every container, and its cure."""
-    text = f"no image of the pod is pulled: pull secret {error.secret} cannot be read"
-    cures = tuple(rewritten_secret(error.secret, name) for name in _registries(pod)[:1])
-    return render_finding(Verdict(Subject.CREDENTIAL, PullVerdict.NO, text), LikelyCause(str(error), cures))
+def _summary(each: ExplainedContainers) -> str:
+    if each.explanation is None:
+        return f"{mark(Mark.NO)} {printable(each.title)}: {style('InvalidImageName', 'red')}"
+    return summary(each.explanation, each.title)
 
 
-def _registries(pod: WorkloadPod) -> list[str]:
-    names = []
-    for image in pod.by_image:
-        with suppress(ImageNameError):
-            names.append(registry_of(parse_image(image).repository))
-    return names
+def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
+    """Yield the heading and the explanation of each image; what several have in common is shown once."""
+    told: dict[LikelyCause, str] = {}
+    notes: tuple[str, ...] = ()
+    for each in pod.images:
+        yield "\n".join(style(line, "bold", "cyan") for line in fold(printable(each.title), "", "  "))
+        if each.explanation is None:
+            yield printable(each.problem)
+            continue
+        finding = find_cause(each.explanation)
+        same_as = told.get(finding, "") if finding.cures else ""
+        told.setdefault(finding, each.title)
+        new = tuple(note for note in each.explanation.notes if note not in notes)
+        notes += new
+        yield render(replace(each.explanation, notes=new), is_wide=is_wide, same_as=same_as)
 
 
 def _about(pod: ExplainedPod) -> Iterator[str]:
     node = f"on node {pod.pod.node_name}" if pod.pod.node_name else "on no node"
     yield f"{pod.pod}, {node}, service account {pod.pod.pod.service_account_name}"
-    if not pod.pod.containers:
-        yield "it has no container with an image"
+    if pod.problem:
+        yield pod.problem
+
+
+def _verdict_document(each: ExplainedContainers) -> dict[str, object]:
+    if each.explanation is None:
+        return {"outcome": str(PullVerdict.NO), "text": each.problem}
+    verdict = find_verdict(each.explanation)
+    return {"outcome": str(verdict.outcome), "text": verdict.text}
 
 
 def _document(pods: "Sequence[ExplainedPod]", first: str) -> dict[str, object]:
@@ -207,6 +238,7 @@ def _pod_document(pod: ExplainedPod) -> dict[str, object]:
                 "image": each.image,
                 "containers": [{"name": c.name, "role": str(c.role)} for c in each.containers],
                 "problem": each.problem,
+                "verdict": _verdict_document(each),
                 "explanation": None if each.explanation is None else explanation_document(each.explanation),
             }
             for each in pod.images

@@ -5,8 +5,12 @@ from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.image_lookup import Inputs, code_for
 from keyferry.cli.frame.registry_arguments import code_for_check
 from keyferry.explain.explanation import Explanation
+from keyferry.explain.registry import PullVerdict
+from keyferry.explain.verdict import find_verdict
 from keyferry.show.text import fold
 from keyferry.show.writer import style
+
+_CODES = {PullVerdict.YES: Exit.OK, PullVerdict.NO: Exit.NO, PullVerdict.UNKNOWN: Exit.UNKNOWN}
 
 __all__ = ["banner_blocks", "explanation_code"]
 
@@ -22,4 +26,6 @@ def banner_blocks(inputs: Inputs) -> tuple[str, ...]:
 def explanation_code(explanation: Explanation) -> Exit:
     """Return the exit code of ``get`` or, after a check with the registry, that of ``can-pull``."""
     answer, check = explanation.answer, explanation.check
+    if explanation.unreadable is not None or explanation.is_never_pulled:
+        return _CODES[find_verdict(explanation).outcome]
     return code_for(answer) if check is None else code_for_check(answer, check)

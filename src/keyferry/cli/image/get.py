@@ -59,7 +59,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the credentials; report failures on standard error."""
     lookup = look_up_image(args)
-    lookup.report()
+    lookup.report(args)
     answer = lookup.answer
     text = _WRITERS[args.output](answer, args.reveal)
     if args.output == "env":

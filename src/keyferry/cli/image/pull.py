@@ -99,9 +99,9 @@ def run(args: "argparse.Namespace") -> int:
         raise WrongUsage("--platform requires --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    inputs = gather_inputs(args)
+    inputs = gather_inputs(args, args.images)
     sources = inputs.sources
-    report(*inputs.notes, *missing_lines(sources.missing_secrets))
+    report(*inputs.notes, *missing_lines(sources.missing_secrets, args))
     report(*environment_notes(args, inputs.environment))
     _, providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:

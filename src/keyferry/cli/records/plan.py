@@ -46,7 +46,7 @@ EXAMPLES = """\
 examples:
   sudo keyferry records plan --policy AlwaysVerify
   kubectl get pod web -o yaml > web.yaml; kubectl get secret regcred -o yaml > secret.yaml
-  sudo keyferry records plan --policy AlwaysVerify --pod web.yaml --secret secret.yaml
+  sudo keyferry records plan --policy AlwaysVerify -f web.yaml --secret secret.yaml
   sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
 
 _HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
@@ -67,7 +67,10 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         group, "--from-policy", "--from-allow", f"the current policy (default: the kubelet's, else {DEFAULT})"
     )
     group = parser.add_argument_group("pods")
+    parser.set_defaults(is_live=False, request_token=False, no_run=False)
     group.add_argument(
+        "-f",
+        "--filename",
         "--pod",
         metavar="FILE",
         action="append",
@@ -113,7 +116,9 @@ def run(args: "argparse.Namespace") -> int:
     records = open_to_read(args)
     listing = records.list()
     report(*listing.problems)
-    uses = read_uses(args.pod, args.secret) if args.pod else uses_without_credentials(listing.believed)
+    uses = (
+        read_uses(args.filename, args.secret) if args.filename else uses_without_credentials(listing.believed)
+    )
     changes = plan_policy(records, uses, NodeImages(listing.believed, images), before, after)
     _report(args, root, changes)
     if args.output == "table":
@@ -135,7 +140,7 @@ def _report(args: "argparse.Namespace", root: str, changes: tuple[Change, ...]) 
         message = f"the current policy is unknown, so the kubelet's default {DEFAULT} is used"
         report(f"{message}; set it with --from-policy")
     turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
-    report(*missing_lines(distinct(*turned), "--pod"))
+    report(*missing_lines(distinct(*turned), args))
 
 
 def _use_document(change: Change) -> dict[str, object]:

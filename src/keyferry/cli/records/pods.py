@@ -30,7 +30,8 @@ def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
     if len(found) != 1:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
     workload = read_pod(found[0])
-    sources = sources_of(Namespace(service_account=None, service_account_token=None), objects, workload)
+    options = Namespace(service_account=None, service_account_token=None, namespace=None)
+    sources = sources_of(options, objects, workload)
     pod = workload.pod
     account = _account(sources, pod)
     unknown = MissingInput(LookupInput.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")

@@ -50,7 +50,7 @@ def _may_show(decision: Decision, missing: MissingInput) -> bool:
     entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
     if entry is None:
         return False
-    if missing.input is LookupInput.PULL_SECRET:
+    if missing.input in (LookupInput.PULL_SECRET, LookupInput.ACCOUNT_SECRETS):
         return bool(entry.kubernetes_secrets)
     if missing.input in (LookupInput.SERVICE_ACCOUNT, LookupInput.SERVICE_ACCOUNT_TOKEN):
         accounts = entry.kubernetes_service_accounts

@@ -23,6 +23,7 @@ def options(node: Node, docker_config: str | None) -> argparse.Namespace:
         docker_config=docker_config,
         node=node,
         here=False,
+        is_question=True,
     )
 
 
