@@ -411,7 +411,7 @@ def test_what_is_missing_or_cannot_be_reached_is_told_apart(world: World, tmp_pa
         assert caught.value.kind == cause
         done = run_keyferry("pull", image, *world.options("runtime", tmp_path), "--secret",
                             write_secret(tmp_path, "s", image.partition("/")[0], "alice", USERS["alice"]))  # fmt: skip
-        assert done.returncode == {"not-found": 1, "unreachable": 3}[cause]
+        assert done.returncode == {"not-found": 1, "unreachable": 6}[cause]
 
 
 @pytest.mark.parametrize("parallel", [1, 2])

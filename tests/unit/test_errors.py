@@ -31,6 +31,7 @@ ALL: list[KeyferryError] = [
     errors.ImagePullError(
         "i", KubeletReason.ERR_IMAGE_PULL, "m", "k", Kind.REFUSED, (errors.PolicyError("f"),)
     ),
+    errors.KubeconfigError((PROBLEM,), "k"),
     errors.MatchError("m", "k"),
     errors.PluginError("p", "m", "k"),
     errors.PluginExitError("p", 1, "k", "tail"),

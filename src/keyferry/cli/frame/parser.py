@@ -39,10 +39,17 @@ class Parser(argparse.ArgumentParser):
             if name.startswith("-"):
                 hint = did_you_mean(name, self._option_string_actions)
                 self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        return found, others
+
+    def parse_args(  # type: ignore[override] # of its overloads, only this form is used
+        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parse *args*; report a word that is left over, with the target that is meant."""
+        found, others = self.parse_known_args(args, namespace)
         if others:
             hint = _target_hint(str(vars(found).get("image")), others[0])
             self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
-        return found, others
+        return found
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Report a value that is not one of the choices, with the one that is meant."""
