@@ -15,6 +15,7 @@ from support.doctor import DoctorNode, pick
 from support.kubelets import write_config
 from support.mirrors import CERTS, MIRROR, write
 from support.parts import root
+from support.terminal import keyferry_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
 
@@ -268,3 +269,15 @@ def test_a_config_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_help_and_wrong_usage() -> None:
     assert "--online" in run_keyferry("doctor", "--help").stdout
     assert run_keyferry("doctor", "-o", "sarif").returncode == 2
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_on_a_terminal_nothing_is_wider_than_it(columns: int, machine: DoctorNode) -> None:
+    """But words that cannot be broken, and commands to paste."""
+    with machine.running():
+        shown = keyferry_on_terminal("doctor", columns=columns, **machine.variables).screen
+    lines = shown.split("\n")
+    assert [
+        line for line in lines if len(line) > columns and len(line.split()) > 1 and "try: " not in line
+    ] == []
+    assert any(line.startswith("  ✓ ") for line in lines)

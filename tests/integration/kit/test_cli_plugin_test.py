@@ -23,6 +23,7 @@ from support.kit_plugins import (
     write_plugin,
 )
 from support.plugins import provider_entry, write_config, write_executable
+from support.terminal import keyferry_on_terminal
 
 QUICK = ("--timeout", "20")
 
@@ -282,3 +283,16 @@ def test_codes_can_be_looked_up() -> None:
     assert one.returncode == 0
     assert one.stdout.startswith("KP117  error: returns the same Registry response")
     assert len(run_keyferry("plugin", "test", "--list").stdout.split("KP")) > 60
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_on_a_terminal_nothing_is_wider_than_it(columns: int, tmp_path: Path) -> None:
+    """But words that cannot be broken, and the command that repeats a run, which is there to be pasted."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP105"])
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP105,KP111", *QUICK)
+    shown = keyferry_on_terminal(*words, columns=columns).screen
+    lines = shown.split("\n")
+    assert [
+        line for line in lines if len(line) > columns and len(line.split()) > 1 and "repeat" not in line
+    ] == []
+    assert any(line.startswith("✗ KP105") for line in lines)

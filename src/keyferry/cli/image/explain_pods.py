@@ -16,6 +16,7 @@ from keyferry.cli.frame.image_lookup import (
     open_session,
 )
 from keyferry.cli.frame.sources import Sources, live_sources, sources_of
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError, Kind
@@ -86,7 +87,10 @@ def explain_target(args: "argparse.Namespace", target: Target, explain: "Explain
     session = open_session(args)
     namespace = args.namespace or session.namespace or _DEFAULT_NAMESPACE
     reading = _reading(args.image, target, namespace)
-    live = fetch_workload(session, target, namespace, timeout_seconds=args.timeout)
+    with Waiting(
+        f"reading {target} of namespace {namespace} from {hide_user_info(session.server)}", args.timeout
+    ):
+        live = fetch_workload(session, target, namespace, timeout_seconds=args.timeout)
     if isinstance(live, ApiProblem) and live.kind is Kind.NOT_FOUND:
         # As for a file that does not exist: there is nothing to give an answer about.
         raise EnvironmentProblem(
