@@ -275,7 +275,7 @@ def test_help_and_wrong_usage() -> None:
 def test_on_a_terminal_nothing_is_wider_than_it(columns: int, machine: DoctorNode) -> None:
     """But words that cannot be broken, and commands to paste."""
     with machine.running():
-        shown = keyferry_on_terminal("doctor", columns=columns, **machine.variables).screen
+        shown = keyferry_on_terminal("doctor", columns=columns, cwd=None, **machine.variables).screen
     lines = shown.split("\n")
     assert [
         line for line in lines if len(line) > columns and len(line.split()) > 1 and "try: " not in line
