@@ -128,6 +128,16 @@ def test_a_user_gets_its_own_registry_and_no_other(agent: RunningAgent) -> None:
 
 
 @root
+def test_a_registry_as_a_whole_needs_the_right_to_all_of_its_images(agent: RunningAgent) -> None:
+    """The same as for its images; a registry that no provider serves tells nothing either."""
+    status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"registry": REGISTRY})
+    assert (status, "own-word" in body, "other-word" in body) == (200, True, False)
+    for host in ("group.example", "elsewhere.example"):
+        assert ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"registry": host})[0] == 403
+    assert ask_as(agent, STRANGER, "POST", "/v1/lookup", {"registry": REGISTRY})[0] == 403
+
+
+@root
 @pytest.mark.parametrize(
     "image",
     [

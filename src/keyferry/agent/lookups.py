@@ -10,9 +10,10 @@ from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.keyring import Credential, ServiceAccountRef
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
+from keyferry.images.registries import RegistryAnswer
 
 __all__ = [
     "AgentQuestion",
@@ -22,6 +23,7 @@ __all__ = [
     "lookup_reply",
     "read_object",
     "read_question",
+    "registry_reply",
     "sources_of",
 ]
 
@@ -39,19 +41,25 @@ class BadQuestionError(Exception):
 
 
 class AgentQuestion(Value):
-    """A lookup: of an image, by one provider or by all, with a service account token if one was passed on."""
+    """A lookup: of an image, by one provider or by all, with a service account token if one was passed on.
+
+    Of a question for a whole *registry*, the image is one that stands for all of them.
+    """
 
     image: ImageName
     provider: str = ""
     token: str = field(default="", repr=False)
     annotations: Mapping[str, str] = field(default_factory=dict)
     account: ServiceAccountRef | None = None
+    registry: str = ""
 
 
 def read_question(body: bytes) -> AgentQuestion:
     """Return the question in a request body; unknown fields are ignored. Raise BadQuestionError."""
     document = read_object(body)
     text = document.get("image")
+    if text is None and "registry" in document:
+        return _read_registry(_text(document, "registry"))
     if not isinstance(text, str):
         raise BadQuestionError("image: expected a string")
     try:
@@ -71,7 +79,20 @@ def read_question(body: bytes) -> AgentQuestion:
     )
 
 
+def _read_registry(host: str) -> AgentQuestion:
+    """Return the question of a tool that names no image."""
+    try:
+        image = parse_image(f"{host}/{_ANY}")
+    except ImageNameError:
+        image = None
+    if image is None or image.registry != host:
+        raise BadQuestionError("registry: expected a host, with its port, such as 'registry.example:5000'")
+    return AgentQuestion(image, registry=host)
+
+
 _PLAIN = {"apiVersion", "kind", "image"}
+# A repository that stands for every repository of a registry.
+_ANY = "keyferry"
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -140,21 +161,35 @@ def _rest_of(answer: Answer, now_ns: int) -> bytes:
     ]
     failures = answer.failures
     fields: dict[str, object] = {
-        "credentials": [
-            {
-                "username": credential.username,
-                "password": credential.password,
-                "key": credential.key,
-                "source": source_document(credential.source),
-            }
-            for credential in answer.credentials
-        ],
+        "credentials": list(map(_credential, answer.credentials)),
         "failures": failures_document(failures) if failures else [],
         "sources": sources_of(answer),
     }
     if ends:
         fields["expiresAt"] = wall_time(min(ends), now_ns)
     return json.dumps(fields, separators=(",", ":")).encode()[1:]
+
+
+def registry_reply(answer: RegistryAnswer, now_ns: int) -> AgentReply:
+    """Return the login that all images of a registry have in common, or why there is none."""
+    fields: dict[str, object] = {
+        "outcome": str(answer.outcome),
+        "credentials": [] if answer.credential is None else [_credential(answer.credential)],
+        "candidates": list(answer.candidates),
+        "failures": failures_document(answer.failures),
+    }
+    if answer.expires_ns is not None:
+        fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
+    return reply_document("RegistryResponse", **fields)
+
+
+def _credential(credential: Credential) -> dict[str, object]:
+    return {
+        "username": credential.username,
+        "password": credential.password,
+        "key": credential.key,
+        "source": source_document(credential.source),
+    }
 
 
 class ReplyMemo:

@@ -15,6 +15,7 @@ from keyferry.agent.lookups import (
     lookup_reply,
     read_object,
     read_question,
+    registry_reply,
 )
 from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
 from keyferry.agent.refresher import Refresher
@@ -26,6 +27,7 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import base_key
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
+from keyferry.images.registries import images_of, lookup_registry_async
 
 __all__ = ["AgentService", "Management"]
 
@@ -160,6 +162,8 @@ class AgentService:
         question = self._questions.get(request.body)
         if question is None:
             question = self._read(request.body)
+        if question.registry:
+            return self._lookup_registry(request, rights, question.registry)
         refusal = self._refuse(request, rights, question)
         if refusal is not None:
             return refusal
@@ -174,6 +178,18 @@ class AgentService:
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
         return lookup_reply(answer, now_ns) if question.token else self._replies.find(answer, now_ns)
+
+    def _lookup_registry(self, request: AgentRequest, rights: CallerRights, host: str) -> _Reply:
+        """Answer for a whole registry, if the caller may ask for every image that is looked up for it."""
+        state = self._state()
+        images = images_of(state.providers.configs, host)
+        names = [image.repository for image in images] or [f"{host}/"]
+        if not all(map(rights.may_ask, names)):
+            return self._forbid(request, f"may not ask for all images of {host}")
+        return _STOPPING if self.is_stopping else self._ask_registry(state, host)
+
+    async def _ask_registry(self, state: AgentState, host: str) -> AgentReply:
+        return registry_reply(await lookup_registry_async(state.providers, host), self._clock())
 
     def _read(self, body: bytes) -> AgentQuestion:
         """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""

@@ -43,6 +43,8 @@ def load_state(
         timeout_seconds=settings.number("pluginTimeout") / _SECOND,
         cache_limits=CacheLimits(settings.number("cacheEntries"), settings.number("cacheBytes")),
         on_cached=on_cached,
+        # A shim that the agent runs by mistake must not ask the agent.
+        environ={**os.environ, "KEYFERRY_AGENT": "off"},
     )
     # A cache with other limits is a new one.
     is_same = previous is not None and all(

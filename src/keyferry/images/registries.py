@@ -24,6 +24,7 @@ __all__ = [
     "RegistryAnswer",
     "RegistryOutcome",
     "exact_registries",
+    "images_of",
     "lookup_registry",
     "lookup_registry_async",
     "paths_of",

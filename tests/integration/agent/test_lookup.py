@@ -1,7 +1,9 @@
 """The agent answers lookups over its socket: for everybody from one cache, for tenants by their whole token."""
 
 import json
+import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import pytest
 
 from support.agents import RunningAgent, make_token, running_agent
 from support.parts import need
-from support.plugins import IMAGE, PLUGIN, REGISTRY, Node
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, write_executable
 
 TOKENS = {
     "serviceAccountTokenAudience": "registry",
@@ -243,3 +245,43 @@ def test_requests_are_in_the_log_at_debug_level_only(node: Node) -> None:
     with running_agent(Node(node.root), "--log-level", "info") as agent:
         agent.look_up(IMAGE)
         assert "/v1/lookup" not in agent.log
+
+
+def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: RunningAgent) -> None:
+    """As docker's tools ask, which name no image; from the cache the second time."""
+    question = {"apiVersion": "agent.keyferry.dev/v1", "kind": "LookupRequest", "registry": REGISTRY}
+    first, second = (agent.ask("POST", "/v1/lookup", question).document for _ in range(2))
+    assert (first["kind"], first["outcome"]) == ("RegistryResponse", "found")
+    assert [each["username"] for each in first["credentials"]] == ["user"]
+    assert first["candidates"] == [f"{REGISTRY}/keyferry"]
+    assert "expiresAt" in first
+    assert second["credentials"] == first["credentials"]
+    assert len(agent.node.runs()) == 1
+    none = agent.ask("POST", "/v1/lookup", {**question, "registry": "elsewhere.example"}).document
+    assert (none["outcome"], none["credentials"]) == ("none", [])
+    for wrong in ("", "a/b", "registry example", 7):
+        assert agent.ask("POST", "/v1/lookup", {**question, "registry": wrong}).status == 400
+
+
+def test_the_docker_helper_gets_its_login_from_the_agent(agent: RunningAgent) -> None:
+    """Ten at once cause one run of the plugin, and none in the helper's own process."""
+    command = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    environ = {**os.environ, "KEYFERRY_AGENT": agent.socket, "KEYFERRY_CONFIG": "/nonexistent"}
+    helpers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
+        for _ in range(10)
+    ]
+    printed = [helper.communicate(REGISTRY.encode(), timeout=60)[0] for helper in helpers]
+    assert {helper.returncode for helper in helpers} == {0}
+    assert {json.loads(each)["Secret"] for each in printed} == {"pass"}
+    assert len(agent.node.runs()) == 1
+
+
+def test_plugins_of_the_agent_do_not_ask_it(node: Node) -> None:
+    """A shim that is run by mistake would wait for its own caller."""
+    write_executable(
+        node.bin_dir / PLUGIN, f'#!/bin/sh\necho "agent=$KEYFERRY_AGENT" > {node.root}/seen\nexit 1\n'
+    )
+    with running_agent(node) as agent:
+        agent.look_up(IMAGE)
+    assert (node.root / "seen").read_text() == "agent=off\n"
