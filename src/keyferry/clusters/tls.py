@@ -19,6 +19,7 @@ from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from threading import Thread
     from typing import Any
 
 Pair = tuple[str, str]
@@ -237,14 +238,17 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
     """Load from two pipes, which threads write while OpenSSL reads (macOS and others with /dev/fd)."""
     pipes = [_fed_pipe(certificate), _fed_pipe(key)]
     try:
-        chain, private = (f"/dev/fd/{fd}" for fd in pipes)
+        chain, private = (f"/dev/fd/{fd}" for fd, _ in pipes)
         context.load_cert_chain(chain, private, _refuse_pass_phrase)
     finally:
-        for fd in pipes:
+        for fd, _ in pipes:
             os.close(fd)
+        # A writer ends when nobody reads its pipe any more; then its own end is closed, too.
+        for _, writer in pipes:
+            writer.join()
 
 
-def _fed_pipe(data: bytes) -> int:
+def _fed_pipe(data: bytes) -> "tuple[int, Thread]":
     from threading import Thread
 
     ours, theirs = os.pipe()
@@ -257,5 +261,6 @@ def _fed_pipe(data: bytes) -> int:
         finally:
             os.close(theirs)
 
-    Thread(target=feed, daemon=True).start()
-    return ours
+    writer = Thread(target=feed, daemon=True)
+    writer.start()
+    return ours, writer

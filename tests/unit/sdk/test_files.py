@@ -228,6 +228,17 @@ def test_a_lock_that_is_not_to_be_had_is_not_waited_for_beyond_the_deadline(tmp_
         assert third
 
 
+def times_open(file: Path) -> int:
+    """How often this process has a file open."""
+    number = 0
+    for fd in map(int, os.listdir("/dev/fd")):
+        try:
+            number += os.path.samestat(os.fstat(fd), file.stat())
+        except OSError:  # that of the listing itself
+            continue
+    return number
+
+
 def test_a_lock_file_that_is_replaced_while_one_waits_is_waited_for_again(tmp_path: Path) -> None:
     """A cache folder that was cleared has a new lock, and the old file locks nobody out."""
     path, file = str(tmp_path / "cache"), tmp_path / "cache.lock"
@@ -240,7 +251,7 @@ def test_a_lock_file_that_is_replaced_while_one_waits_is_waited_for_again(tmp_pa
     waiter = threading.Thread(target=wait)
     with Lock(path, Deadline(60)):
         waiter.start()
-        waiter.join(0.2)
+        wait_until(lambda: times_open(file) == 2, "the waiter to open the file")
         file.unlink()
         new = Lock(path, Deadline(60))
         assert new.__enter__()
