@@ -13,7 +13,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, ServiceAccountRef
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.images.registries import RegistryAnswer
+from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer
 
 __all__ = [
     "AgentQuestion",
@@ -82,7 +82,7 @@ def read_question(body: bytes) -> AgentQuestion:
 def _read_registry(host: str) -> AgentQuestion:
     """Return the question of a tool that names no image."""
     try:
-        image = parse_image(f"{host}/{_ANY}")
+        image = parse_image(f"{host}/{ANY_REPOSITORY}")
     except ImageNameError:
         image = None
     if image is None or image.registry != host:
@@ -91,8 +91,6 @@ def _read_registry(host: str) -> AgentQuestion:
 
 
 _PLAIN = {"apiVersion", "kind", "image"}
-# A repository that stands for every repository of a registry.
-_ANY = "keyferry"
 
 
 def read_object(body: bytes) -> dict[str, object]:

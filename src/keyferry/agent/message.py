@@ -4,11 +4,11 @@ import json
 from http import HTTPStatus
 
 from keyferry._core.values import NamedTuple
+from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
 
 __all__ = ["API_VERSION", "AgentReply", "AgentRequest", "encode_reply", "reply_document", "reply_status"]
 
-API_VERSION = "agent.keyferry.dev/v1"
 _JSON = b"application/json"
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus

@@ -4,6 +4,7 @@ import os
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, parse_seconds
 from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.registry_arguments import add_authority_argument, add_mirror_arguments
 from keyferry.doctor.gather import DoctorOptions, gather_facts
 from keyferry.doctor.hints import Hints
 from keyferry.doctor.visit import examine
@@ -53,28 +54,12 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="DIR",
         help=f"the kubelet's root, which has its pull records (default: the running kubelet's, else {KUBELET_ROOT})",
     )
-    group.add_argument(
-        "--hosts-dir",
-        metavar="DIR",
-        default="",
-        help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
-    )
-    group.add_argument(
-        "--registries-conf",
-        metavar="FILE",
-        default="",
-        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files (default: this node's)",
-    )
+    add_mirror_arguments(group)
     online = parser.add_argument_group("requests to registries")
     online.add_argument(
         "--online", action="store_true", help="contact each registry, and the container runtime"
     )
-    online.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        default="",
-        help="PEM file of certificates to trust in addition to the system's",
-    )
+    add_authority_argument(online)
     online.add_argument(
         "--registry-timeout",
         type=parse_seconds,

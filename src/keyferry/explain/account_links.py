@@ -16,6 +16,7 @@ from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
+from keyferry.workloads.objects import KubernetesObject, ObjectKind
 from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests, user_manifests
 
 __all__ = ["AccountQuestion", "BoundTo", "account_link", "claims_link", "node_link", "token_link"]
@@ -76,7 +77,8 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     if isinstance(found, ApiProblem):
         cure = f"{question.kubectl} create serviceaccount {question.name} --namespace {question.namespace}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
-    account = _read_account(found)
+    item = KubernetesObject(question.session.server, ObjectKind.SERVICE_ACCOUNT, found)
+    account = ServiceAccount(item.uid, item.annotations)
     picked, lacking = pick_annotations(question.attributes, account.annotations or {})
     name = f"{question.namespace}/{question.name}"
     if lacking:
@@ -86,14 +88,6 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
         return Link(LinkName.ACCOUNT, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
     facts = {f"annotation {key}": value for key, value in picked.items()}
     return Link(LinkName.ACCOUNT, LinkState.OK, f"{name} exists", {"uid": account.uid, **facts}), account
-
-
-def _read_account(document: Json) -> ServiceAccount:
-    metadata = document.get("metadata")
-    fields = metadata if isinstance(metadata, dict) else {}
-    annotations = fields.get("annotations")
-    found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
-    return ServiceAccount(str(fields.get("uid", "")), found)
 
 
 def find_pod(question: AccountQuestion, name: str) -> BoundTo:

@@ -21,6 +21,7 @@ from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.result import Failure
 
 __all__ = [
+    "ANY_REPOSITORY",
     "RegistryAnswer",
     "RegistryOutcome",
     "exact_registries",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 # A repository for a question that any repository would answer; nobody pulls it.
-_ANY = "keyferry"
+ANY_REPOSITORY = "keyferry"
 
 
 class RegistryOutcome(WordEnum):
@@ -153,4 +154,4 @@ def _image(host: str, path: str) -> str:
     if path and not path.endswith("/"):
         return host + path
     library = "/library" if host == HUB and not path.strip("/") else ""
-    return f"{host}{library}{path or '/'}{_ANY}"
+    return f"{host}{library}{path or '/'}{ANY_REPOSITORY}"

@@ -55,6 +55,12 @@ class KubernetesObject(Value):
         """The UID of the object; empty for an object that was never created."""
         return self.text("metadata", "uid")
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the object."""
+        found = self.field("metadata", "annotations")
+        return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
     def field(self, *path: str) -> object:
         """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way."""
         found: object = self.value

@@ -4,6 +4,7 @@ import sys
 
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument, open_session
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.frame.machine import (
     add_here_argument,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from keyferry.clusters.session import ClusterSession
     from keyferry.errors import Problem
     from keyferry.images.reference import ImageName
 
@@ -102,25 +102,16 @@ def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
     parser.set_defaults(is_question=True)
     add_here_argument(parser)
-    group = parser.add_argument_group("cluster")
+    # The context's own cluster and user; a kubeconfig that another user could have written is not used.
+    parser.set_defaults(cluster=None, user=None, trust=False)
+    group = add_kubeconfig_argument(parser)
+    group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
     group.add_argument(
         "--request-token",
         action="store_true",
         default=False,
         help="request the service account's token from the API server (TokenRequest), as the kubelet does",
     )
-    group.add_argument(
-        "--kubeconfig", metavar="PATH", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
-    )
-    group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
-
-
-def open_session(args: "argparse.Namespace") -> "ClusterSession":
-    """Return a session for the context of the command line; its plugin must not prompt."""
-    # Imported here because most lookups need no cluster.
-    from keyferry.clusters.load import load_cluster
-
-    return load_cluster(args.context, kubeconfig=args.kubeconfig, timeout_seconds=args.timeout)
 
 
 def gather_inputs(

@@ -29,12 +29,7 @@ def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") 
     group = parser.add_argument_group("requests to the registry")
     if switch:
         group.add_argument(switch, action="store_true", help="also check each credential with the registry")
-    group.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        default="",
-        help="PEM file of certificates to trust in addition to the system's",
-    )
+    add_authority_argument(group)
     group.add_argument(
         "--insecure",
         action="store_true",
@@ -47,6 +42,21 @@ def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") 
         metavar="SECONDS",
         help="time limit of the registry check (default: 60)",
     )
+    add_mirror_arguments(group)
+
+
+def add_authority_argument(group: "argparse._ArgumentGroup") -> None:
+    """Declare the authorities to trust in requests to registries."""
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        default="",
+        help="PEM file of certificates to trust in addition to the system's",
+    )
+
+
+def add_mirror_arguments(group: "argparse._ArgumentGroup") -> None:
+    """Declare the files of the container runtime that list mirrors."""
     group.add_argument(
         "--hosts-dir",
         metavar="DIR",

@@ -269,11 +269,7 @@ def _accounts(
                 f"--service-account-token requires the token's account: add --service-account or {_FILES}"
             )
         return None
-    account = ServiceAccount("", None)
-    if item is not None:
-        annotations = item.field("metadata", "annotations")
-        found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
-        account = ServiceAccount(item.uid, found)
+    account = ServiceAccount("", None) if item is None else ServiceAccount(item.uid, item.annotations)
     return StaticAccount(account, None if path is None else _read_token(path))
 
 

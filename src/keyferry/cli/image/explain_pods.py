@@ -6,6 +6,7 @@ from copy import copy
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
+from keyferry.cli.frame.cluster_arguments import open_session
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe
 from keyferry.cli.frame.image_lookup import (
     ImageLookup,
@@ -13,7 +14,6 @@ from keyferry.cli.frame.image_lookup import (
     gather_inputs,
     look_up,
     open_providers,
-    open_session,
 )
 from keyferry.cli.frame.sources import Sources, live_sources, sources_of
 from keyferry.cli.frame.waiting import Waiting
