@@ -1,6 +1,5 @@
 """Try the whole chain of a provider that receives service account tokens, link by link."""
 
-import shlex
 from collections.abc import Callable, Sequence
 
 from keyferry._core.secrets import secret_values
@@ -31,6 +30,7 @@ from keyferry.images.provider.accounts import (
 )
 from keyferry.images.provider.provision import Provision
 from keyferry.images.reference import ImageName
+from keyferry.show.paste import join_words, quote_word
 
 __all__ = ["TrialInput", "TrialTools", "try_chain"]
 
@@ -190,11 +190,11 @@ class _Trial:
     def _trace_command(self) -> str:
         """Return the commands that record the plugin's run with a token of the same account."""
         asked, name = self._asked, self._matched.config.name
-        token = f"{asked.kubectl} create token {shlex.quote(asked.account)} --namespace {shlex.quote(asked.namespace)}"
-        audience = shlex.quote(self._question.audience)
+        token = f"{asked.kubectl} create token {quote_word(asked.account)} --namespace {quote_word(asked.namespace)}"
+        audience = quote_word(self._question.audience)
         words = [f"{asked.bin_dir}/{name}", asked.image.text, "--config", asked.config, "--provider", name]
         words += ["--service-account-token-file", "token"]
         annotations, _ = pick_annotations(self._question.attributes, self._account.annotations or {})
         words += [word for key, value in annotations.items() for word in ("--annotation", f"{key}={value}")]
-        trace = f"keyferry plugin trace {shlex.join(words)}"
+        trace = f"keyferry plugin trace {join_words(*words)}"
         return f"{token} --audience {audience} > token && {trace}"

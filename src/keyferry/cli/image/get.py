@@ -126,7 +126,7 @@ def _registry_key(name: str) -> str:
 
 def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     """Return lines for a shell, quoted so that the shell executes nothing in them."""
-    from shlex import quote
+    from keyferry.show.paste import quote_word
 
     # A shell gets the exact bytes; a terminal gets one printable line for each variable.
     shown = printable if sys.stdout.isatty() else str
@@ -134,9 +134,9 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     for credential in answer.credentials[:1]:
         password = credential.password if reveal else MASK
         lines = [
-            f"REGISTRY={quote(answer.name.partition('/')[0])}",
-            f"REGISTRY_USERNAME={quote(credential.username)}",
-            f"REGISTRY_PASSWORD={quote(password)}",
+            f"REGISTRY={quote_word(answer.name.partition('/')[0])}",
+            f"REGISTRY_USERNAME={quote_word(credential.username)}",
+            f"REGISTRY_PASSWORD={quote_word(password)}",
         ]
     return "".join(f"{shown(line)}\n" for line in lines)
 

@@ -2,11 +2,11 @@
 
 import json
 import os
-import shlex
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_context
 from keyferry.cli.frame.commands import Exit
+from keyferry.show.paste import join_words
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ def _text(document: dict[str, object]) -> "Lines":
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
     env = ", ".join(names) if isinstance(names, list) and names else "none"
     parts = (
-        ("command", [shlex.join(command)]),
+        ("command", [join_words(*command)]),
         ("variables", [f"{env}; in addition to those of this process and KUBERNETES_EXEC_INFO"]),
         ("interactive", [str(document["interactive"])]),
         ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"])).split("\n")),

@@ -66,9 +66,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Install the plugins, or list all of them."""
-    from shlex import quote
-
     from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, install, takes_no_arguments
+    from keyferry.show.paste import quote_word
     from keyferry.show.report import report
 
     if not args.names:
@@ -88,7 +87,7 @@ def run(args: "argparse.Namespace") -> int:
         if plugin in needy:
             report(f"warning: {plugin.function!r} needs arguments, and a program calls it without any")
         if isinstance(plugin, OwnPlugin):
-            report(f"check that it is a plugin with: keyferry plugin test {quote(path)}")
+            report(f"check that it is a plugin with: keyferry plugin test {quote_word(path)}")
     return Exit.OK
 
 

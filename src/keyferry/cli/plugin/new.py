@@ -1,12 +1,12 @@
 """Create a plugin project whose tests pass, or the configs of a provider from a preset."""
 
 import os
-import shlex
 import shutil
 import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.kit.plugin_kind import PluginKind
+from keyferry.show.paste import quote_word
 from keyferry.show.report import report
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
@@ -87,9 +87,9 @@ def run(args: "argparse.Namespace") -> int:
         raise WrongUsage(f"{given[0]} needs --preset")
     for path in write_project(args.name, PluginKind(args.kind or PluginKind.IMAGE), folder):
         print(path)
-    python = shlex.quote(_python())
+    python = quote_word(_python())
     tests = f"{python} -m pip install pytest && {python} -m pytest"
-    report(f"next: cd {shlex.quote(folder)} && {tests}")
+    report(f"next: cd {quote_word(folder)} && {tests}")
     return Exit.OK
 
 
@@ -117,7 +117,7 @@ def _write_provider(args: "argparse.Namespace", settings: "dict[str, list[str]]"
     for path in write_files(make_provider_files(args.name, settings), folder):
         print(path)
     report(
-        f"next: cd {shlex.quote(folder)} && keyferry lint provider.yaml federation.yaml; README.md has the steps"
+        f"next: cd {quote_word(folder)} && keyferry lint provider.yaml federation.yaml; README.md has the steps"
     )
     return Exit.OK
 

@@ -1,12 +1,12 @@
 """Try the whole chain of a provider that receives service account tokens."""
 
 import os
-import shlex
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, open_session
 from keyferry.cli.frame.commands import EXITS, Exit, WrongUsage, exit_code
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_credentials, image_mirrors
+from keyferry.show.paste import join_words
 from keyferry.show.report import report
 from keyferry.show.writer import Lines
 
@@ -128,7 +128,7 @@ def _asked(args: "argparse.Namespace", found: "Discovery", namespace: str, name:
         args.provider,
         found.config,
         found.bin_dir,
-        shlex.join(words),
+        join_words(*words),
         args.timeout,
     )
 
