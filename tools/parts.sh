@@ -7,6 +7,8 @@ parts)
     purpose=parts
     parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils containerd amazon-ecr-credential-helper"
     parts="$parts musl-tools qemu-user-static podman"
+    # For the agent's page, its figures, its unit, its image.
+    parts="$parts chromium fonts-dejavu-core prometheus systemd buildah mmdebstrap"
     ;;
 bench)
     purpose=bench
@@ -21,10 +23,8 @@ unpacked=.cache/$purpose
 log=$PWD/.cache/$purpose.log
 mkdir -p "$unpacked"
 
-# Environments of their own, anywhere: what AWS' tools bring along, and a real OIDC server.
+# Environments of their own, anywhere: what AWS' tools bring along, and programs in JavaScript.
 moto=$unpacked/moto
-oidc=$unpacked/oidc
-oidc_package=tests/support/oidc_server/package.json
 
 install_moto() {
     [ -e "$moto/.ready" ] && return
@@ -34,16 +34,18 @@ install_moto() {
     touch "$moto/.ready"
 }
 
-install_oidc() {
-    [ ! -e "$oidc_package" ] && return
-    cmp -s "$oidc_package" "$oidc/package.json" && [ -e "$oidc/.ready" ] && return
-    command -v npm > /dev/null || { echo "tools/parts.sh: no npm here, the tests of the OIDC server may skip" >&2; return; }
-    echo "installing an OIDC server into $oidc"
-    mkdir -p "$oidc"
-    rm -f "$oidc/.ready"
-    cp "$oidc_package" "$oidc/package.json"
-    npm --prefix "$oidc" install --silent --no-audit --no-fund --no-package-lock
-    touch "$oidc/.ready"
+# install_npm NAME PACKAGE_JSON: what the file names, into a folder of its own.
+install_npm() {
+    target=$unpacked/$1
+    [ ! -e "$2" ] && return
+    cmp -s "$2" "$target/package.json" && [ -e "$target/.ready" ] && return
+    command -v npm > /dev/null || { echo "tools/parts.sh: no npm here, the tests that need $1 may skip" >&2; return; }
+    echo "installing $1 into $target"
+    mkdir -p "$target"
+    rm -f "$target/.ready"
+    cp "$2" "$target/package.json"
+    npm --prefix "$target" install --silent --no-audit --no-fund --no-package-lock
+    touch "$target/.ready"
 }
 
 # A compiler for other processors.
@@ -65,7 +67,12 @@ install_peer() {
 }
 
 install_environments() {
-    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer botocore && install_peer awscli; else install_moto && install_oidc && install_zig; fi
+    if [ "$purpose" = bench ]; then
+        install_peer kubernetes && install_peer botocore && install_peer awscli
+    else
+        install_moto && install_zig && install_npm oidc tests/support/oidc_server/package.json \
+            && install_npm deploy tests/support/deploy_tools/package.json
+    fi
 }
 
 install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
