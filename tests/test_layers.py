@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "clusters"),
     ("pulls", "workloads"),
     ("lint", "kit", "metrics"),
-    ("explain", "doctor"),
+    ("explain", "doctor", "page"),
     ("bridge", "agent"),
     ("cli",),
 )
