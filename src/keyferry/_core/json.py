@@ -137,11 +137,11 @@ def _replace_byte(error: UnicodeError) -> tuple[str, int]:
 
 def _prepare(data: bytes | str) -> str:
     text = data if isinstance(data, str) else decode_utf8(data)
-    if "\\ud" in text or "\\uD" in text:
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
         from keyferry._core.json_errors import repair_surrogates
 
         text = repair_surrogates(text)
-    if text.count("[") + text.count("{") > MAX_DEPTH:
+    if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
         from keyferry._core.json_errors import check_depth
 
         check_depth(text, MAX_DEPTH)

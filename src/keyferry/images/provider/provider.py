@@ -433,15 +433,21 @@ class Provider:
                 error=run.error,
                 kubernetes_text=run.kubernetes_text,
             )
+        response = run.response
         return Provision(
             self.name,
             outcome,
-            run.response.auth or {},
-            run.response.cache_key_type,
+            response.auth or {},
+            response.cache_key_type,
             run.expires_ns,
             run.seconds,
             identity.ref,
-            cache_duration_ns=run.response.cache_duration_ns,
+            "",
+            "",
+            None,
+            "",
+            (),
+            response.cache_duration_ns,
         )
 
 
