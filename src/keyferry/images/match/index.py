@@ -10,7 +10,15 @@ from bisect import bisect_right
 
 from keyferry._core.compiled import itemgetter
 from keyferry.errors import MatchError
-from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, is_literal, parse_pattern
+from keyferry.images.match.rules import (
+    Glob,
+    Pattern,
+    Piece,
+    glob_matches,
+    is_literal,
+    parse_glob,
+    parse_pattern,
+)
 from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
 
 __all__ = ["PatternIndex"]
@@ -235,10 +243,11 @@ def _group(patterns: "Iterable[Pattern | None]") -> dict[_Bucket, _Grouped]:
     """Return the orders of the patterns by path, grouped by what they compare in a host."""
     grouped: dict[_Bucket, _Grouped] = {}
     sights: dict[_Views, _Sight] = {}
+    seen: dict[str, _View] = {}
     for order, pattern in enumerate(patterns):
         if pattern is None:
             continue
-        views = tuple([_view(glob) for glob in pattern.globs if glob])
+        views = tuple([seen.get(label) or seen.setdefault(label, _view(label)) for label in pattern.labels])
         sight = sights.get(views) or sights.setdefault(views, _Sight(views))
         last = pattern.labels[-1] if views[-1] == _ALL else None
         labels = (*pattern.labels, pattern.url.port)
@@ -304,7 +313,10 @@ def _has_class(glob: Glob) -> bool:
     return not all(isinstance(piece, str) for chunk in glob for piece in chunk)
 
 
-def _view(glob: Glob) -> _View:
+def _view(label: str) -> _View:
+    if "*" not in label and "[" not in label:
+        return _ALL
+    glob = parse_glob(label) or ((),)  # a pattern with a malformed glob is not here
     if is_literal(glob):
         return _ALL
     if len(glob) == 1:

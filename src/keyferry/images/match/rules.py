@@ -20,6 +20,7 @@ __all__ = [
     "is_literal",
     "judge",
     "matches",
+    "parse_glob",
     "parse_pattern",
 ]
 
@@ -83,7 +84,7 @@ def parse_pattern(text: str) -> Pattern:
     """
     url = parse_registry_url(text)
     labels = _labels(url)
-    return Pattern(text, url, labels, tuple(map(_parse_glob, labels)), bytewise(url.path))
+    return Pattern(text, url, labels, tuple(map(parse_glob, labels)), bytewise(url.path))
 
 
 def matches(pattern_text: str, image: str) -> bool:
@@ -169,8 +170,11 @@ def is_literal(glob: Glob) -> bool:
     return len(glob) == 1 and (not glob[0] or (len(glob[0]) == 1 and isinstance(glob[0][0], str)))
 
 
-def _parse_glob(label: str) -> Glob | None:
+def parse_glob(label: str) -> Glob | None:
+    """Return the pieces of a label, or None if it is malformed."""
     if "[" not in label:
+        if "*" not in label:
+            return (((label,) if label else ()),)
         return tuple([(text,) if text else () for text in label.split("*")])
     import re  # imported here: few patterns have a character class
 
