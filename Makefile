@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench load docs wheel parts shim format clean
+.PHONY: help demo test lint types unit conformance bench load docs wheel zipapp parts shim format clean
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist
 	$(BIN)/python -m build --wheel --outdir dist . > .cache/build.log 2>&1 || (cat .cache/build.log; exit 1)
 	@ls dist
+
+zipapp: $(TOOLS)  ## build dist/keyferry-plugins.pyz: all plugins in one file, for nodes without pip
+	@$(BIN)/python tools/build_zipapp.py dist/keyferry-plugins.pyz
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,117 @@
+"""Build one file with all reference plugins, for nodes that have Python 3.11 or later and no pip.
+
+The file runs the plugin whose name it has, so it is copied or linked into the kubelet's folder under that name. It is
+the same, byte for byte, whenever it is built from the same sources by the same version of Python.
+"""
+
+import io
+import py_compile
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+sys.path.insert(0, str(SOURCE))
+
+from keyferry.kit.scaffold.install import PLUGINS  # noqa: E402 - after the path is set
+
+# What the plugins are made of; the SDK imports nothing else (``tests/test_layers.py``).
+PACKAGES = (
+    "keyferry/errors",
+    "keyferry/_core",
+    "keyferry/_net",
+    "keyferry/api",
+    "keyferry/sdk",
+    "keyferry_plugins",
+)
+FILES = ("keyferry/__init__.py",)
+FIRST_LINE = b"#!/usr/bin/env -S python3 -IS\n"
+# The oldest date that the format has.
+DATE = (1980, 1, 1, 0, 0, 0)
+
+MAIN = '''\
+"""Run the plugin that this file is named after, or the one that the first argument names."""
+
+import sys
+
+PLUGINS = {plugins!r}
+
+
+def main():
+    name = sys.argv[0].rpartition("/")[2]
+    if name not in PLUGINS and sys.argv[1:] and sys.argv[1] in PLUGINS:
+        name = sys.argv.pop(1)
+    if name not in PLUGINS:
+        known = sorted(each for each in PLUGINS if each.startswith("keyferry-"))
+        sys.exit(f"copy this file under the name of a plugin, or give one as first argument: {{', '.join(known)}}")
+    module = __import__(PLUGINS[name], fromlist=["main"])
+    sys.exit(module.main())
+
+
+main()
+'''
+
+
+def plugin_modules() -> dict[str, str]:
+    """Return the module of each plugin by the names that its program can have."""
+    names = ((each.program, each) for each in PLUGINS.values())
+    upstream = ((each.upstream, each) for each in PLUGINS.values() if each.upstream)
+    return {name: each.module for name, each in (*names, *upstream)}
+
+
+def sources() -> list[Path]:
+    """Return the modules to pack, in order."""
+    packed = [SOURCE / name for name in FILES]
+    for package in PACKAGES:
+        packed += (SOURCE / package).rglob("*.py")
+    return sorted(packed)
+
+
+def compiled(path: Path, name: str) -> bytes:
+    """Return the code of a module, which Python then need not check against its source or compile at every start."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "module.pyc"
+        py_compile.compile(
+            str(path), str(target), dfile=name, doraise=True,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )  # fmt: skip
+        return target.read_bytes()
+
+
+def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Add a file whose entry does not depend on when and where it is built."""
+    entry = zipfile.ZipInfo(name, DATE)
+    entry.external_attr = 0o644 << 16
+    entry.compress_type = zipfile.ZIP_STORED  # nothing is to be decompressed at a start
+    archive.writestr(entry, content)
+
+
+def build() -> bytes:
+    """Return the file."""
+    packed = io.BytesIO()
+    packed.write(FIRST_LINE)
+    with zipfile.ZipFile(packed, "a") as archive:
+        add(archive, "__main__.py", MAIN.format(plugins=plugin_modules()).encode())
+        add(archive, "LICENSE", (ROOT / "LICENSE").read_bytes())
+        for path in sources():
+            name = path.relative_to(SOURCE).as_posix()
+            add(archive, name, path.read_bytes())
+            add(archive, f"{name}c", compiled(path, name))
+    return packed.getvalue()
+
+
+def main() -> None:
+    """Write the file to the path that is given."""
+    target = Path(sys.argv[1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = build()
+    target.write_bytes(content)
+    target.chmod(0o755)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    print(f"{target}: {len(content) / 1024:.0f} KiB, starts fastest with Python {version}")
+
+
+if __name__ == "__main__":
+    main()
