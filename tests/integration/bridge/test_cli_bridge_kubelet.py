@@ -74,6 +74,27 @@ def test_beside_says_what_is_left_to_do(filled: Node) -> None:
     assert "does not start without this program" in done.stderr
 
 
+def test_everything_is_uninstalled_at_once_and_again(filled: Node) -> None:
+    before = sorted(filled.bin_dir.iterdir())
+    socket = filled.root / "agent" / "agent.sock"
+    bridge(filled, "install", "--in-front-of", "plugin", "--socket", str(socket))
+    bridge(filled, "install", "--beside", "--socket", str(socket))
+    with serving(socket, lambda _: answered()):
+        (socket.parent / "agent.sock.lock").touch()
+        done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+        assert (done.returncode, "an agent listens here; stop it first" in done.stderr) == (3, True)
+    assert sorted(filled.bin_dir.iterdir()) == before
+    (socket.parent / "mine\x1b[31m").touch()
+    done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+    assert done.returncode == 0
+    assert "\x1b" not in done.stderr
+    (socket.parent / "mine\x1b[31m").unlink()
+    done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"no shim in {filled.bin_dir}" in done.stderr
+    assert not socket.parent.exists()
+
+
 def test_an_overwritten_shim_is_left(filled: Node) -> None:
     bridge(filled, "install", "--in-front-of", "plugin")
     write_executable(filled.bin_dir / "plugin", "#!/bin/sh\necho new\n")
@@ -88,8 +109,10 @@ def test_an_overwritten_shim_is_left(filled: Node) -> None:
         (["install"], "give --in-front-of NAME or --beside"),
         (["status", "--beside"], "are for install, not for status"),
         (["install", "--in-front-of", "a", "--plugin", "/x"], "--plugin is for --beside"),
-        (["uninstall"], "uninstall takes the NAME of a provider"),
+        (["uninstall"], "uninstall takes the NAME of a provider, or --all"),
+        (["uninstall", "plugin", "--all"], "uninstall takes the NAME of a provider, or --all"),
         (["status", "plugin"], "only uninstall takes a NAME"),
+        (["status", "--all"], "only uninstall takes --all"),
         (["install", "--beside", "--socket", "x"], "not an absolute path"),
     ],
 )

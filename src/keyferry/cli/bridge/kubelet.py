@@ -18,7 +18,8 @@ prints its answer. If the agent has none, because it is down, refuses or does no
 becomes the plugin behind it, with the same input, arguments and environment.
 
   install    put a shim in front of a plugin, or beside the plugins as a provider of its own
-  uninstall  remove a shim; the plugin behind it takes its place again
+  uninstall  remove a shim, or all of them; the plugin behind it takes its place again. With --socket, also what
+             an agent that has ended left there: its socket, its lock and their folder
   status     list the shims, and whether the agent can be reached
 
 In front of a plugin, nothing else changes: neither the kubelet's config nor its flags, and it need not be
@@ -30,7 +31,8 @@ examples:
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider --native ./keyferry-shim
   sudo keyferry bridge kubelet install --beside node-agent --plugin /opt/bin/ecr-credential-provider
-  sudo keyferry bridge kubelet uninstall ecr-credential-provider"""
+  sudo keyferry bridge kubelet uninstall ecr-credential-provider
+  sudo keyferry bridge kubelet uninstall --all --socket /run/keyferry/agent.sock"""
 
 TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
@@ -40,6 +42,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry bridge kubelet``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the provider whose shim is uninstalled")
+    parser.add_argument("--all", action="store_true", help="uninstall every shim; none is no problem")
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--in-front-of", metavar="NAME", help="install in front of this provider's plugin")
     position.add_argument(
@@ -73,7 +76,7 @@ def run(args: "argparse.Namespace") -> int:
     if args.action == "install":
         return _install(args, found)
     if args.action == "uninstall":
-        return _uninstall(args.name, found)
+        return _uninstall_all(args, found)
     return _status(found, args.output)
 
 
@@ -85,10 +88,10 @@ def _problem(args: "argparse.Namespace") -> str:
         return f"--in-front-of and --beside are for install, not for {args.action}"
     if args.plugin and args.beside is None:
         return "--plugin is for --beside; in front of a plugin, that plugin is run without the agent"
-    if (args.action == "uninstall") != (args.name is not None):
-        return (
-            "uninstall takes the NAME of a provider" if args.name is None else "only uninstall takes a NAME"
-        )
+    if args.action == "uninstall" and (args.name is None) != args.all:
+        return "uninstall takes the NAME of a provider, or --all"
+    if args.action != "uninstall" and (args.all or args.name is not None):
+        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
     if args.socket != "auto" and not args.socket.startswith("/"):
         return f"--socket {args.socket!r}: not an absolute path"
     return ""
@@ -118,7 +121,28 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     return Exit.OK
 
 
-def _uninstall(name: str, found: "Discovery") -> int:
+def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
+    from keyferry.bridge.kubelet.install import list_shims
+
+    names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
+    for name in names:
+        _uninstall(name, found)
+    if not names:
+        report(f"no shim in {found.bin_dir}")
+    if args.socket != "auto":
+        _remove_socket(args.socket)
+    return Exit.OK
+
+
+def _remove_socket(path: str) -> None:
+    from keyferry.bridge.kubelet.leftovers import remove_socket_folder
+
+    others = remove_socket_folder(path)
+    if others:
+        report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
+
+
+def _uninstall(name: str, found: "Discovery") -> None:
     from keyferry.bridge.kubelet.install import ShimPosition, uninstall
 
     position = uninstall(found.bin_dir, name)
@@ -130,7 +154,6 @@ def _uninstall(name: str, found: "Discovery") -> int:
     else:
         print(f"{path}: removed")
         report(f"a kubelet whose config names the provider {name!r} does not start without this program")
-    return Exit.OK
 
 
 def _status(found: "Discovery", output: str) -> int:
