@@ -1,0 +1,65 @@
+{{- define "keyferry.labels" -}}
+app.kubernetes.io/name: keyferry
+{{- end }}
+
+{{- define "keyferry.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ $tag }}
+{{- end -}}
+{{- end }}
+
+{{- define "keyferry.socketFolder" -}}
+{{ .Values.node.plugins }}/keyferry
+{{- end }}
+
+{{- define "keyferry.hasShim" -}}
+{{- if or .Values.shim.inFrontOf .Values.shim.beside }}yes{{ end -}}
+{{- end }}
+
+{{- /* Whether the provider config is a file in the folder of plugins, which is mounted anyway. */}}
+{{- define "keyferry.isConfigInside" -}}
+{{- if hasPrefix (printf "%s/" .Values.node.binDir) .Values.node.providerConfig }}yes{{ end -}}
+{{- end }}
+
+{{- define "keyferry.metricsAddress" -}}
+{{- if .Values.metrics.address -}}
+{{ .Values.metrics.address }}
+{{- else if .Values.hostNetwork -}}
+127.0.0.1
+{{- else -}}
+0.0.0.0
+{{- end -}}
+{{- end }}
+
+{{- define "keyferry.unprivileged" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop:
+  - ALL
+{{- end }}
+
+{{- /* What the schema cannot say: which values exclude each other. */}}
+{{- define "keyferry.check" -}}
+{{- range list "apiVersion" "kind" "socket" "binDir" "providerConfig" "metrics" -}}
+{{- if hasKey $.Values.config . -}}
+{{- fail (printf "config.%s: the chart sets it; see node and metrics" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.shim.inFrontOf .Values.shim.beside -}}
+{{- fail "shim: give inFrontOf or beside, not both" -}}
+{{- end -}}
+{{- if and .Values.shim.plugin (not .Values.shim.beside) -}}
+{{- fail "shim.plugin is for shim.beside: in front of a plugin, that plugin is run without the agent" -}}
+{{- end -}}
+{{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- fail "metrics.podMonitor needs metrics.enabled" -}}
+{{- end -}}
+{{- if and .Values.metrics.podMonitor.enabled .Values.hostNetwork -}}
+{{- fail "metrics.podMonitor: on the host's network the figures are on loopback, where Prometheus does not get them" -}}
+{{- end -}}
+{{- end }}
