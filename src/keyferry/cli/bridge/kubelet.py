@@ -36,6 +36,7 @@ examples:
 
 TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
+_OVERFLOW_USER = 65534
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -57,7 +58,18 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         "--socket", metavar="PATH", default="auto", help="the agent's socket (default: auto, the usual place)"
     )
     parser.add_argument(
-        "--native", metavar="FILE", help="the static shim, which 'make shim' builds (default: one in Python)"
+        "--shim",
+        choices=("native", "python"),
+        help="the static shim that comes with keyferry's image, or one in Python, which needs keyferry on the node "
+        "(default: native if there is one for this machine)",
+    )
+    parser.add_argument("--native", metavar="FILE", help="the static shim in a file; 'make shim' builds it")
+    parser.add_argument(
+        "--agent-user",
+        type=int,
+        metavar="UID",
+        help="the user of an agent that does not run as root: its socket is trusted, and the folder of --socket is "
+        "made for it",
     )
     add_output_argument(parser, ("table", "json", "yaml"))
     add_config_arguments(parser)
@@ -92,22 +104,43 @@ def _problem(args: "argparse.Namespace") -> str:
         return "uninstall takes the NAME of a provider, or --all"
     if args.action != "uninstall" and (args.all or args.name is not None):
         return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
+    if args.native and args.shim == "python":
+        return "--native FILE is not a shim in Python; leave one of them out"
+    return _socket_problem(args)
+
+
+def _socket_problem(args: "argparse.Namespace") -> str:
     if args.socket != "auto" and not args.socket.startswith("/"):
         return f"--socket {args.socket!r}: not an absolute path"
+    if args.agent_user is None:
+        return ""
+    if args.action != "install" or args.socket == "auto":
+        return "--agent-user is for install, with --socket PATH"
+    if args.agent_user < 0:
+        return f"--agent-user {args.agent_user}: not the number of a user"
+    if args.agent_user == _OVERFLOW_USER:
+        return f"--agent-user {_OVERFLOW_USER}: this is every user that a user namespace does not know"
     return ""
 
 
 def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     from keyferry.bridge.kubelet.install import install_beside, install_in_front
-    from keyferry.bridge.kubelet.program import python_shim, read_native_shim
 
-    program = read_native_shim(args.native) if args.native else python_shim()
+    program = _program(args)
+    if args.agent_user is not None:
+        from keyferry.bridge.kubelet.socket_folder import give_socket_folder
+
+        give_socket_folder(args.socket, args.agent_user)
     if args.in_front_of is not None:
-        shim = install_in_front(found.bin_dir, args.in_front_of, program, args.socket)
+        shim = install_in_front(
+            found.bin_dir, args.in_front_of, program, args.socket, agent_user=args.agent_user
+        )
         print(f"{_place(found, shim)}: a shim, in front of {shim.plugin}")
         report(f"the kubelet's own cache may still answer {_cache_text(found, shim.name)}")
     else:
-        shim = install_beside(found.bin_dir, args.beside, program, args.socket, args.plugin or "")
+        shim = install_beside(
+            found.bin_dir, args.beside, program, args.socket, args.plugin or "", agent_user=args.agent_user
+        )
         print(f"{_place(found, shim)}: a shim, beside the plugins")
         report(
             f"add a provider {shim.name!r} to the kubelet's config, check it with 'keyferry lint', then restart "
@@ -119,6 +152,19 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
             )
     _note_agent(shim)
     return Exit.OK
+
+
+def _program(args: "argparse.Namespace") -> bytes:
+    from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
+
+    native = args.native or ("" if args.shim == "python" else find_native_shim())
+    if not native and args.shim == "native":
+        from keyferry.errors import EnvironmentProblem
+
+        raise EnvironmentProblem(
+            "no static shim for this machine comes with this installation; 'make shim' builds one for --native FILE"
+        )
+    return read_native_shim(native) if native else python_shim()
 
 
 def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
@@ -205,7 +251,7 @@ def _note_agent(shim: "InstalledShim") -> None:
 def _agent_problem(shim: "InstalledShim") -> str:
     from keyferry._net.agent import try_agent
 
-    problem = try_agent(shim.socket)
+    problem = try_agent(shim.socket, owner=shim.agent_user)
     return "" if problem is None else problem.message
 
 
