@@ -29,6 +29,10 @@
   {{- end }}
   - --socket
   - $(KEYFERRY_AGENT)
+  {{- if and .Values.agentUser (not .Values.uninstall) }}
+  - --agent-user
+  - {{ .Values.agentUser | int | quote }}
+  {{- end }}
   env:
   - name: KEYFERRY_AGENT
     value: {{ include "keyferry.socketFolder" . }}/agent.sock
@@ -42,14 +46,20 @@
     {{- toYaml .Values.resources | nindent 4 }}
   # Not privileged: it links and writes files in one folder, which may belong to other users than root.
   securityContext:
-    {{- include "keyferry.unprivileged" . | nindent 4 }}
+    {{- include "keyferry.unprivileged" 0 | nindent 4 }}
       add:
+      {{- if and .Values.agentUser (not .Values.uninstall) }}
+      - CHOWN
+      {{- end }}
       - DAC_OVERRIDE
       - FOWNER
   volumeMounts:
   {{- if .Values.uninstall }}
   - name: socket-parent
     mountPath: {{ .Values.node.plugins }}
+  {{- else if .Values.agentUser }}
+  - name: socket
+    mountPath: {{ include "keyferry.socketFolder" . }}
   {{- end }}
   - name: bin-dir
     mountPath: {{ .Values.node.binDir }}
@@ -70,6 +80,12 @@
   - name: KEYFERRY_CONFIG
     value: {{ .Values.node.providerConfig }}
   {{- if .Values.metrics.enabled }}
+  {{- if not (or .Values.metrics.address .Values.hostNetwork) }}
+  - name: POD_IP
+    valueFrom:
+      fieldRef:
+        fieldPath: status.podIP
+  {{- end }}
   - name: KEYFERRY_AGENT_METRICS
     value: {{ printf "%s:%d" (include "keyferry.metricsAddress" .) (int .Values.metrics.port) | quote }}
   {{- end }}
@@ -102,8 +118,9 @@
     failureThreshold: 3
   resources:
     {{- toYaml .Values.resources | nindent 4 }}
+  # As root, it has no capability: clients trust a socket of root, and some plugins read files of root.
   securityContext:
-    {{- include "keyferry.unprivileged" . | nindent 4 }}
+    {{- include "keyferry.unprivileged" (int .Values.agentUser) | nindent 4 }}
   volumeMounts:
   - name: config
     mountPath: /etc/keyferry
@@ -144,7 +161,7 @@
     limits:
       memory: 64Mi
   securityContext:
-    {{- include "keyferry.unprivileged" . | nindent 4 }}
+    {{- include "keyferry.unprivileged" 65532 | nindent 4 }}
 {{- end }}
 
 {{- define "keyferry.volumes" -}}

@@ -30,11 +30,17 @@ app.kubernetes.io/name: keyferry
 {{- else if .Values.hostNetwork -}}
 127.0.0.1
 {{- else -}}
-0.0.0.0
+$(POD_IP)
 {{- end -}}
 {{- end }}
 
+{{- /* The security context of a container; the argument is its user. */}}
 {{- define "keyferry.unprivileged" -}}
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+{{- if . }}
+runAsNonRoot: true
+{{- end }}
 allowPrivilegeEscalation: false
 privileged: false
 readOnlyRootFilesystem: true
@@ -55,6 +61,9 @@ capabilities:
 {{- end -}}
 {{- if and .Values.shim.plugin (not .Values.shim.beside) -}}
 {{- fail "shim.plugin is for shim.beside: in front of a plugin, that plugin is run without the agent" -}}
+{{- end -}}
+{{- if and .Values.agentUser (not .Values.shim.inFrontOf) (not .Values.shim.beside) -}}
+{{- fail "agentUser: without a shim the agent runs as root (0), since the shim's installation gives it the socket's folder" -}}
 {{- end -}}
 {{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.enabled) -}}
 {{- fail "metrics.podMonitor needs metrics.enabled" -}}
