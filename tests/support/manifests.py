@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,6 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "folder of configs": ("--set", "node.providerConfigType=Directory"),
     "scheduling": ("--set", "affinity.podAffinity=null,podLabels.team=a,podAnnotations.note=b,maxSurge=3"),
     "environment": ("--set", "env[0].name=HTTPS_PROXY,env[0].value=http://proxy.example:3128"),
-    "uninstall": ("--set", "uninstall=true"),
 }
 
 
@@ -147,17 +146,21 @@ def components() -> list[str]:
     return sorted(each.name for each in (KUSTOMIZE / "components").iterdir())
 
 
+def names() -> list[tuple[str, Callable[[], list[Document]]]]:
+    """Return every rendering there is: its name, and how to make it."""
+    found: list[tuple[str, Callable[[], list[Document]]]] = []
+    for name, options in OVERLAYS.items():
+        found += [(f"{kind}/{name}", partial(kustomize, f"{kind}/{name}")) for kind in KINDS]
+        found.append((f"helm {name}", partial(helm, *options)))
+        found.append((f"helm uninstall {name}", partial(helm, *options, "--set", "uninstall=true")))
+    found += [(f"helm {name}", partial(helm, *options)) for name, options in VARIANTS.items()]
+    found += [(" ".join(each.components), partial(kustomize, each.resource, *each.components)) for each in COMPONENTS]
+    return found
+
+
 def everything() -> Iterator[tuple[str, list[Document]]]:
     """Yield every rendering there is, with its name."""
-    for name, options in OVERLAYS.items():
-        for kind in KINDS:
-            yield f"{kind}/{name}", kustomize(f"{kind}/{name}")
-        yield f"helm {name}", helm(*options)
-        yield f"helm uninstall {name}", helm(*options, "--set", "uninstall=true")
-    for name, options in VARIANTS.items():
-        yield f"helm {name}", helm(*options)
-    for each in COMPONENTS:
-        yield " ".join(each.components), kustomize(each.resource, *each.components)
+    return ((name, make()) for name, make in names())
 
 
 def unordered(value: object) -> object:

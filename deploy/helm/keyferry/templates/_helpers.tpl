@@ -62,6 +62,9 @@ capabilities:
 {{- if and .Values.shim.plugin (not .Values.shim.beside) -}}
 {{- fail "shim.plugin is for shim.beside: in front of a plugin, that plugin is run without the agent" -}}
 {{- end -}}
+{{- if eq (int .Values.agentUser) 65534 -}}
+{{- fail "agentUser: 65534 is every user that a user namespace does not know" -}}
+{{- end -}}
 {{- if and .Values.agentUser (not .Values.shim.inFrontOf) (not .Values.shim.beside) -}}
 {{- fail "agentUser: without a shim the agent runs as root (0), since the shim's installation gives it the socket's folder" -}}
 {{- end -}}
