@@ -11,7 +11,11 @@ from typing import Any
 
 import jsonschema
 import yaml
-from kubernetes_validate.utils import all_versions, major_minor, schema_contents
+from kubernetes_validate.utils import (  # type: ignore[import-untyped]  # it has no types
+    all_versions,
+    major_minor,
+    schema_contents,
+)
 from referencing import Registry, Resource
 
 from keyferry._core.values import Value
@@ -29,7 +33,9 @@ KINDS = ("overlays", "uninstall")
 # Every overlay, and the values with which the chart renders the same.
 OVERLAYS: Mapping[str, tuple[str, ...]] = {
     "plain": (),
-    **{name: ("-f", str(CHART / "distributions" / f"{name}.yaml")) for name in ("aks", "gke", "k3s", "talos")},
+    **{
+        name: ("-f", str(CHART / "distributions" / f"{name}.yaml")) for name in ("aks", "gke", "k3s", "talos")
+    },
     "eks": ("-f", str(CHART / "distributions" / "eks.yaml")),
     "eks-pod-network": ("-f", str(CHART / "distributions" / "eks.yaml"), "--set", "hostNetwork=false"),
 }
@@ -154,7 +160,10 @@ def names() -> list[tuple[str, Callable[[], list[Document]]]]:
         found.append((f"helm {name}", partial(helm, *options)))
         found.append((f"helm uninstall {name}", partial(helm, *options, "--set", "uninstall=true")))
     found += [(f"helm {name}", partial(helm, *options)) for name, options in VARIANTS.items()]
-    found += [(" ".join(each.components), partial(kustomize, each.resource, *each.components)) for each in COMPONENTS]
+    found += [
+        (" ".join(each.components), partial(kustomize, each.resource, *each.components))
+        for each in COMPONENTS
+    ]
     return found
 
 

@@ -46,7 +46,10 @@ def test_every_overlay_is_tested_and_can_be_uninstalled() -> None:
 
 
 def test_every_component_is_used() -> None:
-    files = [*KUSTOMIZE.glob("overlays/*/kustomization.yaml"), *KUSTOMIZE.glob("uninstall/*/kustomization.yaml")]
+    files = [
+        *KUSTOMIZE.glob("overlays/*/kustomization.yaml"),
+        *KUSTOMIZE.glob("uninstall/*/kustomization.yaml"),
+    ]
     used = {
         Path(each).name for file in files for each in yaml.safe_load(file.read_text()).get("components", ())
     }

@@ -26,8 +26,10 @@ def test_pods_and_containers_are_restricted(rendered: tuple[str, list[Document]]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"} & set(spec)
-    has_host_network = name in ON_THE_HOSTS_NETWORK or "on the host" in name or name in (
-        *("helm eks", "helm gke", "helm uninstall eks", "helm uninstall gke"),
+    has_host_network = (
+        name in ON_THE_HOSTS_NETWORK
+        or "on the host" in name
+        or name in (*("helm eks", "helm gke", "helm uninstall eks", "helm uninstall gke"),)
     )
     assert spec.get("hostNetwork", False) is has_host_network
     for each in manifests.containers(documents):
@@ -71,14 +73,20 @@ def test_only_the_installer_and_the_socket_can_be_written(rendered: tuple[str, l
 
 def check_host_path(host_path: Document, name: str) -> None:
     """Folders of the node exist already, but for the socket's; none is wide, and no socket is mounted itself."""
-    assert host_path["type"] == "DirectoryOrCreate" if name == "socket" else host_path["type"] in ("File", "Directory")
+    assert (
+        host_path["type"] == "DirectoryOrCreate"
+        if name == "socket"
+        else host_path["type"] in ("File", "Directory")
+    )
     assert host_path["path"].count("/") > 2, host_path
     assert not host_path["path"].endswith("/kubelet")
 
 
 def test_an_uninstalled_node_gets_no_folder_again(rendered: tuple[str, list[Document]]) -> None:
     name, documents = rendered
-    types = {each["hostPath"]["type"] for each in manifests.pod_spec(documents)["volumes"] if "hostPath" in each}
+    types = {
+        each["hostPath"]["type"] for each in manifests.pod_spec(documents)["volumes"] if "hostPath" in each
+    }
     assert ("DirectoryOrCreate" in types) is ("uninstall" not in name)
 
 
@@ -101,7 +109,9 @@ def test_probes_ask_the_agent_alone() -> None:
     for name, make in manifests.names():
         for container in manifests.pod_spec(make())["containers"]:
             if container["name"] == "agent":
-                commands = {kind: container[f"{kind}Probe"]["exec"]["command"] for kind in ("liveness", "readiness")}
+                commands = {
+                    kind: container[f"{kind}Probe"]["exec"]["command"] for kind in ("liveness", "readiness")
+                }
                 assert commands == {
                     "liveness": ["keyferry-probe", "live"],
                     "readiness": ["keyferry-probe", "ready"],

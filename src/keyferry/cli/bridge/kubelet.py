@@ -100,13 +100,17 @@ def _problem(args: "argparse.Namespace") -> str:
         return f"--in-front-of and --beside are for install, not for {args.action}"
     if args.plugin and args.beside is None:
         return "--plugin is for --beside; in front of a plugin, that plugin is run without the agent"
-    if args.action == "uninstall" and (args.name is None) != args.all:
-        return "uninstall takes the NAME of a provider, or --all"
-    if args.action != "uninstall" and (args.all or args.name is not None):
-        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
     if args.native and args.shim == "python":
         return "--native FILE is not a shim in Python; leave one of them out"
-    return _socket_problem(args)
+    return _name_problem(args) or _socket_problem(args)
+
+
+def _name_problem(args: "argparse.Namespace") -> str:
+    if args.action == "uninstall":
+        return "" if (args.name is None) == args.all else "uninstall takes the NAME of a provider, or --all"
+    if args.all or args.name is not None:
+        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
+    return ""
 
 
 def _socket_problem(args: "argparse.Namespace") -> str:
