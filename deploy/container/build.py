@@ -106,6 +106,8 @@ def _find_base(cache: Path, folder: Path, *, is_fresh: bool) -> tuple[Path, list
         made.mkdir()
         debian.make_root(made, files, NAME, SETTINGS["user"], SETTINGS["group"])
         if not kept.exists():
+            for old in cache.glob("base-*"):
+                shutil.rmtree(old)
             made = made.rename(kept)
     base = kept if not made.exists() else made
     hashes = {package.file: package.sha256 for package in packages}
