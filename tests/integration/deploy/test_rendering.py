@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 import keyferry
+from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, WellKnownConfig
 from keyferry.lint.agent_config import check_agent_config
 from support import manifests
 from support.commands import run_keyferry
@@ -43,6 +44,16 @@ def test_every_overlay_is_tested_and_can_be_uninstalled() -> None:
         assert sorted(each.name for each in (KUSTOMIZE / kind).iterdir()) == sorted(OVERLAYS)
     files = {each.stem for each in (CHART / "distributions").iterdir()}
     assert files == set(OVERLAYS) - {"plain", "eks-pod-network"}
+
+
+@pytest.mark.parametrize("known", WELL_KNOWN_CONFIGS, ids=lambda known: known.distribution)
+def test_paths_are_those_where_other_commands_look(known: WellKnownConfig) -> None:
+    names = {"EKS": "eks", "AKS": "aks", "GKE": "gke", "k3s or RKE2": "k3s", "Talos": "talos"}
+    if known.distribution == "Bottlerocket":
+        assert "bottlerocket" not in OVERLAYS  # its folder of plugins cannot be written
+        return
+    node = yaml.safe_load((CHART / "distributions" / f"{names[known.distribution]}.yaml").read_text())["node"]
+    assert (node["providerConfig"], node["binDir"]) == (known.config, known.bin_dir)
 
 
 def test_every_component_is_used() -> None:
