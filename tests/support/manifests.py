@@ -62,16 +62,6 @@ class Kustomization(Value):
     resource: str
     components: tuple[str, ...] = ()
 
-    def write(self, folder: Path) -> None:
-        """Write a user's kustomization of these into *folder*, in a namespace of that name."""
-        folder.mkdir()
-        document = {
-            "namespace": folder.name,
-            "resources": [_relative(folder, KUSTOMIZE / self.resource)],
-            "components": [_relative(folder, KUSTOMIZE / "components" / each) for each in self.components],
-        }
-        (folder / "kustomization.yaml").write_text(json.dumps(document))
-
 
 # Components of kustomize, and the values with which the chart renders the same.
 COMPONENTS = {
@@ -83,10 +73,6 @@ COMPONENTS = {
         (("token-audience",), "tokenAudiences={registry.example}"),
     )
 }
-
-
-def _relative(folder: Path, target: Path) -> str:
-    return os.path.relpath(target, folder.resolve())
 
 
 def build(folder: Path) -> list[Document]:
@@ -101,25 +87,47 @@ def _load(text: str) -> list[Document]:
     return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
 
 
+def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Document]]:
+    """Return the objects of several kustomizations by one run; paths in them are absolute.
+
+    Each is put into a namespace of its own for it, and back. At most one may have objects without a namespace.
+    """
+    found: dict[str, list[Document]] = {name: [] for name in wanted}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, document in wanted.items():
+            folder = Path(os.path.realpath(scratch)) / name
+            folder.mkdir()
+            paths = {
+                key: [os.path.relpath(each, folder) for each in document.get(key, ())]
+                for key in ("resources", "components")
+            }
+            text = json.dumps({**document, **paths, "namespace": name})
+            (folder / "kustomization.yaml").write_text(text)
+        (Path(scratch) / "kustomization.yaml").write_text(json.dumps({"resources": list(wanted)}))
+        documents = build(Path(scratch))
+    outside = [each for each in documents if "namespace" not in each["metadata"]]
+    for document in documents:
+        if document not in outside:
+            found[document["metadata"]["namespace"]].append(document)
+            document["metadata"]["namespace"] = NAMESPACE
+    if outside:
+        (owner,) = (name for name, document in wanted.items() if "token-audience" in str(document))
+        found[owner] += outside
+    return found
+
+
 @cache
 def _build_all() -> dict[Kustomization, str]:
-    """Return what all of ours render, by one run: each is put into a namespace of its own for it, and back."""
     wanted = [*(Kustomization(f"{kind}/{name}") for kind in KINDS for name in OVERLAYS), *COMPONENTS]
-    names = {f"n{number}": each for number, each in enumerate(wanted)}
-    found: dict[Kustomization, list[Document]] = {each: [] for each in wanted}
-    with tempfile.TemporaryDirectory() as name:
-        for namespace, each in names.items():
-            each.write(Path(name) / namespace)
-        (Path(name) / "kustomization.yaml").write_text(json.dumps({"resources": list(names)}))
-        documents = build(Path(name))
-    # Only this one has objects without a namespace.
-    outside = next(each for each in wanted if "token-audience" in each.components)
-    for document in documents:
-        namespace = document["metadata"].get("namespace")
-        if namespace:
-            document["metadata"]["namespace"] = NAMESPACE
-        found[names[namespace] if namespace else outside].append(document)
-    return {each: json.dumps(documents) for each, documents in found.items()}
+    documents = {
+        f"n{number}": {
+            "resources": [KUSTOMIZE / each.resource],
+            "components": [KUSTOMIZE / "components" / name for name in each.components],
+        }
+        for number, each in enumerate(wanted)
+    }
+    built = build_together(documents)
+    return {each: json.dumps(built[f"n{number}"]) for number, each in enumerate(wanted)}
 
 
 def kustomize(resource: str, *components: str) -> list[Document]:

@@ -2,10 +2,8 @@
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
-import pytest
 import yaml
 
 from support import manifests
@@ -49,37 +47,37 @@ def test_every_command_of_helm_renders() -> None:
     assert names == ["agent", "agent", "wait"]
 
 
-@pytest.mark.parametrize(
-    ("number", "options"),
-    [
-        (0, (*OVERLAYS["eks"], "--set", IMAGE)),
-        (1, (*OVERLAYS["k3s"], "--set", IMAGE, "--set", "shim.inFrontOf=ecr-credential-provider")),
-    ],
-    ids=["eks", "k3s"],
+OWN_FOLDERS = (
+    (*OVERLAYS["eks"], "--set", IMAGE),
+    (*OVERLAYS["k3s"], "--set", IMAGE, "--set", "shim.inFrontOf=ecr-credential-provider"),
 )
-def test_folders_of_ones_own_render_what_the_chart_does(
-    tmp_path: Path, number: int, options: tuple[str, ...]
-) -> None:
-    shutil.copytree(DEPLOY / "kustomize", tmp_path / "deploy" / "kustomize")
-    folder = tmp_path / "my-cluster"
-    folder.mkdir()
-    text = blocks("yaml")[number]
+
+
+def own_folder(text: str, *components: str) -> dict[str, object]:
+    """A kustomization of the page, and more components; its paths are those from a folder beside deploy."""
     assert text.startswith("# my-cluster/kustomization.yaml\n")
-    (folder / "kustomization.yaml").write_text(text)
-    rendered = manifests.build(folder)
-    assert manifests.by_name(rendered) == manifests.by_name(manifests.helm(*options))
     document = yaml.safe_load(text)
-    added = "../deploy/kustomize/components/uninstall"
-    assert f"`{added}`" in PAGE
-    document["components"] = [*document.get("components", ()), added]
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(document))
-    uninstalled = manifests.build(folder)
-    # A kustomization's own patches come after its components: the name of the plugin stays, and is not used.
-    (installer,) = manifests.pod_spec(uninstalled)["initContainers"]
-    installer["env"] = [each for each in installer["env"] if each["name"] != "KEYFERRY_PLUGIN"]
-    assert not [word for word in installer["args"] if "KEYFERRY_PLUGIN" in word]
-    expected = manifests.helm(*options, "--set", "uninstall=true")
-    assert manifests.by_name(uninstalled) == manifests.by_name(expected)
+    added = [*document.get("components", ()), *components]
+    places = {"resources": document["resources"], "components": added}
+    return {**document, **{key: [DEPLOY / each for each in paths] for key, paths in places.items()}}
+
+
+def test_folders_of_ones_own_render_what_the_chart_does() -> None:
+    uninstall = "../deploy/kustomize/components/uninstall"
+    assert f"`{uninstall}`" in PAGE
+    texts = blocks("yaml")
+    folders = {f"install-{number}": own_folder(text) for number, text in enumerate(texts)}
+    folders |= {f"uninstall-{number}": own_folder(text, uninstall) for number, text in enumerate(texts)}
+    built = manifests.build_together(folders)
+    for number, options in enumerate(OWN_FOLDERS):
+        assert manifests.by_name(built[f"install-{number}"]) == manifests.by_name(manifests.helm(*options))
+        uninstalled = built[f"uninstall-{number}"]
+        # A kustomization's own patches come after its components: the name of the plugin stays, and is not used.
+        (installer,) = manifests.pod_spec(uninstalled)["initContainers"]
+        installer["env"] = [each for each in installer["env"] if each["name"] != "KEYFERRY_PLUGIN"]
+        assert not [word for word in installer["args"] if "KEYFERRY_PLUGIN" in word]
+        expected = manifests.helm(*options, "--set", "uninstall=true")
+        assert manifests.by_name(uninstalled) == manifests.by_name(expected)
 
 
 def test_the_table_of_distributions_is_that_of_the_values() -> None:

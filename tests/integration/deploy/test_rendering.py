@@ -1,5 +1,6 @@
 """What kustomize and helm render: the same objects, which every current release of Kubernetes takes."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,18 @@ def test_the_versions_are_those_of_the_program() -> None:
         if name != "helm image":
             images = {each["image"] for each in manifests.containers(documents)}
             assert images == {f"localhost/keyferry:{keyferry.__version__}"}, name
+
+
+def test_what_is_executed_is_in_the_image() -> None:
+    image = json.loads((manifests.DEPLOY / "container" / "image.json").read_text())
+    assert Path(image["entrypoint"][0]).name == "keyferry"
+    folders = image["environment"]["PATH"].split(":")
+    probe = Path(image["healthcheck"][0])
+    assert (probe.name, str(probe.parent) in folders) == ("keyferry-probe", True)
+    assert f"{image['prefix']}/bin" in folders  # where its Python is
+    users = {
+        each["securityContext"]["runAsUser"]
+        for _, documents in manifests.everything()
+        for each in manifests.containers(documents)
+    }
+    assert users == {0, image["user"]}
