@@ -145,8 +145,8 @@ class MadeUpNode:
         return self.runs.read_text().count("\n") if self.runs.exists() else 0
 
     def facts(self) -> dict[str, Facts]:
-        """Return everything there is on the node; of folders neither times nor sizes."""
-        return {str(path.relative_to(self.root)): _facts(path) for path in sorted(self.root.rglob("*"))}
+        """Return everything there is on the node."""
+        return facts_of(self.root)
 
     def _mount(self) -> None:
         for volume in self.spec["volumes"]:
@@ -195,6 +195,11 @@ def _limits(container: Container) -> list[str]:
         f",+{each.lower()}" for each in container["securityContext"]["capabilities"].get("add", ())
     )
     return ["setpriv", f"--bounding-set=-all{added}", "--inh-caps=-all", "--no-new-privs"]
+
+
+def facts_of(root: Path) -> dict[str, Facts]:
+    """Return everything there is below a folder, by path; of folders neither times nor sizes."""
+    return {str(path.relative_to(root)): _facts(path) for path in sorted(root.rglob("*"))}
 
 
 def _facts(path: Path) -> Facts:
