@@ -137,7 +137,7 @@ class Node:
     def _source(self, volume: dict[str, Any], documents: list[manifests.Document]) -> Path:
         """Make a volume as a kubelet does; return where it is."""
         if "hostPath" in volume:
-            path = self.root / volume["hostPath"]["path"].lstrip("/")
+            path: Path = self.root / volume["hostPath"]["path"].lstrip("/")
             if volume["hostPath"]["type"] == "DirectoryOrCreate":
                 path.mkdir(exist_ok=True)
             assert path.exists()

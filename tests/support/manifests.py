@@ -43,6 +43,7 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "beside": ("--set", "shim.beside=keyferry,shim.plugin=/etc/kubernetes/credential-provider/bin/real"),
     "figures": ("--set", "metrics.enabled=true,metrics.podMonitor.enabled=true"),
+    "figures by IPv6": ("--set", "metrics.enabled=true,metrics.address=[$(POD_IP)]"),
     "figures on the host": ("--set", "metrics.enabled=true,hostNetwork=true"),
     "audiences": ("--set", "tokenAudiences={registry.example,sts.amazonaws.com}"),
     "selinux": ("--set", "seLinuxType=spc_t"),

@@ -101,11 +101,19 @@ def test_what_the_prometheus_operator_gets() -> None:
     assert endpoint["port"] == agent["ports"][0]["name"]
     labels = manifests.daemonset(documents)["spec"]["template"]["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
+
+
+@pytest.mark.parametrize(
+    ("variant", "address"), [("figures", "$(POD_IP):9750"), ("figures by IPv6", "[$(POD_IP)]:9750")]
+)
+def test_figures_are_at_the_pods_address(variant: str, address: str) -> None:
+    (agent,) = manifests.pod_spec(manifests.helm(*manifests.VARIANTS[variant]))["containers"]
     names = [each["name"] for each in agent["env"]]
     # A variable is expanded only if it is defined before.
     assert names.index("POD_IP") < names.index("KEYFERRY_AGENT_METRICS")
-    (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
-    assert policy["spec"]["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
+    assert agent["env"][names.index("KEYFERRY_AGENT_METRICS")]["value"] == address
 
 
 def test_figures_on_the_hosts_network_are_on_loopback_and_hold_no_port() -> None:

@@ -10,6 +10,7 @@ RENDERED = [name for name, _ in manifests.names()]
 INSTALLER = "shim"
 INSTALLERS_CAPABILITIES = {"DAC_OVERRIDE", "FOWNER", "CHOWN"}
 ON_THE_HOSTS_NETWORK = ("overlays/eks", "overlays/gke", "uninstall/eks", "uninstall/gke", "host-network")
+WITH_FIGURES = ("helm figures", "helm figures by IPv6", "metrics pod-monitor")
 AGENTS_USER = 65532
 
 
@@ -134,7 +135,7 @@ def test_nobody_can_connect_by_network_unless_figures_are_asked_for() -> None:
     for name, make in manifests.names():
         for each in make():
             if each["kind"] == "NetworkPolicy":
-                assert bool(each["spec"]["ingress"]) is (name in ("helm figures", "metrics pod-monitor"))
+                assert bool(each["spec"]["ingress"]) is (name in WITH_FIGURES)
 
 
 def test_no_file_has_a_secret_or_a_mutable_tag() -> None:

@@ -80,7 +80,7 @@
   - name: KEYFERRY_CONFIG
     value: {{ .Values.node.providerConfig }}
   {{- if .Values.metrics.enabled }}
-  {{- if not (or .Values.metrics.address .Values.hostNetwork) }}
+  {{- if not .Values.hostNetwork }}
   - name: POD_IP
     valueFrom:
       fieldRef:
