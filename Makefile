@@ -8,7 +8,8 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench load docs wheel zipapp parts shim format clean
+# Every target with a help text.
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*##.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +30,9 @@ shim: .cache/shim/keyferry-shim  ## build the static shim in C for this machine 
 	@mkdir -p $(@D)
 	$(CC) -O2 -static -s -Wall -Wextra -Werror -o $@ $<
 	@ls -l $@
+
+image: wheel  ## build the agent's image and its list of parts (SBOM) into .cache/image, and print size and digest
+	@$(BIN)/python deploy/container/build.py
 
 unit: $(TOOLS)  ## the quick tests, against the sources
 	$(BIN)/python -m pytest -q tests/unit tests/property

@@ -433,9 +433,14 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int is_trusted(const struct stat *found) { return found->st_uid == 0 || found->st_uid == geteuid(); }
+/* Whom this shim's installer trusts besides root and this user: the owner of the link to the socket. */
+static uid_t agent_user = 0;
 
-/* Open the socket's folder if only root and this user can change what is in it; return -1 otherwise. */
+static int is_trusted(const struct stat *found) {
+    return found->st_uid == 0 || found->st_uid == geteuid() || found->st_uid == agent_user;
+}
+
+/* Open the socket's folder if only those who are trusted can change what is in it; return -1 otherwise. */
 static int open_folder(const char *path, const char *slash) {
     char folder[4096];
     size_t size = slash == path ? 1 : (size_t)(slash - path);
@@ -636,6 +641,9 @@ static const char *find_socket(const struct shim *shim) {
     if (given[0] != 0 && strcmp(given, "auto") != 0)
         return given;
     ssize_t size = join(link, sizeof(link), shim->path, ".agent") ? readlink(link, target, sizeof(target) - 1) : -1;
+    struct stat found;
+    if (size > 0 && lstat(link, &found) == 0)
+        agent_user = found.st_uid;
     if (size > 0) {
         target[size] = 0;
         if (strcmp(target, "auto") != 0)

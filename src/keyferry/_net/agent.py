@@ -34,6 +34,7 @@ VARIABLE = "KEYFERRY_AGENT"
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 AUTO, OFF = "auto", "off"
 ROOT_SOCKET = "/run/keyferry/agent.sock"
+ROOT = 0
 CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 20.0
 MOST_REQUEST_BYTES = 256 << 10
@@ -117,20 +118,21 @@ def ask_agent(
     target: str,
     body: bytes,
     *,
+    owner: int = ROOT,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
 ) -> SocketReply | Fallback:
     """POST a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
-    Nothing is sent unless only root and this user can replace the socket. Connecting and answering have time limits;
-    an answer has to state its size, and is at most 1 MiB.
+    Nothing is sent unless only root, this user and *owner* can replace the socket. Connecting and answering have
+    time limits; an answer has to state its size, and is at most 1 MiB.
     """
     if not place:
         return Fallback(FallbackReason.OFF, "no agent is configured")
     if len(body) > MOST_REQUEST_BYTES:
         return Fallback(FallbackReason.TOO_LARGE, f"the request has more than {MOST_REQUEST_BYTES} bytes")
     try:
-        connection = _connect(place, connect_seconds)
+        connection = _connect(place, connect_seconds, owner)
         try:
             until = monotonic() + answer_seconds
             _send(connection, _head(target, len(body)) + body, until)
@@ -141,18 +143,18 @@ def ask_agent(
         return error.fallback
 
 
-def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS) -> Fallback | None:
+def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS, *, owner: int = ROOT) -> Fallback | None:
     """Connect to the agent and ask nothing; return the reason if that is impossible."""
     if not place:
         return Fallback(FallbackReason.OFF, "no agent is configured")
     try:
-        _connect(place, connect_seconds).close()
+        _connect(place, connect_seconds, owner).close()
     except _NoReplyError as error:
         return error.fallback
     return None
 
 
-def _connect(place: str, seconds: float) -> "Any":
+def _connect(place: str, seconds: float, owner: int) -> "Any":
     folder, _, name = place.rpartition("/")
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
@@ -162,7 +164,7 @@ def _connect(place: str, seconds: float) -> "Any":
     except OSError as error:
         raise _unreachable(place, error) from None
     try:
-        _check(fd, folder, name)
+        _check(fd, folder, name, owner)
         return _open_socket(f"/proc/self/fd/{fd}/{name}" if _IS_LINUX else place, place, seconds)
     except OSError as error:
         raise _unreachable(place, error) from None
@@ -170,9 +172,9 @@ def _connect(place: str, seconds: float) -> "Any":
         system.close(fd)
 
 
-def _check(fd: int, folder: str, name: str) -> None:
-    """Raise unless only root and this user can change the folder, and the socket in it is theirs."""
-    trusted = (0, system.geteuid())
+def _check(fd: int, folder: str, name: str, owner: int) -> None:
+    """Raise unless only root, this user and *owner* can change the folder, and the socket in it is theirs."""
+    trusted = (ROOT, system.geteuid(), owner)
     found = system.fstat(fd)
     if found.st_uid not in trusted or found.st_mode & _OTHERS_WRITE:
         raise _NoReplyError(

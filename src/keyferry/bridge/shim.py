@@ -30,6 +30,7 @@ _CHUNK = 65536
 _MEMORY_FILE = "keyferry-shim-"
 _MOST_ROUNDS = 3
 _FAILED = 1
+_ROOT = 0
 _LAST_STATUS = 255
 _KIND = b'"CredentialProviderRequest"'
 _REQUEST_FIELDS = (b"apiVersion", b"kind", b"image", b"serviceAccountToken", b"serviceAccountAnnotations")
@@ -95,21 +96,24 @@ def _ask(path: str, request: dict[bytes, bytes]) -> dict[bytes, bytes] | None:
         return None
     passed_on = b"".join(b',"%s":%s' % (field, request[field]) for field in _PASSED_ON if field in request)
     start = f'{{"apiVersion":"{API_VERSION}","kind":"LookupRequest","provider":"{name}"'
-    reply = ask_agent(_socket_of(path), "/v1/lookup", start.encode() + passed_on + b"}")
+    place, owner = _socket_of(path)
+    reply = ask_agent(place, "/v1/lookup", start.encode() + passed_on + b"}", owner=owner)
     if isinstance(reply, Fallback):
         return None
     return read_answer(reply.status, reply.body, request[b"apiVersion"])
 
 
-def _socket_of(path: str) -> str:
-    try:
-        linked = posix.readlink(path + LINK)
-    except OSError:
-        linked = ""
+def _socket_of(path: str) -> tuple[str, int]:
+    """Return the agent's socket, and whom the installer trusts with it besides root: the owner of the link."""
     # What the environment says goes before the link.
-    given = _variable(VARIABLE)
-    runtime = {RUNTIME_VARIABLE: _variable(RUNTIME_VARIABLE)}
-    return find_socket(runtime, linked if given in ("", AUTO) else given)
+    given, linked, owner = _variable(VARIABLE), "", _ROOT
+    if given in ("", AUTO):
+        try:
+            linked, owner = posix.readlink(path + LINK), posix.lstat(path + LINK).st_uid
+        except OSError:
+            pass
+        given = linked
+    return find_socket({RUNTIME_VARIABLE: _variable(RUNTIME_VARIABLE)}, given), owner
 
 
 def _variable(name: str) -> str:

@@ -1,6 +1,7 @@
 """``keyferry bridge kubelet``: a shim in the kubelet's folder, and never a moment without a plugin."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 from keyferry.bridge.kubelet.install import install_in_front, uninstall
 from keyferry.invoke.shim import is_shim
+from support import parts
 from support.agent_server import answered, serving
 from support.commands import run_keyferry
 from support.plugins import Node, compile_program, write_config, write_executable
@@ -74,6 +76,27 @@ def test_beside_says_what_is_left_to_do(filled: Node) -> None:
     assert "does not start without this program" in done.stderr
 
 
+def test_everything_is_uninstalled_at_once_and_again(filled: Node) -> None:
+    before = sorted(filled.bin_dir.iterdir())
+    socket = filled.root / "agent" / "agent.sock"
+    bridge(filled, "install", "--in-front-of", "plugin", "--socket", str(socket))
+    bridge(filled, "install", "--beside", "--socket", str(socket))
+    with serving(socket, lambda _: answered()):
+        (socket.parent / "agent.sock.lock").touch()
+        done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+        assert (done.returncode, "an agent listens here; stop it first" in done.stderr) == (3, True)
+    assert sorted(filled.bin_dir.iterdir()) == before
+    (socket.parent / "mine\x1b[31m").touch()
+    done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+    assert done.returncode == 0
+    assert "\x1b" not in done.stderr
+    (socket.parent / "mine\x1b[31m").unlink()
+    done = bridge(filled, "uninstall", "--all", "--socket", str(socket))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"no shim in {filled.bin_dir}" in done.stderr
+    assert not socket.parent.exists()
+
+
 def test_an_overwritten_shim_is_left(filled: Node) -> None:
     bridge(filled, "install", "--in-front-of", "plugin")
     write_executable(filled.bin_dir / "plugin", "#!/bin/sh\necho new\n")
@@ -88,9 +111,16 @@ def test_an_overwritten_shim_is_left(filled: Node) -> None:
         (["install"], "give --in-front-of NAME or --beside"),
         (["status", "--beside"], "are for install, not for status"),
         (["install", "--in-front-of", "a", "--plugin", "/x"], "--plugin is for --beside"),
-        (["uninstall"], "uninstall takes the NAME of a provider"),
+        (["uninstall"], "uninstall takes the NAME of a provider, or --all"),
+        (["uninstall", "plugin", "--all"], "uninstall takes the NAME of a provider, or --all"),
         (["status", "plugin"], "only uninstall takes a NAME"),
+        (["status", "--all"], "only uninstall takes --all"),
         (["install", "--beside", "--socket", "x"], "not an absolute path"),
+        (["install", "--beside", "--native", "x", "--shim", "python"], "leave one of them out"),
+        (["install", "--beside", "--agent-user", "1"], "--agent-user is for install, with --socket PATH"),
+        (["uninstall", "x", "--socket", "/x", "--agent-user", "1"], "--agent-user is for install"),
+        (["install", "--beside", "--socket", "/x", "--agent-user", "65534"], "this is every user that"),
+        (["install", "--beside", "--socket", "/x", "--agent-user=-1"], "not the number of a user"),
     ],
 )
 def test_wrong_usage_is_explained(filled: Node, words: list[str], problem: str) -> None:
@@ -103,6 +133,40 @@ def test_a_file_that_is_no_static_shim_is_not_installed(filled: Node) -> None:
     done = bridge(filled, "install", "--in-front-of", "plugin", "--native", "/bin/sh")
     assert (done.returncode, "is not the static shim" in done.stderr) == (3, True)
     assert not is_shim(str(filled.bin_dir / "plugin"))
+
+
+def test_a_static_shim_is_installed_where_keyferry_brings_one(filled: Node, tmp_path: Path) -> None:
+    """As keyferry's image does, for the machine that it runs on."""
+    done = bridge(filled, "install", "--in-front-of", "plugin", "--shim", "native")
+    assert (done.returncode, "no static shim for this machine comes with" in done.stderr) == (3, True)
+    program = build("native", tmp_path).program
+    place = tmp_path / "prefix" / "lib" / "keyferry"
+    place.mkdir(parents=True)
+    (place / f"keyferry-shim-{os.uname().machine}").write_bytes(program)
+    code = f"import sys; sys.prefix = {str(tmp_path / 'prefix')!r}; from keyferry.cli.main import run; sys.exit(run())"
+    words = ["bridge", "kubelet", "install", "--bin-dir", str(filled.bin_dir), "--in-front-of", "plugin"]
+    for more, is_native in (([], True), (["--shim", "python"], False), (["--shim", "native"], True)):
+        subprocess.run([sys.executable, "-c", code, *words, *more], check=True, capture_output=True)
+        assert ((filled.bin_dir / "plugin").read_bytes() == program) is is_native
+
+
+@parts.root
+def test_an_agent_that_is_not_root_gets_its_folder_and_is_trusted(filled: Node) -> None:
+    socket = filled.root / "run" / "agent" / "agent.sock"
+    words = ["install", "--in-front-of", "plugin", "--socket", str(socket), "--agent-user", "1234"]
+    assert bridge(filled, *words).returncode == 0
+    assert (socket.parent.stat().st_uid, socket.parent.stat().st_mode & 0o777) == (1234, 0o750)
+    assert (filled.bin_dir / "plugin.agent").lstat().st_uid == 1234
+    with serving(socket, lambda _: answered()):
+        os.chown(socket, 1234, -1)
+        (shim,) = json.loads(bridge(filled, "status", "-o", "json").stdout)["shims"]
+        assert shim["agentProblem"] == ""
+        run = subprocess.run(
+            [filled.bin_dir / "plugin"], input=request(), capture_output=True, check=True, env={}
+        )
+    assert b"agent" in run.stdout
+    bridge(filled, "uninstall", "plugin")
+    assert sorted(each.name for each in filled.bin_dir.iterdir()) == ["plugin"]
 
 
 def test_there_is_never_a_moment_without_a_plugin(tmp_path: Path) -> None:

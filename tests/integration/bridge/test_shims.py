@@ -246,6 +246,25 @@ def test_a_folder_of_another_user_is_not_trusted(place: Place) -> None:
 
 
 @parts.root
+def test_the_owner_of_the_link_to_the_socket_is_trusted_with_it(place: Place) -> None:
+    """The installer names the user of an agent that is not root; what the environment names has no such owner."""
+    link = place.path.with_name(f"{place.path.name}.agent")
+    link.symlink_to(place.socket)
+    with serving(place.socket, lambda _: answered()) as server:
+        for owned in (place.socket, place.socket.parent):
+            os.chown(owned, 1234, -1)
+        place.run(env={})
+        os.chown(link, 1235, -1, follow_symlinks=False)
+        place.run(env={})
+        assert (len(server.requests), place.runs) == (0, 2)
+        os.chown(link, 1234, -1, follow_symlinks=False)
+        place.run()
+        assert (len(server.requests), place.runs) == (0, 3)
+        done = place.run(env={})
+    assert (json.loads(done.stdout), len(server.requests), place.runs) == (response(), 1, 3)
+
+
+@parts.root
 def test_a_socket_of_another_user_is_not_trusted(place: Place) -> None:
     connects_to_nothing(place, lambda: os.chown(place.socket, 1234, -1))
 

@@ -39,6 +39,7 @@ class InstalledShim(Value):
     """A shim in a folder of plugins: its provider, the plugin behind it, and the agent's socket.
 
     *plugin* is empty if there is none. An *overwritten* shim is one in whose place another program stands now.
+    *agent_user* owns the link to the socket, and the shim trusts sockets of that user.
     """
 
     name: str
@@ -46,11 +47,15 @@ class InstalledShim(Value):
     plugin: str
     socket: str
     is_native: bool
+    agent_user: int = 0
 
 
-def install_in_front(bin_dir: str, name: str, program: bytes, socket: str = AUTO) -> InstalledShim:
+def install_in_front(
+    bin_dir: str, name: str, program: bytes, socket: str = AUTO, *, agent_user: int | None = None
+) -> InstalledShim:
     """Put the shim *program* in the place of the plugin *name*, which becomes ``NAME.real``.
 
+    With *agent_user*, the shim trusts a socket of that user too.
     Raise EnvironmentProblem if there is no such plugin, or another program has moved it to that name.
     """
     path = _path(bin_dir, name)
@@ -62,15 +67,22 @@ def install_in_front(bin_dir: str, name: str, program: bytes, socket: str = AUTO
             _check_plugin(path)
             _check_second_name(folder, path, name + IN_FRONT)
             _link(folder, name, name + IN_FRONT)
-        _write(folder, name, program, socket)
+        _write(folder, name, program, socket, agent_user)
     return _describe(bin_dir, name)
 
 
 def install_beside(
-    bin_dir: str, name: str, program: bytes, socket: str = AUTO, plugin: str = ""
+    bin_dir: str,
+    name: str,
+    program: bytes,
+    socket: str = AUTO,
+    plugin: str = "",
+    *,
+    agent_user: int | None = None,
 ) -> InstalledShim:
     """Put the shim *program* into the folder as a provider of its own, with *plugin* as what it falls back to.
 
+    With *agent_user*, the shim trusts a socket of that user too.
     Raise EnvironmentProblem if a program of that name is there.
     """
     path = _path(bin_dir, name)
@@ -84,8 +96,8 @@ def install_beside(
             _check_plugin(plugin)
             if is_shim(plugin):
                 raise EnvironmentProblem(f"{plugin!r} is a shim; give the plugin itself")
-            _point(folder, name + BESIDE, os.path.abspath(plugin))
-        _write(folder, name, program, socket)
+            _point(folder, name + BESIDE, _target(bin_dir, plugin))
+        _write(folder, name, program, socket, agent_user)
     return _describe(bin_dir, name)
 
 
@@ -135,7 +147,7 @@ def _describe(bin_dir: str, name: str) -> InstalledShim:
     else:
         is_broken = os.path.lexists(path + IN_FRONT) or os.path.lexists(path + BESIDE)
         position = ShimPosition.BROKEN if is_broken and not behind else ShimPosition.BESIDE
-    return InstalledShim(name, position, behind, _socket(path), _is_native(path))
+    return InstalledShim(name, position, behind, _socket(path), _is_native(path), _agent_user(path))
 
 
 def _socket(path: str) -> str:
@@ -144,6 +156,13 @@ def _socket(path: str) -> str:
     except OSError:
         target = AUTO
     return find_socket({}, target)
+
+
+def _agent_user(path: str) -> int:
+    try:
+        return os.lstat(path + LINK).st_uid
+    except OSError:
+        return 0
 
 
 def _is_native(path: str) -> bool:
@@ -202,14 +221,23 @@ def _link(folder: Folder, name: str, target: str) -> None:
         raise EnvironmentProblem(f"{folder.path_of(target)!r} cannot be linked: {_reason(error)}") from None
 
 
-def _point(folder: Folder, name: str, target: str) -> None:
-    """Make or replace a symbolic link."""
+def _target(bin_dir: str, plugin: str) -> str:
+    """Return where to point for *plugin*: by its name in the same folder, which may be mounted elsewhere here."""
+    folder, name = os.path.split(os.path.abspath(plugin))
+    return name if folder == os.path.abspath(bin_dir) else os.path.join(folder, name)
+
+
+def _point(folder: Folder, name: str, target: str, user: int | None = None) -> None:
+    """Make or replace a symbolic link; it is *user*'s if one is given."""
     draft = _draft(name)
     try:
         place, at = folder.place(draft)
         os.symlink(target, place, dir_fd=at)
+        if user is not None:
+            os.chown(place, user, -1, dir_fd=at, follow_symlinks=False)
         folder.rename(draft, name)
     except OSError as error:
+        folder.unlink(draft)
         raise EnvironmentProblem(f"{folder.path_of(name)!r} cannot be linked: {_reason(error)}") from None
 
 
@@ -217,8 +245,8 @@ def _draft(name: str) -> str:
     return f".{name}.{os.getpid()}.{os.urandom(6).hex()}"
 
 
-def _write(folder: Folder, name: str, program: bytes, socket: str) -> None:
-    _point(folder, name + LINK, socket)
+def _write(folder: Folder, name: str, program: bytes, socket: str, agent_user: int | None) -> None:
+    _point(folder, name + LINK, socket, agent_user)
     try:
         # The mode does not depend on the umask, because the kubelet may be another user.
         folder.replace(name, program, mode=_MODE, is_exact=True, draft=_draft(name))

@@ -1,19 +1,28 @@
 """The program of a shim: the Python one as a small launcher, or the static one in C."""
 
 import os
+import sys
 
 import keyferry
 from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES
 from keyferry.kit.scaffold.install import program_text
 
-__all__ = ["python_shim", "read_native_shim"]
+__all__ = ["find_native_shim", "python_shim", "read_native_shim"]
 
 
 def python_shim(executable: str = "") -> bytes:
     """Return the launcher of the Python shim, for this interpreter or *executable*."""
     paths = [os.path.dirname(os.path.dirname(os.path.abspath(keyferry.__file__)))]
     return os.fsencode(program_text("keyferry.bridge.shim", paths, executable, f"# {MARK.decode()}\n"))
+
+
+def find_native_shim() -> str:
+    """Return the static shim for this machine that comes with keyferry, as in its image; empty if none does."""
+    if sys.platform == "win32":
+        return ""
+    path = os.path.join(sys.prefix, "lib", "keyferry", f"keyferry-shim-{os.uname().machine}")
+    return path if os.path.exists(path) else ""
 
 
 def read_native_shim(path: str) -> bytes:

@@ -18,7 +18,8 @@ prints its answer. If the agent has none, because it is down, refuses or does no
 becomes the plugin behind it, with the same input, arguments and environment.
 
   install    put a shim in front of a plugin, or beside the plugins as a provider of its own
-  uninstall  remove a shim; the plugin behind it takes its place again
+  uninstall  remove a shim, or all of them; the plugin behind it takes its place again. With --socket, also what
+             an agent that has ended left there: its socket, its lock and their folder
   status     list the shims, and whether the agent can be reached
 
 In front of a plugin, nothing else changes: neither the kubelet's config nor its flags, and it need not be
@@ -30,16 +31,19 @@ examples:
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider --native ./keyferry-shim
   sudo keyferry bridge kubelet install --beside node-agent --plugin /opt/bin/ecr-credential-provider
-  sudo keyferry bridge kubelet uninstall ecr-credential-provider"""
+  sudo keyferry bridge kubelet uninstall ecr-credential-provider
+  sudo keyferry bridge kubelet uninstall --all --socket /run/keyferry/agent.sock"""
 
 TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
+_OVERFLOW_USER = 65534
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry bridge kubelet``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the provider whose shim is uninstalled")
+    parser.add_argument("--all", action="store_true", help="uninstall every shim; none is no problem")
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--in-front-of", metavar="NAME", help="install in front of this provider's plugin")
     position.add_argument(
@@ -54,7 +58,18 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         "--socket", metavar="PATH", default="auto", help="the agent's socket (default: auto, the usual place)"
     )
     parser.add_argument(
-        "--native", metavar="FILE", help="the static shim, which 'make shim' builds (default: one in Python)"
+        "--shim",
+        choices=("native", "python"),
+        help="the static shim that comes with keyferry's image, or one in Python, which needs keyferry on the node "
+        "(default: native if there is one for this machine)",
+    )
+    parser.add_argument("--native", metavar="FILE", help="the static shim in a file; 'make shim' builds it")
+    parser.add_argument(
+        "--agent-user",
+        type=int,
+        metavar="UID",
+        help="the user of an agent that does not run as root: its socket is trusted, and the folder of --socket is "
+        "made for it",
     )
     add_output_argument(parser, ("table", "json", "yaml"))
     add_config_arguments(parser)
@@ -73,7 +88,7 @@ def run(args: "argparse.Namespace") -> int:
     if args.action == "install":
         return _install(args, found)
     if args.action == "uninstall":
-        return _uninstall(args.name, found)
+        return _uninstall_all(args, found)
     return _status(found, args.output)
 
 
@@ -85,26 +100,51 @@ def _problem(args: "argparse.Namespace") -> str:
         return f"--in-front-of and --beside are for install, not for {args.action}"
     if args.plugin and args.beside is None:
         return "--plugin is for --beside; in front of a plugin, that plugin is run without the agent"
-    if (args.action == "uninstall") != (args.name is not None):
-        return (
-            "uninstall takes the NAME of a provider" if args.name is None else "only uninstall takes a NAME"
-        )
+    if args.native and args.shim == "python":
+        return "--native FILE is not a shim in Python; leave one of them out"
+    return _name_problem(args) or _socket_problem(args)
+
+
+def _name_problem(args: "argparse.Namespace") -> str:
+    if args.action == "uninstall":
+        return "" if (args.name is None) == args.all else "uninstall takes the NAME of a provider, or --all"
+    if args.all or args.name is not None:
+        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
+    return ""
+
+
+def _socket_problem(args: "argparse.Namespace") -> str:
     if args.socket != "auto" and not args.socket.startswith("/"):
         return f"--socket {args.socket!r}: not an absolute path"
+    if args.agent_user is None:
+        return ""
+    if args.action != "install" or args.socket == "auto":
+        return "--agent-user is for install, with --socket PATH"
+    if args.agent_user < 0:
+        return f"--agent-user {args.agent_user}: not the number of a user"
+    if args.agent_user == _OVERFLOW_USER:
+        return f"--agent-user {_OVERFLOW_USER}: this is every user that a user namespace does not know"
     return ""
 
 
 def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     from keyferry.bridge.kubelet.install import install_beside, install_in_front
-    from keyferry.bridge.kubelet.program import python_shim, read_native_shim
 
-    program = read_native_shim(args.native) if args.native else python_shim()
+    program = _program(args)
+    if args.agent_user is not None:
+        from keyferry.bridge.kubelet.socket_folder import give_socket_folder
+
+        give_socket_folder(args.socket, args.agent_user)
     if args.in_front_of is not None:
-        shim = install_in_front(found.bin_dir, args.in_front_of, program, args.socket)
+        shim = install_in_front(
+            found.bin_dir, args.in_front_of, program, args.socket, agent_user=args.agent_user
+        )
         print(f"{_place(found, shim)}: a shim, in front of {shim.plugin}")
         report(f"the kubelet's own cache may still answer {_cache_text(found, shim.name)}")
     else:
-        shim = install_beside(found.bin_dir, args.beside, program, args.socket, args.plugin or "")
+        shim = install_beside(
+            found.bin_dir, args.beside, program, args.socket, args.plugin or "", agent_user=args.agent_user
+        )
         print(f"{_place(found, shim)}: a shim, beside the plugins")
         report(
             f"add a provider {shim.name!r} to the kubelet's config, check it with 'keyferry lint', then restart "
@@ -118,7 +158,41 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     return Exit.OK
 
 
-def _uninstall(name: str, found: "Discovery") -> int:
+def _program(args: "argparse.Namespace") -> bytes:
+    from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
+
+    native = args.native or ("" if args.shim == "python" else find_native_shim())
+    if not native and args.shim == "native":
+        from keyferry.errors import EnvironmentProblem
+
+        raise EnvironmentProblem(
+            "no static shim for this machine comes with this installation; 'make shim' builds one for --native FILE"
+        )
+    return read_native_shim(native) if native else python_shim()
+
+
+def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
+    from keyferry.bridge.kubelet.install import list_shims
+
+    names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
+    for name in names:
+        _uninstall(name, found)
+    if not names:
+        report(f"no shim in {found.bin_dir}")
+    if args.socket != "auto":
+        _remove_socket(args.socket)
+    return Exit.OK
+
+
+def _remove_socket(path: str) -> None:
+    from keyferry.bridge.kubelet.leftovers import remove_socket_folder
+
+    others = remove_socket_folder(path)
+    if others:
+        report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
+
+
+def _uninstall(name: str, found: "Discovery") -> None:
     from keyferry.bridge.kubelet.install import ShimPosition, uninstall
 
     position = uninstall(found.bin_dir, name)
@@ -130,7 +204,6 @@ def _uninstall(name: str, found: "Discovery") -> int:
     else:
         print(f"{path}: removed")
         report(f"a kubelet whose config names the provider {name!r} does not start without this program")
-    return Exit.OK
 
 
 def _status(found: "Discovery", output: str) -> int:
@@ -182,7 +255,7 @@ def _note_agent(shim: "InstalledShim") -> None:
 def _agent_problem(shim: "InstalledShim") -> str:
     from keyferry._net.agent import try_agent
 
-    problem = try_agent(shim.socket)
+    problem = try_agent(shim.socket, owner=shim.agent_user)
     return "" if problem is None else problem.message
 
 

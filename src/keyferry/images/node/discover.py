@@ -43,7 +43,9 @@ WELL_KNOWN_CONFIGS = (
         "/usr/libexec/kubernetes/kubelet/plugins",
     ),
     WellKnownConfig(
-        "Talos", "/etc/kubernetes/credentialprovider.yaml", "/usr/local/lib/kubelet/credentialproviders"
+        "Talos",
+        "/etc/kubernetes/kubelet-credentialproviderconfig.yaml",
+        "/usr/local/lib/kubelet/credentialproviders",
     ),
 )
 

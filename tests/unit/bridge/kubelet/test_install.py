@@ -17,6 +17,7 @@ from keyferry.bridge.kubelet.install import (
 from keyferry.bridge.kubelet.program import python_shim
 from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import is_shim
+from support import parts
 from support.plugins import write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and executables of Unix")
@@ -64,6 +65,25 @@ def test_a_plugin_that_is_a_link_stays_one(plugin: Path) -> None:
     assert Path(f"{plugin}.real").is_symlink()
     uninstall(str(plugin.parent), "ecr")
     assert plugin.readlink() == Path("target")
+
+
+def test_a_plugin_of_the_same_folder_is_pointed_to_by_its_name(plugin: Path, tmp_path: Path) -> None:
+    """The folder may have another path where the shim runs; a plugin elsewhere has the path that it is given."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    near = write_executable(folder / "near", PLUGIN)
+    for behind, target in ((near, "near"), (plugin, str(plugin))):
+        shim = install_beside(str(folder), "keyferry", python_shim(), plugin=str(behind))
+        assert (folder / "keyferry.beside").readlink() == Path(target)
+        assert Path(shim.plugin).samefile(behind)
+
+
+@parts.root
+def test_the_link_to_the_socket_belongs_to_the_agents_user(plugin: Path) -> None:
+    shim = install_in_front(str(plugin.parent), "ecr", python_shim(), "/run/x/agent.sock", agent_user=1234)
+    assert shim.agent_user == 1234
+    assert Path(f"{plugin}.agent").lstat().st_uid == 1234
+    assert in_front(plugin).agent_user == 0
 
 
 def test_an_upgraded_plugin_is_kept(plugin: Path) -> None:

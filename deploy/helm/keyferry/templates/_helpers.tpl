@@ -1,0 +1,77 @@
+{{- define "keyferry.labels" -}}
+app.kubernetes.io/name: keyferry
+{{- end }}
+
+{{- define "keyferry.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ $tag }}
+{{- end -}}
+{{- end }}
+
+{{- define "keyferry.socketFolder" -}}
+{{ .Values.node.plugins }}/keyferry
+{{- end }}
+
+{{- define "keyferry.hasShim" -}}
+{{- if or .Values.shim.inFrontOf .Values.shim.beside }}yes{{ end -}}
+{{- end }}
+
+{{- /* Whether the provider config is a file in the folder of plugins, which is mounted anyway. */}}
+{{- define "keyferry.isConfigInside" -}}
+{{- if hasPrefix (printf "%s/" .Values.node.binDir) .Values.node.providerConfig }}yes{{ end -}}
+{{- end }}
+
+{{- define "keyferry.metricsAddress" -}}
+{{- if .Values.metrics.address -}}
+{{ .Values.metrics.address }}
+{{- else if .Values.hostNetwork -}}
+127.0.0.1
+{{- else -}}
+$(POD_IP)
+{{- end -}}
+{{- end }}
+
+{{- /* The security context of a container; the argument is its user. */}}
+{{- define "keyferry.unprivileged" -}}
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+{{- if . }}
+runAsNonRoot: true
+{{- end }}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop:
+  - ALL
+{{- end }}
+
+{{- /* What the schema cannot say: which values exclude each other. */}}
+{{- define "keyferry.check" -}}
+{{- range list "apiVersion" "kind" "socket" "binDir" "providerConfig" "metrics" -}}
+{{- if hasKey $.Values.config . -}}
+{{- fail (printf "config.%s: the chart sets it; see node and metrics" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.shim.inFrontOf .Values.shim.beside -}}
+{{- fail "shim: give inFrontOf or beside, not both" -}}
+{{- end -}}
+{{- if and .Values.shim.plugin (not .Values.shim.beside) -}}
+{{- fail "shim.plugin is for shim.beside: in front of a plugin, that plugin is run without the agent" -}}
+{{- end -}}
+{{- if eq (int .Values.agentUser) 65534 -}}
+{{- fail "agentUser: 65534 is every user that a user namespace does not know" -}}
+{{- end -}}
+{{- if and .Values.agentUser (not .Values.shim.inFrontOf) (not .Values.shim.beside) -}}
+{{- fail "agentUser: without a shim the agent runs as root (0), since the shim's installation gives it the socket's folder" -}}
+{{- end -}}
+{{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- fail "metrics.podMonitor needs metrics.enabled" -}}
+{{- end -}}
+{{- if and .Values.metrics.podMonitor.enabled .Values.hostNetwork -}}
+{{- fail "metrics.podMonitor: on the host's network the figures are on loopback, where Prometheus does not get them" -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,118 @@
+"""Values of the chart: wrong ones get an error that names them, and the notes teach the next command."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import manifests
+from support.manifests import CHART, NAMESPACE, run_helm
+
+
+def template(*options: str) -> tuple[int, str]:
+    done = run_helm("template", "keyferry", str(CHART), "--kube-version", "1.31.0", *options)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("node.binDir=etc/eks", "node.binDir: Does not match pattern"),
+        ("node.binDir=null", "binDir is required"),
+        ("hostNetwork=maybe", "hostNetwork: Invalid type. Expected: boolean, given: string"),
+        ("nodes.binDir=/x", "Additional property nodes is not allowed"),
+        ("shim.infrontOf=x", "shim: Additional property infrontOf is not allowed"),
+        ("shim.inFrontOf=../x", "shim.inFrontOf: Does not match pattern"),
+        ("image.digest=sha256:12", "image.digest: Does not match pattern"),
+        ("image.pullPolicy=Sometimes", "image.pullPolicy must be one of the following"),
+        ("metrics.port=0", "metrics.port: Must be greater than or equal to 1"),
+        ("maxSurge=0", "maxSurge: Must be greater than or equal to 1"),
+        ("agentUser=65534", "agentUser: 65534 is every user that a user namespace does not know"),
+        ("tokenAudiences={a,a}", "tokenAudiences: array items[0,1] must be unique"),
+        ("node.readable[0].path=/etc/x", "type is required"),
+        ("shim.inFrontOf=a,shim.beside=b", "shim: give inFrontOf or beside, not both"),
+        ("shim.plugin=/x", "shim.plugin is for shim.beside"),
+        ("agentUser=65532", "agentUser: without a shim the agent runs as root"),
+        ("config.socket=/run/x.sock", "config.socket: the chart sets it; see node and metrics"),
+        ("metrics.podMonitor.enabled=true", "metrics.podMonitor needs metrics.enabled"),
+        (
+            "hostNetwork=true,metrics.enabled=true,metrics.podMonitor.enabled=true",
+            "on the host's network the figures are on loopback",
+        ),
+    ],
+)
+def test_wrong_values_are_named(setting: str, problem: str) -> None:
+    code, message = template("--set", setting)
+    assert code == 1
+    assert problem in message
+
+
+def test_an_old_cluster_is_refused() -> None:
+    done = run_helm("template", "keyferry", str(CHART), "--kube-version", "1.24.0")
+    assert (done.returncode, "chart requires kubeVersion: >=1.25.0-0" in done.stderr) == (1, True)
+
+
+def test_the_chart_has_nothing_to_complain_about() -> None:
+    done = run_helm("lint", "--strict", str(CHART))
+    assert (done.returncode, "1 chart(s) linted, 0 chart(s) failed" in done.stdout) == (0, True)
+    findings = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert findings == ["[INFO] Chart.yaml: icon is recommended"]
+
+
+def test_every_value_has_a_schema_and_a_default() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    compare(schema, values, "values")
+
+
+def compare(schema: dict[str, object], values: dict[str, object], path: str) -> None:
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert schema["additionalProperties"] is False, path
+    assert set(properties) - {"global"} == set(values), path
+    for name, value in values.items():
+        if isinstance(value, dict) and "properties" in properties[name]:
+            compare(properties[name], value, f"{path}.{name}")
+
+
+SHOWN_NOTES = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: notes
+data:
+  text: |
+{{ tpl (.Files.Get "NOTES.txt") . | indent 4 }}
+"""
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    """The chart with its notes in an object too: helm shows notes only where it reaches a cluster."""
+    copy = tmp_path / "keyferry"
+    shutil.copytree(CHART, copy)
+    (copy / "templates" / "NOTES.txt").rename(copy / "NOTES.txt")
+    (copy / "templates" / "notes.yaml").write_text(SHOWN_NOTES)
+    return copy
+
+
+def notes(chart: Path, *options: str) -> str:
+    words = ("template", "node-agent", str(chart), "--namespace", NAMESPACE, "--kube-version", "1.31.0")
+    done = run_helm(*words, "--show-only", "templates/notes.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    return str(yaml.safe_load(done.stdout)["data"]["text"])
+
+
+def test_the_notes_teach_the_next_command(chart: Path) -> None:
+    text = notes(chart)
+    assert "kubectl -n kube-system rollout status daemonset/keyferry" in text
+    assert "kubectl -n kube-system exec daemonset/keyferry -- keyferry agent status" in text
+    assert "--set shim.inFrontOf=PLUGIN" in text
+    assert "/etc/kubernetes/credential-provider/bin" in text
+    text = notes(chart, *manifests.OVERLAYS["eks"])
+    assert "the shim in front of ecr-credential-provider from its next pull on" in text
+    assert "helm upgrade node-agent CHART -n kube-system --reuse-values --set uninstall=true" in text
+    assert "add a provider mine to the kubelet's config" in notes(chart, "--set", "shim.beside=mine")
+    assert "helm uninstall node-agent -n kube-system" in notes(chart, "--set", "uninstall=true")
