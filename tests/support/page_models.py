@@ -35,7 +35,7 @@ def life(identifier: int, provider: str, scope: str, age: float, length: float, 
     """An answer that was got *age* hours ago and lives for *length* hours, renewed ahead unless it has an account."""
     got = NOW - age * _HOUR
     start, end = got + 0.5 * length * _HOUR, got + 0.9 * length * _HOUR
-    planned = None if account else max(NOW + 60 + 37 * identifier, got + (0.55 + identifier % 7 * 0.05) * length * _HOUR)
+    planned = None if account else max(NOW + 60 + 37 * (identifier % 29), got + (0.55 + identifier % 7 * 0.05) * length * _HOUR)
     is_renewed = planned is not None
     return Life(
         identifier,
@@ -260,7 +260,7 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
             f"{'deep/' * 45 if at % 97 == 0 else ''}registry-{at % 9}.example/team-{at % 53}/app-{at}",
             random.uniform(0, 10),
             random.choice((12, 12, 12, 24)),
-            f"team-{at % 53}/app" if at % 5 == 0 else "",
+            f"team-{at % 53}/app" if at % 7 == 0 else "",
         )
         for at in range(lives)
     )

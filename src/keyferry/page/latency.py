@@ -6,7 +6,7 @@ from keyferry._core.values import Value
 from keyferry.page.model import LatencyBucket
 from keyferry.page.wording import counted
 
-__all__ = ["LatencyBar", "Latency", "draw_latency"]
+__all__ = ["Latency", "LatencyBar", "draw_latency"]
 
 _GAP = 2.0  # between bars, in percent of the picture's width
 _LEAST = 4.0  # a bar that stands for a run is never too low to be seen
@@ -19,7 +19,13 @@ class LatencyBar(Value):
     width: float
     height: float
     label: str
+    short: str
     runs: int
+
+    @property
+    def middle(self) -> float:
+        """The place of its middle."""
+        return self.left + self.width / 2
 
 
 class Latency(Value):
@@ -38,8 +44,8 @@ def draw_latency(buckets: Sequence[LatencyBucket]) -> Latency | None:
     labels = _labels(buckets)
     highest, share = max(each.runs for each in buckets), 100 / len(buckets)
     bars = tuple(
-        LatencyBar(at * share + _GAP / 2, share - _GAP, _height(each.runs, highest), label, each.runs)
-        for at, (each, label) in enumerate(zip(buckets, labels, strict=True))
+        LatencyBar(at * share + _GAP / 2, share - _GAP, _height(each.runs, highest), *labels[at], each.runs)
+        for at, each in enumerate(buckets)
     )
     return Latency(bars, _summary(buckets, runs), _description(bars, runs))
 
@@ -48,13 +54,14 @@ def _height(runs: int, highest: int) -> float:
     return max(_LEAST, 100 * runs / highest) if runs else 0
 
 
-def _labels(buckets: Sequence[LatencyBucket]) -> list[str]:
-    """Return the name of each bucket by its limit; the last one is named by the limit before it."""
-    found, before = [], 0.0
+def _labels(buckets: Sequence[LatencyBucket]) -> list[tuple[str, str]]:
+    """Return two names of each bucket, by its limit; the last one is named by the limit before it."""
+    found, before = [], _seconds(0)
     for each in buckets:
-        limit = each.up_to_seconds
-        found.append(f"over {_seconds(before)}" if limit is None else f"up to {_seconds(limit)}")
-        before = before if limit is None else limit
+        limit = before if each.up_to_seconds is None else _seconds(each.up_to_seconds)
+        is_last = each.up_to_seconds is None
+        found.append((f"over {limit}", f">{limit}") if is_last else (f"up to {limit}", limit))
+        before = limit
     return found
 
 
@@ -71,11 +78,11 @@ def _summary(buckets: Sequence[LatencyBucket], runs: int) -> str:
 def _quantile(buckets: Sequence[LatencyBucket], runs: int, share: float) -> str:
     counted_so_far = 0
     labels = _labels(buckets)
-    for each, label in zip(buckets, labels, strict=True):
+    for each, (label, _) in zip(buckets, labels, strict=True):
         counted_so_far += each.runs
         if counted_so_far >= share * runs:
             return label
-    return labels[-1]
+    return labels[-1][0]
 
 
 def _description(bars: Sequence[LatencyBar], runs: int) -> str:

@@ -92,8 +92,9 @@ def _fitting(lives: Iterable[Life], now: float) -> tuple[float, float]:
     edges = [(each.got, each.expires) for each in lives]
     first = min((got for got, _ in edges), default=now - _HOUR)
     last = max((expires for _, expires in edges), default=now + 3 * _HOUR)
-    start = max(min(first, now - _MINUTE), now - _LONGEST)
-    return start, min(max(last, now + 2 * _MINUTE), now + _LONGEST)
+    end = min(max(last, now + 2 * _MINUTE), now + _LONGEST)
+    # What comes is more to the point than what was: the past takes a third at most.
+    return max(min(first, now - _MINUTE), now - (end - now) / 2), end
 
 
 def _tick(axis: Axis, instant: int, step: int) -> Tick:

@@ -5,13 +5,13 @@
 const live = document.getElementById("live");
 const pauseButton = document.getElementById("pause");
 const connection = document.getElementById("connection");
-const state = { stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false };
+const state = { stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "" };
 
 // --- Times: "in 3 min", counted on; the time itself is in the tooltip ---
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-function relative(seconds) {
+function relative(seconds, isLasting) {
   const away = Math.abs(Math.round(seconds));
   const at = UNITS.findIndex(([size]) => away >= size);
   if (at < 0) return "now";
@@ -21,13 +21,14 @@ function relative(seconds) {
   const [finer, name] = UNITS[at + 1] ?? [];
   const rest = finer && Math.floor((away % size) / finer);
   if (rest && away / size < 5 && unit !== "min") parts.push(`${rest} ${name}`);
+  if (isLasting) return `for ${parts.join(" ")}`;
   return seconds > 0 ? `in ${parts.join(" ")}` : `${parts.join(" ")} ago`;
 }
 
 function tickTime(element, now) {
   const instant = Date.parse(element.dateTime) / 1000;
   if (Number.isNaN(instant) || element.classList.contains("fixed")) return;
-  const text = relative(instant - now);
+  const text = relative(instant - now, element.classList.contains("lasting"));
   if (element.textContent !== text) element.textContent = text;
   element.title = element.dateTime.replace("T", " ").replace("Z", " UTC");
 }
@@ -52,7 +53,7 @@ const clockOffset = Number.isNaN(servedAt) ? 0 : servedAt / 1000 - Date.now() / 
 // --- Copy buttons ---
 
 function addCopyButtons(root) {
-  for (const code of root.querySelectorAll("code.copied")) {
+  for (const code of root.querySelectorAll(".copied")) {
     if (code.nextElementSibling?.classList.contains("copy")) continue;
     const button = document.createElement("button");
     button.type = "button";
@@ -201,20 +202,21 @@ function receive(sections) {
   show();
 }
 
-async function refresh(url = location.href) {
+// The live parts of a view, as the server renders them now; null if it does not.
+async function fetchSections(url) {
   const reply = await fetch(url, { headers: { Accept: "text/html" } }).catch(() => null);
-  if (!reply?.ok) {
-    // The link of this page is no longer good, or the agent is gone: the reply says what to do.
-    if (reply?.status === 401) location.reload();
-    return false;
-  }
+  // The link of this page is no longer good: the reply says what to do.
+  if (reply?.status === 401) location.reload();
+  if (!reply?.ok) return null;
   const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-  const parts = [...fresh.querySelectorAll("main [id], #health")].filter((each) => document.getElementById(each.id));
-  const outermost = parts.filter((each) => !each.parentElement.closest("main [id]"));
-  if (new URL(url, location.href).href === location.href || state.asked === url) {
-    swap(Object.fromEntries(outermost.map((each) => [each.id, each.outerHTML])));
-  }
-  return true;
+  const parts = [...fresh.querySelectorAll("[data-part]")];
+  return Object.fromEntries(parts.map((each) => [each.id, each.outerHTML]));
+}
+
+async function refresh() {
+  const url = location.href;
+  const sections = await fetchSections(url);
+  if (sections && url === location.href) receive(sections);
 }
 
 // --- Search while typing: the same address as the form would have, and the address bar follows ---
@@ -228,7 +230,10 @@ function searchOf(form) {
 async function search(form) {
   const url = searchOf(form);
   state.asked = url;
-  if (!(await refresh(url)) || state.asked !== url) return;
+  const sections = await fetchSections(url);
+  // Another letter was typed meanwhile.
+  if (!sections || state.asked !== url) return;
+  swap(sections);
   history.replaceState(null, "", url);
   state.waiting.clear();
   state.changes = 0;
