@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench load docs wheel parts shim format clean
+.PHONY: help demo test lint types unit conformance bench load docs pictures wheel parts shim format clean
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,9 @@ load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloa
 
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
+
+pictures: $(TOOLS)  ## take the pictures of the agent's page in docs/pictures, with Chromium
+	$(BIN)/python tools/page_pictures.py
 
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist

@@ -37,7 +37,7 @@ EXPLAIN = "/explain?image=123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/chec
 PICTURES = (
     Picture("page-light", "usual", "/", _USUAL, 1400),
     Picture("page-dark", "usual", "/", _USUAL, 1400, "dark"),
-    Picture("page-wide", "usual", "/", _WIDE, 1080),
+    Picture("page-wide", "usual", "/", _WIDE, 900),
     Picture("page-narrow", "usual", "/", _NARROW, 1400),
     Picture("page-empty", "empty", "/", _USUAL, 900),
     Picture("page-crowded", "crowded", "/answers", _USUAL, 1200),

@@ -35,7 +35,11 @@ def life(identifier: int, provider: str, scope: str, age: float, length: float, 
     """An answer that was got *age* hours ago and lives for *length* hours, renewed ahead unless it has an account."""
     got = NOW - age * _HOUR
     start, end = got + 0.5 * length * _HOUR, got + 0.9 * length * _HOUR
-    planned = None if account else max(NOW + 60 + 37 * (identifier % 29), got + (0.55 + identifier % 7 * 0.05) * length * _HOUR)
+    planned = (
+        None
+        if account
+        else max(NOW + 60 + 37 * (identifier % 29), got + (0.55 + identifier % 7 * 0.05) * length * _HOUR)
+    )
     is_renewed = planned is not None
     return Life(
         identifier,
@@ -66,7 +70,8 @@ def usual_model() -> PageModel:
             since=NOW - 540,
             problems=(
                 Problem(
-                    "acr-credential-provider: the renewal for team.azurecr.io fails since 9 min; the answer is valid for 51 min more",
+                    "acr-credential-provider: the renewal for team.azurecr.io fails since 9 min; "
+                    "the answer is valid for 51 min more",
                     "check that the node can reach login.microsoftonline.com: keyferry doctor --online",
                     "/providers/acr-credential-provider",
                 ),
@@ -81,7 +86,15 @@ def usual_model() -> PageModel:
         callers=(
             CallerRow(0, "root", "/usr/bin/kubelet", 41_872, 0, NOW - 4, f"{ECR}/shop/checkout:2026.11.2"),
             CallerRow(1000, "ci", "/usr/bin/skopeo", 6_201, 0, NOW - 95, "team.azurecr.io/build/base:12"),
-            CallerRow(998, "buildkit", "/usr/bin/docker-credential-keyferry", 127, 0, NOW - 3_900, "ghcr.io/acme/tools:v3"),
+            CallerRow(
+                998,
+                "buildkit",
+                "/usr/bin/docker-credential-keyferry",
+                127,
+                0,
+                NOW - 3_900,
+                "ghcr.io/acme/tools:v3",
+            ),
             CallerRow(65534, "", "", 13, 13, NOW - 7_260, ""),
         ),
         accounts=("payments/settlement", "payments/ledger", "shop/checkout", "shop/search"),
@@ -100,7 +113,12 @@ def _usual_providers() -> tuple[ProviderCard, ...]:
         ProviderCard(
             "ecr-credential-provider",
             ProviderState.WELL,
-            ("*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn", "public.ecr.aws", "*.dkr-ecr.*.on.aws"),
+            (
+                "*.dkr.ecr.*.amazonaws.com",
+                "*.dkr.ecr.*.amazonaws.com.cn",
+                "public.ecr.aws",
+                "*.dkr-ecr.*.on.aws",
+            ),
             "/opt/kubelet/plugins/ecr-credential-provider",
             is_for_accounts=False,
             cached=4,
@@ -178,20 +196,82 @@ def _usual_lives() -> tuple[Life, ...]:
 
 
 def _usual_decisions() -> tuple[DecisionRow, ...]:
-    ecr, acr = "ecr-credential-provider", "acr-credential-provider"
-    kubelet, skopeo = "/usr/bin/kubelet", "/usr/bin/skopeo"
+    ecr, acr, own = "ecr-credential-provider", "acr-credential-provider", "keyferry-federate"
+    base = DecisionRow(
+        48_213,
+        NOW - 4,
+        0,
+        "/usr/bin/kubelet",
+        f"{ECR}/shop/checkout:2026.11.2",
+        "",
+        ecr,
+        "answered",
+        "cache",
+        f"{ecr} matches by *.dkr.ecr.*.amazonaws.com; cached for 3 h 48 min more",
+        0.1,
+    )
+    by_acr = replace(base, provider=acr, image="team.azurecr.io/build/base:12")
+    anonymous = replace(base, provider="", outcome="no-match", source="")
     rows = (
-        (4, 0, kubelet, f"{ECR}/shop/checkout:2026.11.2", "", ecr, "answered", "cache", f"{ecr} matches by *.dkr.ecr.*.amazonaws.com; cached for 3 h 48 min more", 0.1),
-        (62, 0, kubelet, "team.azurecr.io/build/base:12", "", acr, "answered", "cache", "the renewal failed; the cached answer is valid for 51 min more", 0.2),
-        (95, 1000, skopeo, "team.azurecr.io/build/base:12", "", acr, "answered", "cache", f"{acr} matches by *.azurecr.io", 0.1),
-        (340, 0, kubelet, "registry.shop.example/assets:9", "shop/checkout", "keyferry-federate", "answered", "run", "the plugin was run with the token of shop/checkout", 118.4),
-        (902, 0, kubelet, "docker.io/library/nginx:1.27", "", "", "no-match", "", "no provider matches docker.io: the pull is anonymous", 0.1),
-        (1210, 998, "/usr/bin/docker-credential-keyferry", "ghcr.io/acme/tools:v3", "", "", "no-match", "", "no provider matches ghcr.io: the pull is anonymous", 0.1),
-        (2040, 0, kubelet, "210987654321.dkr.ecr.eu-west-1.amazonaws.com/etl:4", "", ecr, "answered", "run", "nothing was cached; the plugin was run", 412.0),
-        (7260, 65534, "", "registry.payments.example/ledger:7", "", "", "refused", "", "user 65534 has no rule in the agent's config", 0.1),
-        (7300, 1000, skopeo, "team.azurecr.io/build/base:11", "", acr, "failed", "run", "the plugin did not finish within 1 min and was ended", 60_000.0),
-    )  # fmt: skip
-    return tuple(DecisionRow(48_213 - at, NOW - ago, *rest) for at, (ago, *rest) in enumerate(rows))
+        base,
+        replace(by_acr, at=NOW - 62, reason="the renewal failed; the cached answer is valid for 51 min more"),
+        replace(
+            by_acr, at=NOW - 95, uid=1000, program="/usr/bin/skopeo", reason=f"{acr} matches by *.azurecr.io"
+        ),
+        replace(
+            base,
+            at=NOW - 340,
+            image="registry.shop.example/assets:9",
+            account="shop/checkout",
+            provider=own,
+            source="run",
+            reason="the plugin was run with the token of shop/checkout",
+            milliseconds=118.4,
+        ),
+        replace(
+            anonymous,
+            at=NOW - 902,
+            image="docker.io/library/nginx:1.27",
+            reason="no provider matches docker.io: the pull is anonymous",
+        ),
+        replace(
+            anonymous,
+            at=NOW - 1210,
+            uid=998,
+            program="/usr/bin/docker-credential-keyferry",
+            image="ghcr.io/acme/tools:v3",
+            reason="no provider matches ghcr.io: the pull is anonymous",
+        ),
+        replace(
+            base,
+            at=NOW - 2040,
+            image="210987654321.dkr.ecr.eu-west-1.amazonaws.com/etl:4",
+            source="run",
+            reason="nothing was cached; the plugin was run",
+            milliseconds=412.0,
+        ),
+        replace(
+            anonymous,
+            at=NOW - 7260,
+            uid=65534,
+            program="",
+            image="registry.payments.example/ledger:7",
+            outcome="refused",
+            reason="user 65534 has no rule in the agent's config",
+        ),
+        replace(
+            by_acr,
+            at=NOW - 7300,
+            uid=1000,
+            program="/usr/bin/skopeo",
+            image="team.azurecr.io/build/base:11",
+            outcome="failed",
+            source="run",
+            reason="the plugin did not finish within 1 min and was ended",
+            milliseconds=60_000.0,
+        ),
+    )
+    return tuple(replace(row, identifier=48_213 - at) for at, row in enumerate(rows))
 
 
 def _usual_reloads() -> tuple[ReloadRow, ...]:
@@ -200,7 +280,10 @@ def _usual_reloads() -> tuple[ReloadRow, ...]:
         ReloadRow(
             NOW - 5_520,
             is_applied=False,
-            problems=("/etc/kubernetes/credential-providers.yaml:31:5: providers[3].matchImages[0]: port '99999' is not in 1-65535",),
+            problems=(
+                "/etc/kubernetes/credential-providers.yaml:31:5: providers[3].matchImages[0]: "
+                "port '99999' is not in 1-65535",
+            ),
             notes=(),
         ),
         ReloadRow(NOW - 31 * _HOUR, is_applied=True, problems=(), notes=()),
@@ -236,7 +319,7 @@ def long_names() -> tuple[str, ...]:
 
 def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
     """A node with so many providers and answers, some with names of 250 characters."""
-    random = Random(7)
+    random = Random(7)  # noqa: S311 - made-up ages
     odd = dict(enumerate(long_names()))
     names = [odd.get(at, f"provider-{at:03}") for at in range(providers)]
     usual = usual_model()
@@ -283,7 +366,10 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
             is_well=False,
             headline=f"{len(broken)} things are not well",
             since=NOW - 86_400,
-            problems=tuple(Problem(f"{each.name}: the plugin exited with status 1", each.cure, "/providers") for each in broken),
+            problems=tuple(
+                Problem(f"{each.name}: the plugin exited with status 1", each.cure, "/providers")
+                for each in broken
+            ),
         ),
         providers=cards,
         lives=answers,
@@ -291,27 +377,57 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
         decisions=rows,
         decisions_total=1_204_822,
         reloads=tuple(
-            ReloadRow(NOW - at * 600, is_applied=at % 3 > 0, problems=(long_names()[at % 4],) if at % 3 == 0 else (), notes=())
+            ReloadRow(
+                NOW - at * 600,
+                is_applied=at % 3 > 0,
+                problems=(long_names()[at % 4],) if at % 3 == 0 else (),
+                notes=(),
+            )
             for at in range(50)
         ),
         callers=tuple(
-            CallerRow(at, odd.get(at, f"user{at}"), odd.get(at, "/usr/bin/crane"), 10 * at, at % 4, NOW - at, odd.get(at, "r.example/a"))
+            CallerRow(
+                at,
+                odd.get(at, f"user{at}"),
+                odd.get(at, "/usr/bin/crane"),
+                10 * at,
+                at % 4,
+                NOW - at,
+                odd.get(at, "r.example/a"),
+            )
             for at in range(300)
         ),
         accounts=tuple(f"team-{at}/app" for at in range(53)),
     )
 
 
-def explanation(image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout") -> ExplainedPull:
+def explanation(
+    image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout"
+) -> ExplainedPull:
     """An explanation in six steps."""
     return ExplainedPull(
         image,
         account,
         "Would be answered from the cache, with 1 credential, for 3 h 48 min more",
         (
-            ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, ("The agent does not see the pod's secrets; they are tried first",)),
-            ExplainedStep("config", "Node config", StepState.USED, ("/etc/kubernetes/credential-providers.yaml", "4 providers, loaded 1 h 30 min ago")),
-            ExplainedStep("providers", "Providers", StepState.USED, ("ecr-credential-provider matches by *.dkr.ecr.*.amazonaws.com", "3 others do not match")),
+            ExplainedStep(
+                "secrets",
+                "Pull secrets",
+                StepState.UNKNOWN,
+                ("The agent does not see the pod's secrets; they are tried first",),
+            ),
+            ExplainedStep(
+                "config",
+                "Node config",
+                StepState.USED,
+                ("/etc/kubernetes/credential-providers.yaml", "4 providers, loaded 1 h 30 min ago"),
+            ),
+            ExplainedStep(
+                "providers",
+                "Providers",
+                StepState.USED,
+                ("ecr-credential-provider matches by *.dkr.ecr.*.amazonaws.com", "3 others do not match"),
+            ),
             ExplainedStep("keys", "Keys", StepState.USED, (f"{ECR} matches the image",)),
             ExplainedStep("order", "Order", StepState.PASSED, ("1 credential: there is nothing to order",)),
             ExplainedStep("verdict", "Verdict", StepState.USED, ("answered from the cache until 18:14",)),

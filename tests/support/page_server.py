@@ -52,6 +52,11 @@ class PageServer(ThreadingHTTPServer):
             self.is_stopping = True
             self.changed.notify_all()
 
+    def wait(self, shown: PageModel) -> None:
+        """Wait until there is another model than the one shown, or for a second."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.is_stopping or self._model is not shown, 1)
+
     def view(self, target: str) -> RenderedView | None:
         """Return the view at a path with its query."""
         address = urlsplit(target)
@@ -75,7 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(200, *file)
             return
         view = self.server.view(self.path)
-        html = view.html if view else render_notice("Not found", "There is no such view.", "keyferry agent page")
+        html = (
+            view.html if view else render_notice("Not found", "There is no such view.", "keyferry agent page")
+        )
         self._reply(200 if view else 404, html.encode(), "text/html; charset=utf-8")
 
     def _reply(self, status: int, body: bytes, kind: str) -> None:
@@ -97,17 +104,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         sent: dict[str, str] = {}
-        model: PageModel | None = None
+        shown: PageModel | None = None
         try:
             while not self.server.is_stopping:
-                view = self.server.view(target) if self.server.model is not model else None
-                model = self.server.model
-                changed = {k: html for k, html in view.sections.items() if sent.get(k) != html} if view else {}
+                is_new, shown = self.server.model is not shown, self.server.model
+                view = self.server.view(target) if is_new else None
+                sections = view.sections if view else {}
+                changed = {name: html for name, html in sections.items() if sent.get(name) != html}
                 sent |= changed
-                self._send("sections", changed) if changed else self.wfile.write(b": still here\n\n")
-                self.wfile.flush()
-                with self.server.changed:
-                    self.server.changed.wait_for(lambda: self.server.model is not model or self.server.is_stopping, 1)  # noqa: B023 - called at once
+                if changed:
+                    self._send("sections", changed)
+                else:
+                    self.wfile.write(b": still here\n\n")
+                self.server.wait(shown)
             self._send("gone", {})
         except OSError:
             return

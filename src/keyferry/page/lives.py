@@ -8,7 +8,7 @@ from keyferry.page.listing import Listing, find_page, searched
 from keyferry.page.model import Life, PageModel
 from keyferry.page.timeline import SPANS, Axis, Bar, Column, draw_density, draw_life, make_axis
 
-__all__ = ["OVERVIEW_LIVES", "LifeGroup", "LifeRow", "list_answers", "life_rows", "shown_life"]
+__all__ = ["OVERVIEW_LIVES", "LifeGroup", "LifeRow", "life_rows", "list_answers", "shown_life"]
 
 OVERVIEW_LIVES = 8
 _ANSWERS_A_PAGE = 50
@@ -38,7 +38,7 @@ def life_rows(lives: Iterable[Life], axis: Axis) -> tuple[LifeRow, ...]:
 
 def shown_life(life: Life, now: float) -> dict[str, object]:
     """Return what the view of one answer needs."""
-    axis = make_axis((life,), now)
+    axis = make_axis((life,), now, is_whole=True)
     return {"life": life, "axis": axis, "bar": draw_life(life, axis)}
 
 
@@ -65,9 +65,7 @@ def list_answers(model: PageModel, query: Mapping[str, str]) -> dict[str, object
 def _chosen(model: PageModel, query: Mapping[str, str]) -> list[Life]:
     provider, account = query.get("provider", ""), query.get("account", "")
     fitting = (
-        each
-        for each in model.lives
-        if provider in ("", each.provider) and account in ("", each.account)
+        each for each in model.lives if provider in ("", each.provider) and account in ("", each.account)
     )
     return searched(fitting, query.get("q", ""), lambda each: (each.provider, each.scope, each.account))
 

@@ -80,7 +80,9 @@ def render_view(
     values = {"model": model, "room": room, "title": view.title, **view.context}
     sections = {part: _render(f"parts/{part}.html", values) for part in ("health", *view.parts)}
     parts = {name: Markup(html) for name, html in sections.items()}  # noqa: S704 - rendered by the templates above
-    return RenderedView(view.title, _render(view.template, values | {"parts": parts}), sections, view.is_found)
+    return RenderedView(
+        view.title, _render(view.template, values | {"parts": parts}), sections, view.is_found
+    )
 
 
 def render_notice(title: str, text: str, command: str) -> str:

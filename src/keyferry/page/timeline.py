@@ -73,10 +73,15 @@ class Column(Value):
     ended_height: float
 
 
-def make_axis(lives: Iterable[Life], now: float, span: str = "") -> Axis:
-    """Return an axis of the length *span*, a quarter of it in the past, or one that fits the *lives*."""
+def make_axis(lives: Iterable[Life], now: float, span: str = "", *, is_whole: bool = False) -> Axis:
+    """Return an axis of the length *span*, a quarter of it in the past, or one that fits the *lives*.
+
+    The past takes a third of an axis that fits, at most, unless *is_whole*.
+    """
     length = SPANS.get(span, 0)
-    start, end = (now - length / 4, now + length * 3 / 4) if length else _fitting(lives, now)
+    start, end = (
+        (now - length / 4, now + length * 3 / 4) if length else _fitting(lives, now, is_whole=is_whole)
+    )
     step = next((each for each in _STEPS if (end - start) / each <= _MOST_TICKS), _STEPS[-1])
     grain = step if not length else max(1, length // 48)
     start, end = start // grain * grain, -(-end // grain) * grain
@@ -84,17 +89,21 @@ def make_axis(lives: Iterable[Life], now: float, span: str = "") -> Axis:
     marks = range(int(-(-start // step) * step), int(end) + 1, step)
     now_step = (end - start) / _NOW_STEPS
     return Axis(
-        start, end, tuple(_tick(unmarked, each, step) for each in marks), unmarked.at(now // now_step * now_step)
+        start,
+        end,
+        tuple(_tick(unmarked, each, step) for each in marks),
+        unmarked.at(now // now_step * now_step),
     )
 
 
-def _fitting(lives: Iterable[Life], now: float) -> tuple[float, float]:
+def _fitting(lives: Iterable[Life], now: float, *, is_whole: bool) -> tuple[float, float]:
     edges = [(each.got, each.expires) for each in lives]
     first = min((got for got, _ in edges), default=now - _HOUR)
     last = max((expires for _, expires in edges), default=now + 3 * _HOUR)
     end = min(max(last, now + 2 * _MINUTE), now + _LONGEST)
-    # What comes is more to the point than what was: the past takes a third at most.
-    return max(min(first, now - _MINUTE), now - (end - now) / 2), end
+    # What comes is more to the point than what was.
+    past = _LONGEST if is_whole else (end - now) / 2
+    return max(min(first, now - _MINUTE), now - past), end
 
 
 def _tick(axis: Axis, instant: int, step: int) -> Tick:
@@ -113,21 +122,24 @@ def draw_life(life: Life, axis: Axis) -> Bar:
         max(0.4, round(right - left, 2)),
         window_left,
         0.0 if window_left is None else max(0.0, round(window_right - window_left, 2)),
-        axis.at(life.refresh_at) if _is_inside(axis, life.refresh_at) else None,
+        _inside(axis, life.refresh_at),
         life.got < axis.start,
         life.expires > axis.end,
         _description(life),
     )
 
 
-def _is_inside(axis: Axis, instant: float | None) -> bool:
-    return instant is not None and axis.start <= instant <= axis.end
+def _inside(axis: Axis, instant: float | None) -> float | None:
+    """Return the place of an instant, or None if it is not on the axis."""
+    return None if instant is None or not axis.start <= instant <= axis.end else axis.at(instant)
 
 
 def _description(life: Life) -> str:
     parts = [f"Got {instant_text(life.got)}"]
     if life.refresh_from is not None and life.refresh_until is not None:
-        parts.append(f"may be renewed from {instant_text(life.refresh_from)} to {instant_text(life.refresh_until)}")
+        parts.append(
+            f"may be renewed from {instant_text(life.refresh_from)} to {instant_text(life.refresh_until)}"
+        )
     planned = life.refresh_at
     parts.append("no renewal is planned" if planned is None else f"renewal planned {instant_text(planned)}")
     parts.append(f"ends {instant_text(life.expires)}")
@@ -147,7 +159,10 @@ def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
     share = 100 / _COLUMNS
     return tuple(
         Column(
-            round(at * share + 0.15, 2), round(share - 0.3, 2), *counts, *(_height(each, highest) for each in counts)
+            round(at * share + 0.15, 2),
+            round(share - 0.3, 2),
+            *counts,
+            *(_height(each, highest) for each in counts),
         )
         for at, counts in enumerate(zip(renewed, ended, strict=True))
         if any(counts)

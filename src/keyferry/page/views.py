@@ -46,7 +46,9 @@ def find_view(model: PageModel, path: str, query: Query, explained: ExplainedPul
 
 def _overview(model: PageModel, _: Query) -> View:
     axis = make_axis(model.lives, model.now)
-    upcoming = sorted(model.lives, key=lambda each: each.expires if each.refresh_at is None else each.refresh_at)
+    upcoming = sorted(
+        model.lives, key=lambda each: each.expires if each.refresh_at is None else each.refresh_at
+    )
     return View(
         "Overview",
         "overview.html",
@@ -56,7 +58,9 @@ def _overview(model: PageModel, _: Query) -> View:
             "axis": axis,
             "density": draw_density(model.lives, axis),
             "rows": life_rows(upcoming[:OVERVIEW_LIVES], axis),
-            "next_refresh": min((each.refresh_at for each in model.lives if each.refresh_at is not None), default=None),
+            "next_refresh": min(
+                (each.refresh_at for each in model.lives if each.refresh_at is not None), default=None
+            ),
             "recent": model.decisions[:_OVERVIEW_DECISIONS],
             "reloads": model.reloads[:_OVERVIEW_RELOADS],
             "callers": _callers(model)[:_OVERVIEW_CALLERS],
@@ -111,7 +115,9 @@ def _provider(model: PageModel, name: str) -> View:
             "axis": axis,
             "density": draw_density(lives, axis),
             "rows": life_rows(soonest, axis),
-            "decisions": [each for each in model.decisions if each.provider == provider.name][:_OVERVIEW_DECISIONS],
+            "decisions": [each for each in model.decisions if each.provider == provider.name][
+                :_OVERVIEW_DECISIONS
+            ],
         },
     )
 

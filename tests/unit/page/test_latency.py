@@ -23,7 +23,12 @@ def test_bars_fill_the_width_and_the_highest_fills_the_height() -> None:
 def test_the_picture_is_told_in_words() -> None:
     picture = draw_latency(BUCKETS)
     assert picture is not None
-    assert [each.label for each in picture.bars] == ["up to 100 ms", "up to 500 ms", "up to 2.5 s", "over 2.5 s"]
+    assert [each.label for each in picture.bars] == [
+        "up to 100 ms",
+        "up to 500 ms",
+        "up to 2.5 s",
+        "over 2.5 s",
+    ]
     assert [each.short for each in picture.bars] == ["100 ms", "500 ms", "2.5 s", ">2.5 s"]
     assert picture.summary == "half up to 500 ms, 95 % up to 2.5 s"
     assert picture.description == "Duration of 40 runs: 30 up to 500 ms, 9 up to 2.5 s, 1 over 2.5 s"

@@ -48,6 +48,7 @@ class Document(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that begins."""
         self.tags.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         self.ids += [value or "" for name, value in attrs if name == "id"]
@@ -55,13 +56,16 @@ class Document(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that ends at once."""
         self.handle_starttag(tag, attrs)
         self.open.pop()
 
     def handle_endtag(self, tag: str) -> None:
+        """Check that the innermost element ends."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
+        """Add text."""
         self.text += data
 
 
@@ -125,7 +129,9 @@ def test_every_link_of_every_view_leads_to_a_view() -> None:
         found = view(model, target)
         assert found is not None, target
         assert found.is_found, target
-        links = [value for tag, name, value in Document(found.html).attributes if (tag, name) == ("a", "href")]
+        links = [
+            value for tag, name, value in Document(found.html).attributes if (tag, name) == ("a", "href")
+        ]
         waiting += {each for each in links if each.startswith("/")} - seen - set(waiting)
     assert len(seen) > 40
 
@@ -138,9 +144,7 @@ def texts(cls: type[Value]) -> Iterator[str]:
 
 
 CLASSES = [getattr(models, name) for name in models.__all__]
-FIELDS = [
-    (cls.__name__, name) for cls in CLASSES if issubclass(cls, Value) for name in texts(cls)
-]
+FIELDS = [(cls.__name__, name) for cls in CLASSES if issubclass(cls, Value) for name in texts(cls)]
 # A link, and the name of a step, which are not shown.
 NOT_SHOWN = {("Problem", "link"), ("ExplainedStep", "name")}
 
@@ -185,7 +189,9 @@ def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
 
 def test_what_an_address_says_stays_text() -> None:
     for path in ("/providers", "/answers", "/decisions", "/explain", "/callers"):
-        query = dict.fromkeys(("q", "provider", "account", "span", "state", "outcome", "page", "image"), HOSTILE)
+        query = dict.fromkeys(
+            ("q", "provider", "account", "span", "state", "outcome", "page", "image"), HOSTILE
+        )
         found = render_view(usual_model(), path, query)
         assert found is not None
         check_harmless(Document(found.html))
@@ -256,7 +262,11 @@ def test_a_notice_says_what_to_type() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("page.css", "text/css; charset=utf-8"), ("page.js", "text/javascript; charset=utf-8"), ("icon.svg", "image/svg+xml")],
+    [
+        ("page.css", "text/css; charset=utf-8"),
+        ("page.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ],
 )
 def test_static_files_have_their_type(name: str, kind: str) -> None:
     found = static_file(name)
@@ -265,6 +275,8 @@ def test_static_files_have_their_type(name: str, kind: str) -> None:
     assert found[1] == kind
 
 
-@pytest.mark.parametrize("name", ["", "page.py", "../render.py", "..%2frender.py", "/etc/passwd", "page.css/"])
+@pytest.mark.parametrize(
+    "name", ["", "page.py", "../render.py", "..%2frender.py", "/etc/passwd", "page.css/"]
+)
 def test_nothing_else_is_a_static_file(name: str) -> None:
     assert static_file(name) is None

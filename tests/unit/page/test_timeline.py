@@ -34,6 +34,14 @@ def test_an_axis_that_fits_has_round_ends_and_ticks() -> None:
     assert [each.at for each in axis.ticks] == [0, 20, 40, 60, 80, 100]
 
 
+def test_the_past_takes_a_third_at_most_unless_the_whole_life_is_asked_for() -> None:
+    old = replace(LIFE, got=NOW - 18 * HOUR)
+    axis, whole = make_axis([old], NOW), make_axis([old], NOW, is_whole=True)
+    assert NOW - 4 * HOUR <= axis.start <= NOW - 3 * HOUR
+    assert draw_life(old, axis).is_cut_left
+    assert not draw_life(old, whole).is_cut_left
+
+
 def test_a_day_has_its_date_on_the_axis() -> None:
     labels = [each for each in make_axis([], NOW, "24h").ticks if each.is_day]
     assert [each.label for each in labels] == ["Sep 22"]

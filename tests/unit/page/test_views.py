@@ -37,12 +37,16 @@ def test_a_path_names_a_view(path: str, title: str) -> None:
     assert view(path).is_found
 
 
-@pytest.mark.parametrize("path", ["/unknown", "/explain/x", "/reloads/1", "/settings/x/y", "/static/page.css"])
+@pytest.mark.parametrize(
+    "path", ["/unknown", "/explain/x", "/reloads/1", "/settings/x/y", "/static/page.css"]
+)
 def test_an_unknown_path_has_no_view(path: str) -> None:
     assert find_view(MODEL, path, {}, None) is None
 
 
-@pytest.mark.parametrize("path", ["/providers/gone", "/answers/99", "/answers/0101", "/decisions/1", "/answers/1/2"])
+@pytest.mark.parametrize(
+    "path", ["/providers/gone", "/answers/99", "/answers/0101", "/decisions/1", "/answers/1/2"]
+)
 def test_an_entry_that_is_gone_has_a_view_that_says_so(path: str) -> None:
     assert view(path).template == "gone.html"
     assert not view(path).is_found
@@ -51,12 +55,18 @@ def test_an_entry_that_is_gone_has_a_view_that_says_so(path: str) -> None:
 def test_what_is_not_well_comes_first() -> None:
     cards = view("/providers").context["cards"]
     assert isinstance(cards, list)
-    assert [each["provider"].name for each in cards][0] == "acr-credential-provider"
+    assert next(each["provider"].name for each in cards) == "acr-credential-provider"
 
 
 @pytest.mark.parametrize(
     ("query", "number"),
-    [({}, 4), ({"q": "amazonaws"}, 1), ({"state": "well"}, 2), ({"state": "odd"}, 0), ({"q": "gcr", "state": "unused"}, 1)],
+    [
+        ({}, 4),
+        ({"q": "amazonaws"}, 1),
+        ({"state": "well"}, 2),
+        ({"state": "odd"}, 0),
+        ({"q": "gcr", "state": "unused"}, 1),
+    ],
 )
 def test_providers_are_filtered(query: dict[str, str], number: int) -> None:
     cards = view("/providers", **query).context["cards"]

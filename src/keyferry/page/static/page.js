@@ -28,9 +28,11 @@ function relative(seconds, isLasting) {
 function tickTime(element, now) {
   const instant = Date.parse(element.dateTime) / 1000;
   if (Number.isNaN(instant) || element.classList.contains("fixed")) return;
-  const text = relative(instant - now, element.classList.contains("lasting"));
+  const away = relative(instant - now, element.classList.contains("lasting"));
+  const whole = element.dateTime.replace("T", " ").replace("Z", " UTC");
+  const text = element.classList.contains("whole") ? `${away} (${whole})` : away;
   if (element.textContent !== text) element.textContent = text;
-  element.title = element.dateTime.replace("T", " ").replace("Z", " UTC");
+  element.title = whole;
 }
 
 function tickLine(line, now) {
