@@ -120,6 +120,7 @@ def test_a_renewed_answer_appears(page: Page, page_url: str, node: PageServer) -
 def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageServer) -> None:
     good = node.model
     open_view(page, page_url)
+    assert page.title().startswith("✗ Overview")
     problem = Problem(
         "the config was refused: the old one is in force", "sudo keyferry agent reload", "/reloads"
     )

@@ -29,8 +29,8 @@ PATHS = (
 )
 VOID = {"meta", "link", "img", "input", "br"}
 # Text that would be code if it were not escaped, with characters that hide or reorder text.
-HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\u202e\x1b[31m\x00"
-SHOWN = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\ufffd\ufffd[31m\ufffd"
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\u202e\x1b[31m\x00\udc80"
+SHOWN = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\ufffd\ufffd[31m\ufffd\ufffd"
 
 
 class Document(HTMLParser):
@@ -183,6 +183,7 @@ def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
         check_harmless(page)
         assert "\u202e" not in found.html
         assert "\x1b" not in found.html
+        assert found.html.encode()
         is_shown |= SHOWN in page.text or ("option", "value", SHOWN) in page.attributes
     assert is_shown is ((cls, field) not in NOT_SHOWN)
 

@@ -37,7 +37,7 @@ def test_an_axis_that_fits_has_round_ends_and_ticks() -> None:
 def test_the_past_takes_a_third_at_most_unless_the_whole_life_is_asked_for() -> None:
     old = replace(LIFE, got=NOW - 18 * HOUR)
     axis, whole = make_axis([old], NOW), make_axis([old], NOW, is_whole=True)
-    assert NOW - 4 * HOUR <= axis.start <= NOW - 3 * HOUR
+    assert NOW - 5 * HOUR <= axis.start <= NOW - 3 * HOUR
     assert draw_life(old, axis).is_cut_left
     assert not draw_life(old, whole).is_cut_left
 

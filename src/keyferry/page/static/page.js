@@ -55,17 +55,25 @@ const clockOffset = Number.isNaN(servedAt) ? 0 : servedAt / 1000 - Date.now() / 
 // --- Copy buttons ---
 
 function addCopyButtons(root) {
-  for (const code of root.querySelectorAll(".copied")) {
-    if (code.nextElementSibling?.classList.contains("copy")) continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.dataset.own = "";
-    button.textContent = "Copy";
-    button.setAttribute("aria-label", `Copy ${code.textContent}`);
-    button.addEventListener("click", () => copy(code, button));
-    code.after(button);
+  for (const old of root.querySelectorAll("button.copy")) {
+    if (!old.previousElementSibling?.classList.contains("copied")) old.remove();
   }
+  for (const code of root.querySelectorAll(".copied")) {
+    const next = code.nextElementSibling;
+    const button = next?.classList.contains("copy") ? next : addCopyButton(code);
+    button.setAttribute("aria-label", `Copy ${code.textContent}`);
+  }
+}
+
+function addCopyButton(code) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.dataset.own = "";
+  button.textContent = "Copy";
+  button.addEventListener("click", () => copy(code, button));
+  code.after(button);
+  return button;
 }
 
 async function copy(code, button) {
@@ -146,7 +154,16 @@ function swap(sections) {
     morph(old, fresh);
     addCopyButtons(old);
   }
+  showTitle();
   tick();
+}
+
+// A tab in the background tells as well that something is not well.
+const title = document.title;
+
+function showTitle() {
+  const isBad = document.getElementById("health")?.classList.contains("is-bad");
+  document.title = isBad ? `✗ ${title}` : title;
 }
 
 // --- Live ---
@@ -164,7 +181,6 @@ function show() {
   live.classList.toggle("is-lost", state.lost || state.gone);
   live.classList.toggle("is-held", state.paused);
   pauseButton.textContent = (state.paused ? "Resume" : "Pause") + held;
-  pauseButton.setAttribute("aria-pressed", String(state.paused));
 }
 
 function pause() {
@@ -193,7 +209,9 @@ function listen() {
     state.lost = true;
     show();
     // A stream that is refused is not tried again by the browser.
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (state.stream === stream) listen(); }, 5000);
+    if (stream.readyState !== EventSource.CLOSED) return;
+    refresh();
+    setTimeout(() => { if (state.stream === stream) listen(); }, 5000);
   });
 }
 
@@ -279,6 +297,7 @@ function onKey(event) {
 // --- Start ---
 
 tick();
+showTitle();
 setInterval(tick, 1000);
 addCopyButtons(document);
 if (live) {
