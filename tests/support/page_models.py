@@ -405,33 +405,29 @@ def explanation(
     image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout"
 ) -> ExplainedPull:
     """An explanation in six steps."""
+    secrets = (
+        "The agent does not know the pull secrets of a pod; the kubelet tries them first",
+        "Those of the service account: kubectl get serviceaccount checkout -n shop -o yaml",
+    )
+    providers = (
+        "ecr-credential-provider: matches by '*.dkr.ecr.*.amazonaws.com'",
+        "ecr-credential-provider: cached for 3 h 48 min more",
+        "3 providers do not match the image",
+    )
+    unread = "The agent does not read the docker config of the node; the kubelet tries it second"
+    verdict = "Would be answered from the cache, with 1 credential, for 3 h 48 min more"
     return ExplainedPull(
         image,
         account,
-        "Would be answered from the cache, with 1 credential, for 3 h 48 min more",
+        verdict,
         (
-            ExplainedStep(
-                "secrets",
-                "Pull secrets",
-                StepState.UNKNOWN,
-                ("The agent does not see the pod's secrets; they are tried first",),
-            ),
-            ExplainedStep(
-                "config",
-                "Node config",
-                StepState.USED,
-                ("/etc/kubernetes/credential-providers.yaml", "4 providers, loaded 1 h 30 min ago"),
-            ),
-            ExplainedStep(
-                "providers",
-                "Providers",
-                StepState.USED,
-                ("ecr-credential-provider matches by *.dkr.ecr.*.amazonaws.com", "3 others do not match"),
-            ),
-            ExplainedStep("keys", "Keys", StepState.USED, (f"{ECR} matches the image",)),
+            ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, secrets),
+            ExplainedStep("node-config", "Node config", StepState.UNKNOWN, (unread,)),
+            ExplainedStep("providers", "Providers", StepState.USED, providers),
+            ExplainedStep("keys", "Keys", StepState.USED, (f"'{ECR}' matches the image",)),
             ExplainedStep("order", "Order", StepState.PASSED, ("1 credential: there is nothing to order",)),
-            ExplainedStep("verdict", "Verdict", StepState.USED, ("answered from the cache until 18:14",)),
+            ExplainedStep("verdict", "Verdict", StepState.USED, (verdict,)),
         ),
-        ("keyferry can-pull " + image,),
-        f"keyferry explain {image} -o wide",
+        (f"keyferry can-pull {image}",),
+        f"keyferry explain {image} --service-account {account}",
     )

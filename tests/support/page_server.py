@@ -29,6 +29,7 @@ class PageServer(ThreadingHTTPServer):
         self._model = model
         self.changed = threading.Condition()
         self.is_stopping = False
+        self.is_locked = False
 
     @property
     def url(self) -> str:
@@ -46,6 +47,12 @@ class PageServer(ThreadingHTTPServer):
             self._model = model
             self.changed.notify_all()
 
+    def lock(self) -> None:
+        """End all streams, and refuse every view from now on, as for a cookie that is no longer good."""
+        with self.changed:
+            self.is_locked = True
+            self.changed.notify_all()
+
     def say_gone(self) -> None:
         """Tell whoever listens that the agent stops."""
         with self.changed:
@@ -55,7 +62,7 @@ class PageServer(ThreadingHTTPServer):
     def wait(self, shown: PageModel) -> None:
         """Wait until there is another model than the one shown, or for a second."""
         with self.changed:
-            self.changed.wait_for(lambda: self.is_stopping or self._model is not shown, 1)
+            self.changed.wait_for(lambda: self.is_stopping or self.is_locked or self._model is not shown, 1)
 
     def view(self, target: str) -> RenderedView | None:
         """Return the view at a path with its query."""
@@ -72,6 +79,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
+        if self.server.is_locked and not path.startswith("/static/"):
+            html = render_notice("You need a link", "Type this on the node:", "keyferry agent page")
+            self._reply(401, html.encode(), "text/html; charset=utf-8")
+            return
         if path == "/events":
             self._stream(dict(parse_qsl(urlsplit(self.path).query))["view"])
             return
@@ -106,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         sent: dict[str, str] = {}
         shown: PageModel | None = None
         try:
-            while not self.server.is_stopping:
+            self.wfile.write(b"retry: 200\n\n")
+            while not self.server.is_stopping and not self.server.is_locked:
                 is_new, shown = self.server.model is not shown, self.server.model
                 view = self.server.view(target) if is_new else None
                 sections = view.sections if view else {}
@@ -117,7 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
                 else:
                     self.wfile.write(b": still here\n\n")
                 self.server.wait(shown)
-            self._send("gone", {})
+            if self.server.is_stopping:
+                self._send("gone", {})
         except OSError:
             return
 

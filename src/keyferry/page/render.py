@@ -78,7 +78,9 @@ def render_view(
         return None
     room = path.strip("/").partition("/")[0]
     values = {"model": model, "room": room, "title": view.title, **view.context}
-    sections = {part: _render(f"parts/{part}.html", values) for part in ("health", *view.parts)}
+    sections = {"health": _render("parts/health.html", values)}
+    for part in view.parts:
+        sections[part] = _render(f"parts/{part if view.is_found else 'gone'}.html", values)
     parts = {name: Markup(html) for name, html in sections.items()}  # noqa: S704 - rendered by the templates above
     return RenderedView(
         view.title, _render(view.template, values | {"parts": parts}), sections, view.is_found

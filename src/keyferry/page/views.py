@@ -100,7 +100,7 @@ def _providers(model: PageModel, query: Query) -> View:
 def _provider(model: PageModel, name: str) -> View:
     provider = next((each for each in model.providers if each.name in (name, unquote(name))), None)
     if provider is None:
-        return _gone("Provider", f"There is no provider {unquote(name)!r} in the config.", "providers")
+        return _gone("provider", f"There is no provider {unquote(name)!r} in the config.")
     lives = [each for each in model.lives if each.provider == provider.name]
     axis = make_axis(lives, model.now)
     soonest = sorted(lives, key=lambda each: each.expires)[:OVERVIEW_LIVES]
@@ -130,7 +130,7 @@ def _answer(model: PageModel, identifier: str) -> View:
     life = next((each for each in model.lives if str(each.identifier) == identifier), None)
     if life is None:
         text = "This answer is no longer cached: it was renewed, it ended, or it was dropped."
-        return _gone("Answer", text, "answers")
+        return _gone("answer", text)
     return View(f"Answer {life.identifier}", "answer.html", ("answer",), shown_life(life, model.now))
 
 
@@ -157,7 +157,7 @@ def _decision_text(row: DecisionRow) -> tuple[str, ...]:
 def _decision(model: PageModel, identifier: str) -> View:
     row = next((each for each in model.decisions if str(each.identifier) == identifier), None)
     if row is None:
-        return _gone("Decision", "This decision is older than those that the agent keeps.", "decisions")
+        return _gone("decision", "This decision is older than those that the agent keeps.")
     return View(f"Decision {row.identifier}", "decision.html", ("decision",), {"row": row})
 
 
@@ -186,8 +186,9 @@ def _settings(model: PageModel, _: Query) -> View:
     return View("Settings", "settings.html", ("settings",), {"settings": model.settings})
 
 
-def _gone(what: str, text: str, room: str) -> View:
-    return View(what, "gone.html", ("gone",), {"text": text, "room": room}, is_found=False)
+def _gone(part: str, text: str) -> View:
+    """Return a view in place of *part*, so that a page that shows it changes as well when it goes."""
+    return View(part.capitalize(), "gone.html", (part,), {"text": text, "part": part}, is_found=False)
 
 
 _LISTS: dict[str, Callable[[PageModel, Query], View]] = {

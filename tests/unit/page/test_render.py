@@ -30,7 +30,9 @@ PATHS = (
 VOID = {"meta", "link", "img", "input", "br"}
 # Text that would be code if it were not escaped, with characters that hide or reorder text.
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\u202e\x1b[31m\x00\udc80"
-SHOWN = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\ufffd\ufffd[31m\ufffd\ufffd"
+SHOWN = (
+    "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\ufffd\ufffd[31m\ufffd\ufffd"
+)
 
 
 class Document(HTMLParser):
