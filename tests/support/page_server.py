@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from keyferry.page.model import PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
@@ -30,6 +30,9 @@ class PageServer(ThreadingHTTPServer):
         self.changed = threading.Condition()
         self.is_stopping = False
         self.is_locked = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a page that is closed does not read its reply."""
 
     @property
     def url(self) -> str:
@@ -70,7 +73,7 @@ class PageServer(ThreadingHTTPServer):
         query = dict(parse_qsl(address.query))
         is_asked = address.path == "/explain" and "image" in query
         explained = explanation(query["image"], query.get("account", "")) if is_asked else None
-        return render_view(self._model, address.path, query, explained=explained)
+        return render_view(self._model, unquote(address.path), query, explained=explained)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,12 +5,12 @@ from typing import TypeVar
 
 from keyferry._core.values import Value
 
-__all__ = ["Listing", "find_page", "searched"]
+__all__ = ["ListPage", "find_page", "searched"]
 
 Row = TypeVar("Row")
 
 
-class Listing(Value):
+class ListPage(Value):
     """One page of a list: the rows from *start* to *last*, of how many, and which of how many pages it is."""
 
     total: int
@@ -20,14 +20,14 @@ class Listing(Value):
     last: int
 
 
-def find_page(total: int, page: str, size: int) -> Listing:
+def find_page(total: int, page: str, size: int) -> ListPage:
     """Return the page with the number *page*, which comes from an address: the nearest one if it is none."""
     pages = max(1, -(-total // size))
     # A long number takes long to read, and int() refuses it with an error.
     wanted = int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 1
     number = min(max(1, wanted), pages)
     start = (number - 1) * size
-    return Listing(total, number, pages, start, min(start + size, total))
+    return ListPage(total, number, pages, start, min(start + size, total))
 
 
 def searched(rows: Iterable[Row], text: str, fields: Callable[[Row], Iterable[str]]) -> list[Row]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from keyferry._core.values import Value
-from keyferry.page.listing import Listing, find_page, searched
+from keyferry.page.listing import ListPage, find_page, searched
 from keyferry.page.model import Life, PageModel
 from keyferry.page.timeline import SPANS, Axis, Bar, Column, draw_density, draw_life, make_axis
 
@@ -77,7 +77,7 @@ def _in_order(model: PageModel, lives: list[Life]) -> list[Life]:
     return sorted(lives, key=lambda each: (places.get(each.provider, unknown), each.provider, each.expires))
 
 
-def _groups(lives: Sequence[Life], page: Listing, axis: Axis) -> tuple[LifeGroup, ...]:
+def _groups(lives: Sequence[Life], page: ListPage, axis: Axis) -> tuple[LifeGroup, ...]:
     """Return the groups that have a row on *page*."""
     found, at = [], 0
     for provider, members in groupby(lives, key=lambda each: each.provider):

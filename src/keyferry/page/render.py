@@ -72,7 +72,7 @@ class RenderedView(Value):
 def render_view(
     model: PageModel, path: str, query: Mapping[str, str], explained: ExplainedPull | None = None
 ) -> RenderedView | None:
-    """Return the view of *model* that *path* and *query* name, or None for an unknown path."""
+    """Return the view of *model* that *path* and *query*, both decoded, name, or None for an unknown path."""
     view = find_view(model, path, query, explained)
     if view is None:
         return None

@@ -1,7 +1,6 @@
 """Which view an address names, and what it shows of the model: its live parts and what their templates need."""
 
 from collections.abc import Callable, Mapping
-from urllib.parse import unquote
 
 from keyferry._core.values import Value
 from keyferry.page.latency import draw_latency
@@ -33,7 +32,7 @@ class View(Value):
 
 
 def find_view(model: PageModel, path: str, query: Query, explained: ExplainedPull | None) -> View | None:
-    """Return the view that *path* names, or None. An entry that is gone has a view, which says so."""
+    """Return the view that *path*, without escapes, names, or None. An entry that is gone has a view, which says so."""
     room, _, rest = path.strip("/").partition("/")
     if room == "explain" and not rest:
         return _explain(model, query, explained)
@@ -98,9 +97,9 @@ def _providers(model: PageModel, query: Query) -> View:
 
 
 def _provider(model: PageModel, name: str) -> View:
-    provider = next((each for each in model.providers if each.name in (name, unquote(name))), None)
+    provider = next((each for each in model.providers if each.name == name), None)
     if provider is None:
-        return _gone("provider", f"There is no provider {unquote(name)!r} in the config.")
+        return _gone("provider", f"There is no provider {name!r} in the config.")
     lives = [each for each in model.lives if each.provider == provider.name]
     axis = make_axis(lives, model.now)
     soonest = sorted(lives, key=lambda each: each.expires)[:OVERVIEW_LIVES]

@@ -1,7 +1,8 @@
 """Instants, numbers and addresses as the page writes them. All times are UTC, as in the logs."""
 
 from datetime import UTC, datetime
-from urllib.parse import quote, urlencode
+
+from keyferry._net.forms import encode_percent, encode_query
 
 __all__ = ["clock_text", "count_text", "counted", "instant_iso", "instant_text", "link_to", "local_path"]
 
@@ -39,15 +40,20 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def link_to(*segments: str, **query: str) -> str:
     """Return the address of a view: the parts of its path, and the parameters that are not empty."""
-    path = "/" + "/".join(quote(each, safe="", errors="replace") for each in segments)
-    given = {name: text for name, text in query.items() if text}
-    return f"{path}?{urlencode(given, errors='replace')}" if given else path
+    path = "/" + "/".join(encode_percent(_encodable(each)) for each in segments)
+    given = {name: _encodable(text) for name, text in query.items() if text}
+    return f"{path}?{encode_query(given)}" if given else path
 
 
 def local_path(link: str) -> str:
     """Return *link* if it is a path of this page, else the path of the overview."""
     is_local = link.startswith("/") and not link.startswith("//") and "\\" not in link
     return link if is_local and link.isprintable() else "/"
+
+
+def _encodable(text: str) -> str:
+    """Return *text* without halves of pairs, which no address can have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _moment(seconds: float) -> datetime | None:

@@ -2,25 +2,25 @@
 
 import pytest
 
-from keyferry.page.listing import Listing, find_page, searched
+from keyferry.page.listing import ListPage, find_page, searched
 
 
 @pytest.mark.parametrize(
     ("total", "page", "expected"),
     [
-        (0, "", Listing(0, 1, 1, 0, 0)),
-        (7, "", Listing(7, 1, 1, 0, 7)),
-        (101, "1", Listing(101, 1, 3, 0, 50)),
-        (101, "3", Listing(101, 3, 3, 100, 101)),
-        (101, "4", Listing(101, 3, 3, 100, 101)),
-        (101, "0", Listing(101, 1, 3, 0, 50)),
-        (101, "-1", Listing(101, 1, 3, 0, 50)),
-        (101, "two", Listing(101, 1, 3, 0, 50)),
-        (101, "٣", Listing(101, 1, 3, 0, 50)),
-        (101, "9" * 5000, Listing(101, 1, 3, 0, 50)),
+        (0, "", ListPage(0, 1, 1, 0, 0)),
+        (7, "", ListPage(7, 1, 1, 0, 7)),
+        (101, "1", ListPage(101, 1, 3, 0, 50)),
+        (101, "3", ListPage(101, 3, 3, 100, 101)),
+        (101, "4", ListPage(101, 3, 3, 100, 101)),
+        (101, "0", ListPage(101, 1, 3, 0, 50)),
+        (101, "-1", ListPage(101, 1, 3, 0, 50)),
+        (101, "two", ListPage(101, 1, 3, 0, 50)),
+        (101, "٣", ListPage(101, 1, 3, 0, 50)),
+        (101, "9" * 5000, ListPage(101, 1, 3, 0, 50)),
     ],
 )
-def test_a_page_is_the_nearest_to_the_one_asked_for(total: int, page: str, expected: Listing) -> None:
+def test_a_page_is_the_nearest_to_the_one_asked_for(total: int, page: str, expected: ListPage) -> None:
     assert find_page(total, page, 50) == expected
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from keyferry._core.values import replace
-from keyferry.page.listing import Listing
+from keyferry.page.listing import ListPage
 from keyferry.page.lives import LifeGroup, list_answers
 from support.page_models import crowded_model, usual_model
 
@@ -53,7 +53,7 @@ def test_an_answer_of_a_provider_that_is_gone_comes_last() -> None:
 def test_many_answers_are_paged_and_each_is_on_one_page() -> None:
     model = crowded_model()
     first = list_answers(model, {})["listing"]
-    assert isinstance(first, Listing)
+    assert isinstance(first, ListPage)
     assert (first.total, first.pages) == (10_000, 200)
     seen = []
     for page in range(1, 6):

@@ -21,7 +21,6 @@ def view(path: str, **query: str) -> View:
         ("/providers", "Providers"),
         ("/providers/", "Providers"),
         ("/providers/ecr-credential-provider", "ecr-credential-provider"),
-        ("/providers/ecr%2Dcredential-provider", "ecr-credential-provider"),
         ("/answers", "Answers"),
         ("/answers/101", "Answer 101"),
         ("/decisions", "Decisions"),
