@@ -61,6 +61,9 @@ load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloa
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 
+pictures: $(TOOLS)  ## take the pictures of the agent's page in docs/pictures, with Chromium
+	$(BIN)/python tools/page_pictures.py
+
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist
 	$(BIN)/python -m build --wheel --outdir dist . > .cache/build.log 2>&1 || (cat .cache/build.log; exit 1)
