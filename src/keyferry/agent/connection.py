@@ -5,7 +5,8 @@ the connection, which web servers do not give access to.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from socket import socket
 from typing import cast
 
 from keyferry._core.extras import missing_extra
@@ -30,6 +31,7 @@ IDLE_SECONDS = 60.0
 _MOST_WAITING = 64
 _NEVER = float("inf")
 _NOBODY = Caller(-1, frozenset())
+_NO_HEADERS: Mapping[bytes, bytes] = {}
 
 Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
 
@@ -93,8 +95,11 @@ class ConnectionTable:
 class AgentConnection(asyncio.Protocol):
     """One client: its requests are handled one after the other."""
 
-    def __init__(self, table: ConnectionTable, handle: Handler) -> None:
+    def __init__(
+        self, table: ConnectionTable, handle: Handler, identify: Callable[[socket], Caller] = peer_of
+    ) -> None:
         self.caller = _NOBODY
+        self._identify = identify
         self.deadline = _NEVER
         self._table = table
         self._handle = handle
@@ -119,7 +124,7 @@ class AgentConnection(asyncio.Protocol):
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         try:
-            self.caller = peer_of(transport.get_extra_info("socket"))
+            self.caller = self._identify(transport.get_extra_info("socket"))
         except OSError:
             self.abort()
             return
@@ -211,13 +216,16 @@ class AgentConnection(asyncio.Protocol):
         self._is_begun = False
         if self._is_refusable:
             return
+        path, _, query = self._url.partition(b"?")
         request = AgentRequest(
             self._parser.get_method(),
-            self._url.partition(b"?")[0],
+            path,
             bytes(self._body),
             self.caller,
             self._traceparent,
             self._parser.should_keep_alive(),
+            query,
+            self._headers,
         )
         if self._task is None and not self._is_held:
             self._start(request)
@@ -247,6 +255,7 @@ class AgentConnection(asyncio.Protocol):
     def _reset(self) -> None:
         self._url = b""
         self._traceparent = ""
+        self._headers: Mapping[bytes, bytes] = _NO_HEADERS
         self._body = bytearray()
         self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
         self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
@@ -255,24 +264,24 @@ class AgentConnection(asyncio.Protocol):
         self.deadline = _NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
-            self._send(reply, is_kept_alive=request.is_kept_alive)
+            self._send(reply, is_kept_alive=request.is_kept_alive, is_head=request.method == b"HEAD")
         else:
             self._task = asyncio.ensure_future(self._finish(request, reply))
 
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
-        self._send(reply, is_kept_alive=request.is_kept_alive)
+        self._send(reply, is_kept_alive=request.is_kept_alive, is_head=request.method == b"HEAD")
         self._go_on()
 
-    def _send(self, reply: AgentReply, *, is_kept_alive: bool) -> None:
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, is_head: bool = False) -> None:
         if self._transport is None:
             return
         self._has_served = True
         is_last = self._is_last or not is_kept_alive
         self.deadline = self._table.clock() + IDLE_SECONDS
         # The transport may call pause_writing, which sets an earlier deadline.
-        self._transport.write(encode_reply(reply, is_kept_alive=not is_last))
+        self._transport.write(encode_reply(reply, is_kept_alive=not is_last, is_head=is_head))
         if is_last:
             self._is_ending = True
             self._close()

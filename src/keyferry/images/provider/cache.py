@@ -1,6 +1,7 @@
 """A cache of credentials as in the kubelet: by image, by registry or global, per service account."""
 
 import struct
+from itertools import count
 
 from keyferry._core.compiled import OrderedDict
 from keyferry._core.values import NamedTuple
@@ -19,6 +20,8 @@ _LONGEST = 0xFFFF
 MOST_BYTES = 64 * 1024 * 1024
 # The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
 _ENTRY_BYTES = 1200
+# One sequence for all caches of the process.
+_numbers = count(1)
 
 
 # A cache entry, valid up to and including ``expires_ns`` on the monotonic clock.
@@ -28,6 +31,7 @@ class _Kept(NamedTuple):
     size: int
     image: str
     is_shared: bool
+    number: int
 
 
 class CacheEntry(NamedTuple):
@@ -36,6 +40,15 @@ class CacheEntry(NamedTuple):
     base: str
     image: str
     provision: Provision
+
+
+class HeldAnswer(NamedTuple):
+    """A cached answer, for everybody or for a service account; what takes the place of another has its number."""
+
+    number: int
+    base: str
+    provision: Provision
+    is_shared: bool
 
 
 class CacheLimits(NamedTuple):
@@ -77,6 +90,19 @@ class Cache:
             if kept.is_shared and kept.expires_ns >= now_ns
         )
 
+    def held(self, now_ns: int) -> tuple[HeldAnswer, ...]:
+        """Return all entries that have not expired, oldest first."""
+        return tuple(
+            HeldAnswer(
+                kept.number,
+                base_key(kept.provision.cache_key_type, kept.image),
+                kept.provision,
+                kept.is_shared,
+            )
+            for kept in self._entries.values()
+            if kept.expires_ns >= now_ns
+        )
+
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
         if now_ns - self._last_sweep_ns > SWEEP_INTERVAL_NS:
@@ -101,14 +127,16 @@ class Cache:
         if provision.expires_ns is None:
             return
         key = cache_key(base_key(provision.cache_key_type, image), account_key)
-        if key in self._entries:
+        before = self._entries.get(key)
+        if before is not None:
             self._drop(key)
         size = _ENTRY_BYTES + len(key) + auth_bytes(provision.auth)
         if size > self._most_bytes:
             return
         while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
-        self._entries[key] = _Kept(provision, provision.expires_ns, size, image, not account_key)
+        number = next(_numbers) if before is None else before.number
+        self._entries[key] = _Kept(provision, provision.expires_ns, size, image, not account_key, number)
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:
