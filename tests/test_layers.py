@@ -123,6 +123,14 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("checks", "online", "document", "text"),
         ("gather", "visit"),
     ),
+    "agent": (
+        ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
+        ("journal", "message", "refresher", "sockets", "state"),
+        ("handover", "lookups", "management", "programs", "reload", "connection"),
+        ("figures", "service", "status"),
+        ("page",),
+        ("process",),
+    ),
     "bridge": (
         ("json_spans",),
         ("shim",),

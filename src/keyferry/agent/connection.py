@@ -19,7 +19,7 @@ try:
 except ImportError as missing:
     raise missing_extra("agent", missing) from None
 
-__all__ = ["AgentConnection", "ConnectionTable", "Handler"]
+__all__ = ["NEVER", "AgentConnection", "ConnectionTable", "Handler"]
 
 MOST_HEAD_BYTES = 16 * 1024
 MOST_BODY_BYTES = 256 * 1024
@@ -29,7 +29,7 @@ STEP_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 # Requests that wait on one connection for those before them; clients have no reason to send more.
 _MOST_WAITING = 64
-_NEVER = float("inf")
+NEVER = float("inf")
 _NOBODY = Caller(-1, frozenset())
 _NO_HEADERS: Mapping[bytes, bytes] = {}
 
@@ -100,7 +100,7 @@ class AgentConnection(asyncio.Protocol):
     ) -> None:
         self.caller = _NOBODY
         self._identify = identify
-        self.deadline = _NEVER
+        self.deadline = NEVER
         self._table = table
         self._handle = handle
         self._parser = HttpRequestParser(self)
@@ -261,7 +261,7 @@ class AgentConnection(asyncio.Protocol):
         self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
 
     def _start(self, request: AgentRequest) -> None:
-        self.deadline = _NEVER
+        self.deadline = NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
             self._send(reply, is_kept_alive=request.is_kept_alive, is_head=request.method == b"HEAD")

@@ -10,9 +10,9 @@ __all__ = [
     "LONGEST_KEPT",
     "NO_PROVIDER",
     "SOURCES",
-    "Decision",
     "DecisionOutcome",
     "DecisionResult",
+    "RequestDecision",
     "own_words",
     "result_of_answer",
     "result_of_provision",
@@ -51,7 +51,7 @@ class DecisionResult(NamedTuple):
     reason: str
 
 
-class Decision(NamedTuple):
+class RequestDecision(NamedTuple):
     """A request about an image, and its result; *provider* is empty if all were asked."""
 
     image: str

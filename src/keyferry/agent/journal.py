@@ -4,7 +4,7 @@ from collections import deque
 
 from keyferry._core.values import NamedTuple
 from keyferry.agent.access import Caller
-from keyferry.agent.decision import Decision
+from keyferry.agent.decision import RequestDecision
 
 __all__ = ["Journal", "JournalEntry"]
 
@@ -19,7 +19,7 @@ class JournalEntry(NamedTuple):
     number: int
     at: float
     caller: Caller
-    decision: Decision
+    decision: RequestDecision
     seconds: float
 
 
@@ -33,7 +33,7 @@ class Journal:
         self._last_of_user: dict[int, JournalEntry] = {}
         self._accounts: dict[str, None] = {}
 
-    def add(self, caller: Caller, decision: Decision, at: float, seconds: float) -> None:
+    def add(self, caller: Caller, decision: RequestDecision, at: float, seconds: float) -> None:
         """Write an entry; the oldest one is dropped if there are too many."""
         self.number += 1
         entry = JournalEntry(self.number, at, caller, decision, seconds)

@@ -9,9 +9,9 @@ from keyferry.agent.decision import (
     LONGEST_KEPT,
     NO_PROVIDER,
     SOURCES,
-    Decision,
     DecisionOutcome,
     DecisionResult,
+    RequestDecision,
     result_of_answer,
     result_of_provision,
 )
@@ -57,12 +57,12 @@ class AgentQuestion(Value):
     account: ServiceAccountRef | None = None
     registry: str = ""
 
-    def decided(self, result: DecisionResult) -> Decision:
+    def decided(self, result: DecisionResult) -> RequestDecision:
         """Return what the journal says of this question; the token is no part of it."""
         account = self.account
         named = "" if account is None else f"{account.namespace}/{account.name}"[:LONGEST_KEPT]
         image = self.registry or self.image.text
-        return Decision(image[:LONGEST_KEPT], named, self.provider[:LONGEST_KEPT], result)
+        return RequestDecision(image[:LONGEST_KEPT], named, self.provider[:LONGEST_KEPT], result)
 
 
 def read_question(body: bytes) -> AgentQuestion:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from keyferry._core.values import NamedTuple
 from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
-from keyferry.agent.decision import Decision
+from keyferry.agent.decision import RequestDecision
 
 __all__ = [
     "API_VERSION",
@@ -66,7 +66,7 @@ class AgentReply(NamedTuple):
     body: bytes
     content_type: bytes = JSON
     retry_after_seconds: int = 0
-    decision: Decision | None = None
+    decision: RequestDecision | None = None
     headers: bytes = b""
     follow: Callable[[EventSink], Callable[[], None]] | None = None
 
@@ -83,7 +83,7 @@ def reply_status(status: int, reason: str, message: str, retry_after_seconds: in
     return reply._replace(retry_after_seconds=retry_after_seconds)
 
 
-def with_decision(reply: AgentReply, decision: Decision) -> AgentReply:
+def with_decision(reply: AgentReply, decision: RequestDecision) -> AgentReply:
     """Return a reply with what the journal says of it."""
     status, body, content_type, retry_after_seconds, _, headers, follow = reply
     return AgentReply(status, body, content_type, retry_after_seconds, decision, headers, follow)

@@ -6,7 +6,13 @@ from itertools import count
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller, CallerRights
-from keyferry.agent.decision import LONGEST_KEPT, Decision, DecisionOutcome, DecisionResult, result_of_answer
+from keyferry.agent.decision import (
+    LONGEST_KEPT,
+    DecisionOutcome,
+    DecisionResult,
+    RequestDecision,
+    result_of_answer,
+)
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel
 from keyferry.agent.lookups import (
@@ -44,7 +50,9 @@ _STOPS = DecisionResult(DecisionOutcome.REFUSED, "", "the agent stops, and this 
 _EVICTIONS = {
     True: DecisionResult(DecisionOutcome.EVICTED, "", "a registry refused the credential; it is dropped"),
     False: DecisionResult(
-        DecisionOutcome.NO_MATCH, "", "a registry refused a credential that is not cached, or was just dropped"
+        DecisionOutcome.NO_MATCH,
+        "",
+        "a registry refused a credential that is not cached, or was just dropped",
     ),
 }
 
@@ -239,14 +247,12 @@ class AgentService:
             return None
         return self._forbid(request, f"may not ask for images of {question.image.registry}", question)
 
-    def _forbid(
-        self, request: AgentRequest, what: str, question: AgentQuestion | None = None
-    ) -> AgentReply:
+    def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
         self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
         message = f"user {uid} {what}"
         result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
-        decision = Decision("", "", "", result) if question is None else question.decided(result)
+        decision = RequestDecision("", "", "", result) if question is None else question.decided(result)
         return with_decision(reply_status(403, "Forbidden", message), decision)
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
@@ -342,7 +348,7 @@ class AgentService:
         if wait_seconds:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
-        decision = Decision(name.text[:LONGEST_KEPT], "", "", _EVICTIONS[evicted])
+        decision = RequestDecision(name.text[:LONGEST_KEPT], "", "", _EVICTIONS[evicted])
         self._log.write(
             LogLevel.INFO, "evict", image=name.repository, uid=request.caller.uid, evicted=evicted
         )
