@@ -56,8 +56,12 @@ def _is_there(descriptor: int) -> bool:
 def _read_name(pid: int) -> str:
     """Return the path of a program, and the name of its task if it is another, as that of a script is."""
     try:
-        with open(f"/proc/{pid}/comm", "rb") as stream:
-            task = stream.read(64).rstrip(b"\n")
+        # Not a stream, which takes twice as long.
+        opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            task = os.read(opened, 64).rstrip(b"\n")
+        finally:
+            os.close(opened)
     except OSError:
         return ""
     try:
