@@ -5,8 +5,8 @@ from socket import socket
 
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import NEVER, AgentConnection, ConnectionTable, Handler
-from keyferry.agent.message import AgentReply, EventSink, encode_stream_head
-from keyferry.agent.page.guard import KEPT_HEADERS
+from keyferry.agent.message import AgentReply, EventSink, encode_stream_head, reply_status
+from keyferry.agent.page.guard import KEPT_HEADERS, SECURITY_HEADERS
 from keyferry.agent.page.peer import loopback_uid
 
 TYPE_CHECKING = False
@@ -72,6 +72,10 @@ class PageConnection(AgentConnection, EventSink):
     def close(self) -> None:
         """End a stream, after all that was sent."""
         self._close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        reply = reply_status(status, "BadRequest", message)
+        self._send(reply._replace(headers=SECURITY_HEADERS), is_kept_alive=False)
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool, is_head: bool = False) -> None:
         if reply.follow is None or is_head:

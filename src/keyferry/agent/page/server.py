@@ -30,8 +30,8 @@ _SECOND = 1_000_000_000
 _MOST_CONNECTIONS = 256
 _BACKLOG = 128
 _SWEEP_SECONDS = 1.0
-# How old what is shown may be: what many ask for at once is computed once.
-_FRESH_SECONDS = 0.2
+# How old what is sent to those who follow may be: the views of one update are of one instant.
+_FRESH_SECONDS = 0.5
 _HTML, _TEXT, _EVENTS = b"text/html; charset=utf-8", b"text/plain; charset=utf-8", b"text/event-stream"
 _COMMAND = "keyferry agent page"
 _STATIC = "/static/"
@@ -180,7 +180,7 @@ class PageServer:
 
     async def _show(self, address: _Address) -> AgentReply:
         try:
-            view = await self._render(address)
+            view = await self._render(address, time.monotonic())
         except Exception:  # noqa: BLE001 - one view must not end the page; its text could quote what others sent
             return _notice(500, "This view failed", "The agent works on. Please report this.", "")
         if view is None:
@@ -190,7 +190,7 @@ class PageServer:
     async def _render_sections(self, view: str) -> dict[str, str] | None:
         path, _, query = view.partition("?")
         try:
-            found = await self._render(_read_address(path, query))
+            found = await self._render(_read_address(path, query), time.monotonic() - _FRESH_SECONDS)
         except Exception:  # noqa: BLE001 - as above
             return None
         return None if found is None else found.sections
@@ -200,12 +200,13 @@ class PageServer:
         if self._last is not None and time.monotonic() - self._last[0] > _FRESH_SECONDS:
             self._last = None
 
-    async def _render(self, address: _Address) -> RenderedView | None:
-        # One at a time, so that lookups have the rest of the machine.
+    async def _render(self, address: _Address, since: float) -> RenderedView | None:
+        """Render a view of an instant that is not before *since*."""
+        # One at a time, so that lookups have the rest of the machine; who has waited shares what was just made.
         async with self._turn:
-            last, now = self._last, time.monotonic()
-            if last is None or now - last[0] > _FRESH_SECONDS:
-                snapshot = self._source.take()
+            last = self._last
+            if last is None or last[0] < since:
+                now, snapshot = time.monotonic(), self._source.take()
                 last = self._last = now, snapshot, await asyncio.to_thread(build_model, snapshot)
             return await asyncio.to_thread(_render_address, last[1], last[2], address)
 
