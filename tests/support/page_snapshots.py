@@ -41,7 +41,7 @@ def take(
         "/run/agent.sock",
         is_taken_over,
         is_refreshing=True,
-        planned=planned,
+        upcoming=lambda: list(planned),
         reloads=reloads,
         users={entry.caller.uid: CallerUsage(2, 1, NOW) for entry in entries},
         entries=entries,

@@ -13,7 +13,7 @@ from keyferry.errors import ImageNameError
 from keyferry.explain.cures import describe_miss, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.images.answer import Answer
-from keyferry.images.provider.cache import base_key
+from keyferry.images.provider.cache import covers
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.why.nearness import find_misses
@@ -216,5 +216,5 @@ def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision
     for held in provider.held():
         provision = held.provision
         is_for = not held.is_shared and account_text(provision.account) == account
-        if is_for and base_key(provision.cache_key_type, name) == held.base:
+        if is_for and covers(provision.cache_key_type, held.image, name):
             yield provision

@@ -13,7 +13,7 @@ from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
 from keyferry.agent.settings import NAMES
 from keyferry.explain.plugin_hint import plugin_command
 from keyferry.images.keyring import ServiceAccountRef
-from keyferry.images.provider.cache import GLOBAL_KEY, HeldAnswer
+from keyferry.images.provider.cache import GLOBAL_KEY, KeptAnswer
 from keyferry.images.provider.counters import BUCKETS, Counts
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
@@ -28,43 +28,88 @@ from keyferry.page.model import (
     ReloadRow,
 )
 
-__all__ = ["account_text", "build_model"]
+__all__ = ["ModelBuilder", "account_text"]
 
 _MOST_LIVES = 10_000
 _MILLISECONDS = 1000.0
+# A wall clock that goes otherwise than the monotonic one by more than this was set.
+_CLOCK_SECONDS = 0.5
 _OTHER_USERS = -1
 
 
-def build_model(snapshot: PageSnapshot) -> PageModel:
-    """Return what the page shows of the agent at this instant."""
-    providers = snapshot.state.providers
-    planned = _Planned(snapshot)
-    held = [(provider, provider.held()) for provider in providers.providers]
-    hits = providers.cache_hits()
-    cards = tuple(
-        _card(snapshot, provider, answers, hits.get(provider.name, 0), planned) for provider, answers in held
-    )
-    lives = [_life(snapshot, provider, answer, planned) for provider, answers in held for answer in answers]
-    accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
-    return PageModel(
-        __version__,
-        snapshot.node,
-        snapshot.now,
-        snapshot.started,
-        snapshot.socket,
-        judge_health(snapshot, cards),
-        cards,
-        tuple(lives[:_MOST_LIVES]),
-        len(lives),
-        tuple(map(_decision, snapshot.entries)),
-        snapshot.entries_total,
-        tuple(
-            ReloadRow(each.at, each.is_applied, each.problems, each.notes) for each in snapshot.reloads[::-1]
-        ),
-        tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
-        tuple(sorted(map(printable, accounts))),
-        _settings(snapshot),
-    )
+class ModelBuilder:
+    """Builds models one after the other; rows that have not changed since the last one are the same objects."""
+
+    def __init__(self) -> None:
+        self._lives: dict[int, tuple[tuple[object, ...], Life]] = {}
+        self._decisions: dict[int, DecisionRow] = {}
+        self._clock_offset = 0.0
+
+    def forget(self) -> None:
+        """Drop all rows."""
+        self._lives, self._decisions = {}, {}
+
+    def build(self, snapshot: PageSnapshot) -> PageModel:
+        """Return what the page shows of the agent at this instant."""
+        self._notice_clock(snapshot)
+        providers = snapshot.state.providers
+        planned = _Planned(snapshot)
+        held = [(provider, provider.held()) for provider in providers.providers]
+        hits = providers.cache_hits()
+        cards = tuple(
+            _card(snapshot, provider, answers, hits.get(provider.name, 0), planned)
+            for provider, answers in held
+        )
+        lives = self._make_lives(snapshot, held, planned)
+        accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
+        return PageModel(
+            __version__,
+            snapshot.node,
+            snapshot.now,
+            snapshot.started,
+            snapshot.socket,
+            judge_health(snapshot, cards),
+            cards,
+            lives,
+            sum(len(answers) for _, answers in held),
+            self._make_decisions(snapshot),
+            snapshot.entries_total,
+            tuple(
+                ReloadRow(each.at, each.is_applied, each.problems, each.notes)
+                for each in snapshot.reloads[::-1]
+            ),
+            tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
+            tuple(sorted(map(printable, accounts))),
+            _settings(snapshot),
+        )
+
+    def _notice_clock(self, snapshot: PageSnapshot) -> None:
+        """Drop the rows if the wall clock was set."""
+        offset = snapshot.wall(0)
+        if abs(offset - self._clock_offset) > _CLOCK_SECONDS:
+            self.forget()
+        self._clock_offset = offset
+
+    def _make_lives(
+        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[KeptAnswer, ...]]], planned: "_Planned"
+    ) -> tuple[Life, ...]:
+        before, made = self._lives, dict[int, tuple[tuple[object, ...], Life]]()
+        for provider, answers in held:
+            for answer in answers[: _MOST_LIVES - len(made)]:
+                renewal = planned.by_answer.get((provider.name, answer.base)) if answer.is_shared else None
+                key = (answer.expires_ns, renewal)
+                known = before.get(answer.number)
+                if known is None or known[0] != key:
+                    known = key, _life(snapshot, provider, answer, renewal)
+                made[answer.number] = known
+        self._lives = made
+        return tuple([life for _, life in made.values()])
+
+    def _make_decisions(self, snapshot: PageSnapshot) -> tuple[DecisionRow, ...]:
+        before = self._decisions
+        made = {entry.number: before.get(entry.number) or _decision(entry) for entry in snapshot.entries}
+        self._decisions = made
+        return tuple(made.values())
 
 
 class _Planned:
@@ -74,13 +119,13 @@ class _Planned:
         self.by_answer: dict[tuple[str, str], tuple[int, int]] = {}
         self.first: dict[str, int] = {}
         if snapshot.is_refreshing:
-            for at_ns, refresh, failures in snapshot.planned:
+            for at_ns, refresh, failures in snapshot.upcoming():
                 self.by_answer[refresh.provider, refresh.base] = at_ns, failures
                 self.first.setdefault(refresh.provider, at_ns)
 
 
 def _card(
-    snapshot: PageSnapshot, provider: Provider, held: tuple[HeldAnswer, ...], hits: int, planned: _Planned
+    snapshot: PageSnapshot, provider: Provider, held: tuple[KeptAnswer, ...], hits: int, planned: _Planned
 ) -> ProviderCard:
     counts, plugin = provider.counters.read(), provider.plugin
     first_ns = planned.first.get(provider.name)
@@ -123,17 +168,18 @@ def _last_error(
     return printable(text), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
 
 
-def _life(snapshot: PageSnapshot, provider: Provider, held: HeldAnswer, planned: _Planned) -> Life:
-    provision = held.provision
-    expires_ns = provision.expires_ns or snapshot.now_ns
+def _life(
+    snapshot: PageSnapshot, provider: Provider, held: KeptAnswer, renewal: tuple[int, int] | None
+) -> Life:
+    """Return the life of an answer; *renewal* is its planned instant and the failures before it."""
+    expires_ns, provision = held.expires_ns, held.provision
     got_ns = expires_ns if provision.got_ns is None else provision.got_ns
-    at_ns, failures = planned.by_answer.get((provider.name, held.base), (None, 0))
-    window: tuple[float | None, float | None] = (None, None)
-    if held.is_shared and at_ns is not None and expires_ns - got_ns >= SHORTEST_LIFE_NS:
+    window: tuple[float | None, float | None, float | None] = (None, None, None)
+    if renewal is not None and expires_ns - got_ns >= SHORTEST_LIFE_NS:
         # The ends of the same window that the instant was chosen from.
         first_ns = refresh_at_ns(got_ns, expires_ns, lambda: 0.0)
         last_ns = refresh_at_ns(got_ns, expires_ns, lambda: 1.0)
-        window = snapshot.wall(first_ns), snapshot.wall(last_ns)
+        window = snapshot.wall(first_ns), snapshot.wall(last_ns), snapshot.wall(renewal[0])
     return Life(
         held.number,
         provider.name,
@@ -142,8 +188,7 @@ def _life(snapshot: PageSnapshot, provider: Provider, held: HeldAnswer, planned:
         snapshot.wall(got_ns),
         snapshot.wall(expires_ns),
         *window,
-        None if window[0] is None or at_ns is None else snapshot.wall(at_ns),
-        failures if held.is_shared else 0,
+        0 if renewal is None else renewal[1],
         len(provision.auth),
     )
 

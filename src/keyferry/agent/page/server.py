@@ -16,7 +16,7 @@ from keyferry.agent.page.connection import UNKNOWN_UID, listen
 from keyferry.agent.page.events import EventHub
 from keyferry.agent.page.explanation import explain_cached
 from keyferry.agent.page.guard import SECURITY_HEADERS, cookie_of, own_hosts, refuse_headers
-from keyferry.agent.page.model import build_model
+from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.page.snapshot import PageSnapshot, PageSource
 from keyferry.api.meta import format_time
 from keyferry.errors import EnvironmentProblem
@@ -70,6 +70,7 @@ class PageServer:
         self._hub = EventHub(self._render_sections)
         self._hosts: frozenset[str] = frozenset()
         self._server: asyncio.Server | None = None
+        self._builder = ModelBuilder()
         self._turn = asyncio.Lock()
         self._last: tuple[float, PageSnapshot, PageModel] | None = None
 
@@ -197,8 +198,12 @@ class PageServer:
 
     def _forget(self) -> None:
         """Drop what is no longer fresh: it has the providers of its time, and their caches."""
-        if self._last is not None and time.monotonic() - self._last[0] > _FRESH_SECONDS:
+        if self._turn.locked() or self._last is None:
+            return
+        if time.monotonic() - self._last[0] > _FRESH_SECONDS:
             self._last = None
+            if not len(self._hub):
+                self._builder.forget()
 
     async def _render(self, address: _Address, since: float) -> RenderedView | None:
         """Render a view of an instant that is not before *since*."""
@@ -207,7 +212,7 @@ class PageServer:
             last = self._last
             if last is None or last[0] < since:
                 now, snapshot = time.monotonic(), self._source.take()
-                last = self._last = now, snapshot, await asyncio.to_thread(build_model, snapshot)
+                last = self._last = now, snapshot, await asyncio.to_thread(self._builder.build, snapshot)
             return await asyncio.to_thread(_render_address, last[1], last[2], address)
 
 

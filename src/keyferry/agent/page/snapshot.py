@@ -19,7 +19,10 @@ _SECOND = 1_000_000_000
 
 
 class PageSnapshot(Value):
-    """The agent at one instant, which is *now* in seconds since 1970 and *now_ns* on the monotonic clock."""
+    """The agent at one instant, which is *now* in seconds since 1970 and *now_ns* on the monotonic clock.
+
+    What takes long to collect and may be read from any thread is read later.
+    """
 
     state: AgentState
     now: float
@@ -28,7 +31,7 @@ class PageSnapshot(Value):
     socket: str
     is_taken_over: bool
     is_refreshing: bool
-    planned: tuple[tuple[int, PlannedRefresh, int], ...]
+    upcoming: Callable[[], list[tuple[int, PlannedRefresh, int]]]
     reloads: tuple[ReloadOutcome, ...]
     users: dict[int, CallerUsage]
     entries: tuple[JournalEntry, ...]
@@ -84,7 +87,7 @@ class PageSource:
             self._sockets(),
             self._is_taken_over(),
             self._refresher.is_on,
-            tuple(self._refresher.plan.upcoming()),
+            self._refresher.plan.upcoming,
             tuple(self._reloader.history),
             users,
             tuple(self._journal.newest_first()),

@@ -24,14 +24,23 @@ _ENTRY_BYTES = 1200
 _numbers = count(1)
 
 
-# A cache entry, valid up to and including ``expires_ns`` on the monotonic clock.
-class _Kept(NamedTuple):
+class KeptAnswer(NamedTuple):
+    """A cache entry, valid up to and including ``expires_ns`` on the monotonic clock, for everybody if it is shared.
+
+    What takes the place of another one has its number.
+    """
+
     provision: Provision
     expires_ns: int
     size: int
     image: str
     is_shared: bool
     number: int
+
+    @property
+    def base(self) -> str:
+        """The first part of its key."""
+        return base_key(self.provision.cache_key_type, self.image)
 
 
 class CacheEntry(NamedTuple):
@@ -40,15 +49,6 @@ class CacheEntry(NamedTuple):
     base: str
     image: str
     provision: Provision
-
-
-class HeldAnswer(NamedTuple):
-    """A cached answer, for everybody or for a service account; what takes the place of another has its number."""
-
-    number: int
-    base: str
-    provision: Provision
-    is_shared: bool
 
 
 class CacheLimits(NamedTuple):
@@ -68,7 +68,7 @@ class Cache:
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
-        self._entries: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self._bytes = 0
         self._last_sweep_ns = now_ns
         self._most = most
@@ -90,18 +90,9 @@ class Cache:
             if kept.is_shared and kept.expires_ns >= now_ns
         )
 
-    def held(self, now_ns: int) -> tuple[HeldAnswer, ...]:
-        """Return all entries that have not expired, oldest first."""
-        return tuple(
-            HeldAnswer(
-                kept.number,
-                base_key(kept.provision.cache_key_type, kept.image),
-                kept.provision,
-                kept.is_shared,
-            )
-            for kept in self._entries.values()
-            if kept.expires_ns >= now_ns
-        )
+    def held(self) -> tuple[KeptAnswer, ...]:
+        """Return all entries, oldest first, also those that have expired."""
+        return tuple(self._entries.values())
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
@@ -136,7 +127,7 @@ class Cache:
         while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
         number = next(_numbers) if before is None else before.number
-        self._entries[key] = _Kept(provision, provision.expires_ns, size, image, not account_key, number)
+        self._entries[key] = KeptAnswer(provision, provision.expires_ns, size, image, not account_key, number)
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:

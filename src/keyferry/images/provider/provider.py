@@ -30,7 +30,7 @@ from keyferry.images.provider.cache import (
     Cache,
     CacheEntry,
     CacheLimits,
-    HeldAnswer,
+    KeptAnswer,
     account_cache_key,
     base_key,
     covers,
@@ -218,11 +218,12 @@ class Provider:
         with self._lock:
             return self._cache.entries(self._clock())
 
-    def held(self) -> tuple[HeldAnswer, ...]:
+    def held(self) -> tuple[KeptAnswer, ...]:
         """Return all cached answers: those that any lookup may get, then those of service accounts."""
         with self._lock:
-            now = self._clock()
-            return (*self._cache.held(now), *self._relayed_cache.held(now))
+            held = (*self._cache.held(), *self._relayed_cache.held())
+        now = self._clock()
+        return tuple([each for each in held if each.expires_ns >= now])
 
     def cache_size(self) -> tuple[int, int, int]:
         """Return the numbers of answers for everybody and for relayed tokens, and the memory of both in bytes."""

@@ -1,6 +1,6 @@
 """All is well, or what is not, with a cure and since when."""
 
-from keyferry.agent.page.model import build_model
+from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.reload import ReloadOutcome
 from keyferry.errors import PluginExitError
 from keyferry.images.lookup import Providers
@@ -21,7 +21,7 @@ def health(*reloads: ReloadOutcome, is_taken_over: bool = False) -> Health:
     clock, providers = world(Scripted(response()))
     first = ReloadOutcome(STARTED, is_applied=True)
     taken = take(providers, clock, reloads=(first, *reloads), is_taken_over=is_taken_over)
-    return build_model(taken).health
+    return ModelBuilder().build(taken).health
 
 
 def test_all_is_well_since_the_start() -> None:
@@ -44,12 +44,12 @@ def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
     clock, providers = world(plugin)
     providers.lookup("reg.io/app")
     clock.step(7)
-    found = build_model(take(providers, clock)).health
+    found = ModelBuilder().build(take(providers, clock)).health
     assert (found.problems[0].link, found.since) == ("/providers/plugin", NOW - 7)
     assert found.problems[0].cure.startswith("keyferry plugin trace")
     plugin.answer = response()
     providers.lookup("reg.io/app")
-    after = build_model(take(providers, clock)).health
+    after = ModelBuilder().build(take(providers, clock)).health
     last_run = providers.providers[0].counters.read().last_run_at
     assert (after.is_well, after.since) == (True, last_run)
 

@@ -1,6 +1,6 @@
 """The model has what the agent has: lives and their windows, states of providers, decisions; and no secret."""
 
-from keyferry.agent.page.model import build_model
+from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.schedule import PlannedRefresh
 from keyferry.errors import PluginExitError, PluginNotFoundError
 from keyferry.images.keyring import ServiceAccountRef
@@ -26,7 +26,7 @@ def test_a_life_has_its_window_and_its_planned_instant() -> None:
     got_ns = clock.now
     clock.step(100)
     refresh = PlannedRefresh("plugin", "reg.io", "reg.io/app")
-    model = build_model(take(providers, clock, planned=((got_ns + 700 * SECOND, refresh, 2),)))
+    model = ModelBuilder().build(take(providers, clock, planned=((got_ns + 700 * SECOND, refresh, 2),)))
     [life] = model.lives
     assert (life.provider, life.scope, life.account, life.credentials) == ("plugin", "reg.io", "", 1)
     assert (life.got, life.expires) == (NOW - 100, NOW + 900)
@@ -44,7 +44,7 @@ def test_an_answer_of_a_service_account_is_not_renewed() -> None:
     pod = Relayed(token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef("ns", "builder", "u"))
     providers.lookup("reg.io/app", pod=pod)
     refresh = PlannedRefresh("plugin", "reg.io", "reg.io/app")
-    model = build_model(take(providers, clock, planned=((clock.now + SECOND, refresh, 3),)))
+    model = ModelBuilder().build(take(providers, clock, planned=((clock.now + SECOND, refresh, 3),)))
     [life] = model.lives
     assert (life.account, life.refresh_at, life.failures) == ("ns/builder", None, 0)
     assert model.accounts == ("ns/builder",)
@@ -54,7 +54,7 @@ def test_a_global_answer_is_for_every_image() -> None:
     clock = Clock()
     providers = world(clock, Scripted(response(cache_key_type="Global", cache_seconds=10)))
     providers.lookup("reg.io/app")
-    [life] = build_model(take(providers, clock)).lives
+    [life] = ModelBuilder().build(take(providers, clock)).lives
     assert (life.scope, life.refresh_from) == ("every image", None)
 
 
@@ -65,7 +65,7 @@ def test_the_state_of_a_provider() -> None:
     providers = world(clock, plugin)
 
     def state() -> ProviderState:
-        return build_model(take(providers, clock)).providers[0].state
+        return ModelBuilder().build(take(providers, clock)).providers[0].state
 
     found = [state()]
     providers.lookup("reg.io/app")
@@ -93,7 +93,7 @@ def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> N
     providers = world(clock, plugin)
     providers.lookup("reg.io/app")
     clock.step(5)
-    model = build_model(take(providers, clock))
+    model = ModelBuilder().build(take(providers, clock))
     card = model.providers[0]
     assert (card.last_error, card.last_error_at) == ("exit: plugin 'plugin': exited with status 3", NOW - 5)
     assert card.cure.startswith(
@@ -104,7 +104,10 @@ def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> N
     plugin.answer = PluginNotFoundError("plugin", "is missing")
     providers.lookup("reg.io/app")
     assert (
-        build_model(take(providers, clock)).providers[0].cure.startswith("keyferry lint /etc/providers.yaml")
+        ModelBuilder()
+        .build(take(providers, clock))
+        .providers[0]
+        .cure.startswith("keyferry lint /etc/providers.yaml")
     )
 
 
@@ -112,7 +115,7 @@ def test_latency_is_the_histogram_of_the_metrics() -> None:
     clock = Clock()
     providers = world(clock, Scripted(response(cache_seconds=100)))
     providers.lookup("reg.io/app")
-    latency = build_model(take(providers, clock)).providers[0].latency
+    latency = ModelBuilder().build(take(providers, clock)).providers[0].latency
     assert latency[-1] == LatencyBucket(None, 0)
     assert sum(bucket.runs for bucket in latency) == 1
 
@@ -121,7 +124,7 @@ def test_decisions_callers_and_settings_are_harmless_text() -> None:
     clock = Clock()
     providers = world(clock, Scripted(response(cache_seconds=100)))
     entry = ask(providers, "reg.io/app", uid=0)
-    model = build_model(take(providers, clock, entries=(entry,)))
+    model = ModelBuilder().build(take(providers, clock, entries=(entry,)))
     [decision], [caller] = model.decisions, model.callers
     assert (decision.uid, decision.program, decision.milliseconds) == (0, "/bin/\ufffdclient", 2.5)
     assert (decision.outcome, decision.source) == ("answered", "run")
@@ -137,6 +140,26 @@ def test_lives_are_bounded_and_counted() -> None:
     providers = Providers([Provider(configured(), plugin, clock=clock, cache_limits=limits)], clock=clock)
     for number in range(10_050):
         providers.providers[0].provide(f"reg.io/app{number}")
-    model = build_model(take(providers, clock))
+    model = ModelBuilder().build(take(providers, clock))
     assert (len(model.lives), model.lives_total) == (10_000, 10_050)
     assert len({life.identifier for life in model.lives}) == 10_000
+
+
+def test_rows_that_have_not_changed_stay_the_same() -> None:
+    """So what is not new is not made again, nor sent again; a renewed answer is new."""
+    clock, builder = Clock(), ModelBuilder()
+    plugin = Scripted(response(cache_key_type="Image", cache_seconds=1000))
+    providers = world(clock, plugin)
+    entry = ask(providers, "reg.io/one")
+    providers.lookup("reg.io/two")
+    first = builder.build(take(providers, clock, entries=(entry,)))
+    clock.step(0.001)  # the snapshot's instant stays, as if the wall clock were set a little
+    providers.providers[0].refresh("reg.io/two")
+    second = builder.build(take(providers, clock, entries=(entry,)))
+    same = {life.scope: life is second.lives[at] for at, life in enumerate(first.lives)}
+    assert same == {"reg.io/one": True, "reg.io/two": False}
+    assert second.decisions[0] is first.decisions[0]
+    assert [life.identifier for life in first.lives] == [life.identifier for life in second.lives]
+    clock.step(10)  # now it is set
+    third = builder.build(take(providers, clock))
+    assert third.lives[0].expires == first.lives[0].expires - 10.001
