@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable
 
@@ -30,6 +31,7 @@ _SECOND = 1_000_000_000
 _MOST_CONNECTIONS = 256
 _BACKLOG = 128
 _SWEEP_SECONDS = 1.0
+_SWITCH_SECONDS = 0.0005
 # How old what is sent to those who follow may be: the views of one update are of one instant.
 _FRESH_SECONDS = 0.5
 _HTML, _TEXT, _EVENTS = b"text/html; charset=utf-8", b"text/plain; charset=utf-8", b"text/event-stream"
@@ -85,6 +87,8 @@ class PageServer:
         bound = _bind(self._host, self._port)
         self._port = bound.getsockname()[1]
         self._hosts = own_hosts(self._host, self._port)
+        # A lookup that comes while a view is rendered waits for that long, at most.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._server = await listen(bound, self._connections, self.handle)
 
     async def run(self) -> None:
