@@ -167,6 +167,7 @@ class AgentProcess(Management):
             await page.start()
         except (ImportError, EnvironmentProblem) as error:
             self._page_problem = str(error)
+            self._service.journal.is_on = False
             self._log.write(LogLevel.ERROR, "the page is not served", problem=error)
             return
         self._page = page
@@ -274,6 +275,7 @@ class AgentProcess(Management):
     def page_link(self, caller: Caller) -> AgentReply:
         """Return a link to the page for this caller, or why there is none."""
         if self._page is not None:
+            self._log.write(LogLevel.INFO, "made a link to the page", uid=caller.uid)
             return self._page.make_link(caller)
         if self._page_problem:
             return reply_status(503, "NoPage", f"the page is not served: {self._page_problem}")

@@ -68,6 +68,9 @@ def test_the_command_prints_a_link_that_opens_the_page(agent: RunningAgent) -> N
     opened = PageClient(host).ask(done.stdout.strip().removeprefix(f"http://{host}"))
     assert (opened.status, opened.headers["location"]) == (303, "/")
     assert f" page=http://{host}/ " in agent.log
+    assert f"made a link to the page uid={os.geteuid()}" in agent.log
+    shown = run_keyferry("agent", "status", "--socket", agent.socket).stdout
+    assert f"page    http://{host}/; 'keyferry agent page' prints a link to it" in shown
 
 
 def test_the_command_opens_a_browser_on_request(agent: RunningAgent, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
@@ -127,6 +128,12 @@ class PageServer:
 
     def handle(self, request: AgentRequest) -> _Reply:
         """Answer one request; it never raises."""
+        try:
+            return self._answer(request)
+        except Exception:  # noqa: BLE001 - one request must not end a connection; its text could quote what others sent
+            return _text_reply(500, "the page failed to answer")
+
+    def _answer(self, request: AgentRequest) -> _Reply:
         refusal = refuse_headers(request.headers, self._hosts)
         if refusal is not None:
             return _text_reply(refusal.status, refusal.text)
@@ -186,7 +193,7 @@ class PageServer:
     async def _show(self, address: _Address) -> AgentReply:
         try:
             view = await self._render(address, time.monotonic())
-        except Exception:  # noqa: BLE001 - one view must not end the page; its text could quote what others sent
+        except Exception:  # noqa: BLE001 - as above
             return _notice(500, "This view failed", "The agent works on. Please report this.", "")
         if view is None:
             return _notice(404, "Not found", "There is no such page.", "")
@@ -254,6 +261,8 @@ def _static(name: str) -> AgentReply:
     return AgentReply(200, found[0], found[1].encode(), headers=SECURITY_HEADERS)
 
 
+# Those without a link get the same few again and again.
+@lru_cache(maxsize=32)
 def _notice(status: int, title: str, text: str, command: str = _COMMAND) -> AgentReply:
     return _html_reply(status, render_notice(title, text, command))
 

@@ -1,6 +1,8 @@
 """All is well, or what is not, with a cure and since when."""
 
+from keyferry.agent.page.health import judge_health
 from keyferry.agent.page.model import ModelBuilder
+from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.agent.reload import ReloadOutcome
 from keyferry.errors import PluginExitError
 from keyferry.images.lookup import Providers
@@ -17,11 +19,15 @@ def world(plugin: Scripted) -> tuple[Clock, Providers]:
     return clock, Providers([Provider(configured(), plugin, clock=clock)], clock=clock)
 
 
+def judge(snapshot: PageSnapshot) -> Health:
+    return judge_health(snapshot, ModelBuilder().build(snapshot).providers)
+
+
 def health(*reloads: ReloadOutcome, is_taken_over: bool = False) -> Health:
     clock, providers = world(Scripted(response()))
     first = ReloadOutcome(STARTED, is_applied=True)
     taken = take(providers, clock, reloads=(first, *reloads), is_taken_over=is_taken_over)
-    return ModelBuilder().build(taken).health
+    return judge(taken)
 
 
 def test_all_is_well_since_the_start() -> None:
@@ -44,12 +50,12 @@ def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
     clock, providers = world(plugin)
     providers.lookup("reg.io/app")
     clock.step(7)
-    found = ModelBuilder().build(take(providers, clock)).health
+    found = judge(take(providers, clock))
     assert (found.problems[0].link, found.since) == ("/providers/plugin", NOW - 7)
     assert found.problems[0].cure.startswith("keyferry plugin trace")
     plugin.answer = response()
     providers.lookup("reg.io/app")
-    after = ModelBuilder().build(take(providers, clock)).health
+    after = judge(take(providers, clock))
     last_run = providers.providers[0].counters.read().last_run_at
     assert (after.is_well, after.since) == (True, last_run)
 
