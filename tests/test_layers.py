@@ -126,8 +126,8 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "agent": (
         ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
         ("journal", "message", "refresher", "sockets", "state"),
-        ("handover", "lookups", "management", "programs", "reload", "connection"),
-        ("figures", "service", "status"),
+        ("connection", "handover", "lookups", "management", "reload"),
+        ("figures", "programs", "service", "status"),
         ("page",),
         ("process",),
     ),

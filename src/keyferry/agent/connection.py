@@ -6,7 +6,6 @@ the connection, which web servers do not give access to.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from socket import socket
 from typing import cast
 
 from keyferry._core.extras import missing_extra
@@ -95,11 +94,8 @@ class ConnectionTable:
 class AgentConnection(asyncio.Protocol):
     """One client: its requests are handled one after the other."""
 
-    def __init__(
-        self, table: ConnectionTable, handle: Handler, identify: Callable[[socket], Caller] = peer_of
-    ) -> None:
+    def __init__(self, table: ConnectionTable, handle: Handler) -> None:
         self.caller = _NOBODY
-        self._identify = identify
         self.deadline = NEVER
         self._table = table
         self._handle = handle
@@ -120,11 +116,15 @@ class AgentConnection(asyncio.Protocol):
         """Whether no whole request has arrived that is not answered."""
         return self._task is None and not self._waiting
 
+    def identify(self, transport: asyncio.BaseTransport) -> Caller:
+        """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
+        return peer_of(transport.get_extra_info("socket"))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         try:
-            self.caller = self._identify(transport.get_extra_info("socket"))
+            self.caller = self.identify(transport)
         except OSError:
             self.abort()
             return
@@ -264,24 +264,24 @@ class AgentConnection(asyncio.Protocol):
         self.deadline = NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
-            self._send(reply, is_kept_alive=request.is_kept_alive, is_head=request.method == b"HEAD")
+            self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         else:
             self._task = asyncio.ensure_future(self._finish(request, reply))
 
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
-        self._send(reply, is_kept_alive=request.is_kept_alive, is_head=request.method == b"HEAD")
+        self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         self._go_on()
 
-    def _send(self, reply: AgentReply, *, is_kept_alive: bool, is_head: bool = False) -> None:
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if self._transport is None:
             return
         self._has_served = True
         is_last = self._is_last or not is_kept_alive
         self.deadline = self._table.clock() + IDLE_SECONDS
         # The transport may call pause_writing, which sets an earlier deadline.
-        self._transport.write(encode_reply(reply, is_kept_alive=not is_last, is_head=is_head))
+        self._transport.write(encode_reply(reply, is_kept_alive=not is_last, has_body=has_body))
         if is_last:
             self._is_ending = True
             self._close()

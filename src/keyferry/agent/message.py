@@ -89,8 +89,8 @@ def with_decision(reply: AgentReply, decision: RequestDecision) -> AgentReply:
     return AgentReply(status, body, content_type, retry_after_seconds, decision, headers, follow)
 
 
-def encode_reply(reply: AgentReply, *, is_kept_alive: bool, is_head: bool = False) -> bytes:
-    """Return the bytes of a reply; without its body if the request was a HEAD."""
+def encode_reply(reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> bytes:
+    """Return the bytes of a reply; without the body, whose length is told all the same, for HEAD."""
     more = reply.headers if is_kept_alive else reply.headers + b"connection: close\r\n"
     if reply.retry_after_seconds:
         more += b"retry-after: %d\r\n" % reply.retry_after_seconds
@@ -99,7 +99,7 @@ def encode_reply(reply: AgentReply, *, is_kept_alive: bool, is_head: bool = Fals
         reply.content_type,
         len(reply.body),
         more,
-        b"" if is_head else reply.body,
+        reply.body if has_body else b"",
     )
 
 

@@ -15,12 +15,12 @@ from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.agent.notify import SystemdNotifier
-from keyferry.agent.programs import named_peer_of
+from keyferry.agent.programs import NamedConnection
 from keyferry.agent.refresher import Refresher
 from keyferry.agent.reload import Reloader
 from keyferry.agent.service import AgentService, Management
 from keyferry.agent.settings import Given
-from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets, peer_of
+from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets
 from keyferry.agent.state import AgentState
 from keyferry.agent.status import status_fields
 from keyferry.api.meta import format_time
@@ -133,10 +133,10 @@ class AgentProcess(Management):
 
     async def _serve(self, listening: socket.socket) -> asyncio.Server:
         # The names of programs are for the journal alone.
-        identify = named_peer_of if self._service.journal.is_on else peer_of
+        kind = NamedConnection if self._service.journal.is_on else AgentConnection
 
         def connect() -> AgentConnection:
-            return AgentConnection(self._connections, self._service.handle, identify)
+            return kind(self._connections, self._service.handle)
 
         loop = asyncio.get_running_loop()
         # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,

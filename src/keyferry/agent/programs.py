@@ -7,15 +7,28 @@ import socket
 import struct
 
 from keyferry.agent.access import Caller
+from keyferry.agent.connection import AgentConnection
 from keyferry.agent.sockets import peer_of
 
-__all__ = ["named_peer_of"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["NamedConnection", "named_peer_of"]
 
 # Linux has had it since 6.5; Python has no name for it.
 _SO_PEERPIDFD = 77
 # The kernel cuts the name of a task after so many bytes.
 _LONGEST_NAME = 15
 _DESCRIPTOR = struct.Struct("i")
+
+
+class NamedConnection(AgentConnection):
+    """A connection whose caller has the name of its program."""
+
+    def identify(self, transport: "asyncio.BaseTransport") -> Caller:
+        """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
+        return named_peer_of(transport.get_extra_info("socket"))
 
 
 def named_peer_of(connected: socket.socket) -> Caller:

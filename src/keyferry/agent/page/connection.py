@@ -19,24 +19,23 @@ UNKNOWN_UID = -1
 _NO_GROUPS: frozenset[int] = frozenset()
 
 
-def _identify(connected: socket) -> Caller:
-    """Return the user at the other end, if the kernel tells; it has no rights by that."""
-    uid = loopback_uid(connected)
-    return Caller(UNKNOWN_UID if uid is None else uid, _NO_GROUPS)
-
-
 class PageConnection(AgentConnection, EventSink):
     """One browser, or whatever else connects to the page."""
 
     def __init__(self, table: ConnectionTable, handle: Handler) -> None:
         self._kept: dict[bytes, bytes] = {}
         self._on_gone: Callable[[], None] | None = None
-        super().__init__(table, handle, _identify)
+        super().__init__(table, handle)
 
     @property
     def is_silent(self) -> bool:
         """Whether no request is under way, a stream included."""
         return self._on_gone is None and super().is_silent
+
+    def identify(self, transport: asyncio.BaseTransport) -> Caller:
+        """Return the user at the other end, if the kernel tells; it has no rights by that."""
+        uid = loopback_uid(transport.get_extra_info("socket"))
+        return Caller(UNKNOWN_UID if uid is None else uid, _NO_GROUPS)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -77,9 +76,9 @@ class PageConnection(AgentConnection, EventSink):
         reply = reply_status(status, "BadRequest", message)
         self._send(reply._replace(headers=SECURITY_HEADERS), is_kept_alive=False)
 
-    def _send(self, reply: AgentReply, *, is_kept_alive: bool, is_head: bool = False) -> None:
-        if reply.follow is None or is_head:
-            super()._send(reply, is_kept_alive=is_kept_alive, is_head=is_head)
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
+        if reply.follow is None or not has_body:
+            super()._send(reply, is_kept_alive=is_kept_alive, has_body=has_body)
             return
         if self._transport is None:
             return
