@@ -123,6 +123,14 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("checks", "online", "document", "text"),
         ("gather", "visit"),
     ),
+    "agent": (
+        ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
+        ("journal", "message", "refresher", "sockets", "state"),
+        ("connection", "handover", "lookups", "management", "reload"),
+        ("figures", "programs", "service", "status"),
+        ("page",),
+        ("process",),
+    ),
     "bridge": (
         ("json_spans",),
         ("shim",),

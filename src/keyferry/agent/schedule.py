@@ -126,8 +126,10 @@ class RefreshPlan:
         return self._queue[0][0] if self._queue else None
 
     def upcoming(self) -> list[tuple[int, PlannedRefresh, int]]:
-        """Return all renewals in order: the instant, the renewal, and its failures in a row."""
-        found = [(entry.at_ns, entry.refresh, entry.failures) for entry in self._entries.values()]
+        """Return all renewals in order: the instant, the renewal, and its failures in a row; from any thread."""
+        # The copy is made at once, whatever other threads do.
+        entries = list(self._entries.values())
+        found = [(entry.at_ns, entry.refresh, entry.failures) for entry in entries]
         return sorted(found)
 
     def forget(self, providers: frozenset[str]) -> None:

@@ -41,6 +41,7 @@ DEFAULTS: dict[str, str | int | bool] = {
     "watch": True,
     "handOver": True,
     "stopTimeout": 10 * _SECOND,
+    "page": "off",
     "logLevel": "info",
     "logFormat": "text",
 }
@@ -48,7 +49,7 @@ DEFAULTS: dict[str, str | int | bool] = {
 NAMES = (
     *("socket", "socketMode", "socketGroup", "providerConfig", "binDir", "pluginTimeout"),
     *("refreshAhead", "refreshIdle", "cacheEntries", "cacheBytes", "connections"),
-    *("watch", "handOver", "stopTimeout", "logLevel", "logFormat"),
+    *("watch", "handOver", "stopTimeout", "page", "logLevel", "logFormat"),
 )
 
 _Plain = str | int | bool

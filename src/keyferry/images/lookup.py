@@ -21,6 +21,7 @@ from keyferry.images.keyring import (
     lookup_all,
 )
 from keyferry.images.match.index import PatternIndex
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -166,6 +167,20 @@ class Providers:
     def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
         """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
         return self._recall_or_ask(image, pod, ())[1]
+
+    def foresee(self, image: str | ImageName) -> Answer:
+        """Return what ``lookup`` returns as far as it is in memory; a plugin that would run has an unknown answer.
+
+        Nothing is read, run, waited for or counted.
+        """
+        name = parse_image(image)
+        covering = self._index.match(name.repository)
+        provisions = tuple(
+            self._providers[owner].recall(name.repository) or _unrun(self._providers[owner].name)
+            for owner, _ in covering
+        )
+        node = self._node.kept(self._clock) or ([], 0)
+        return self._finish(_Question(name, covering, None, (), None), provisions, [], node)
 
     async def provide_async(
         self, provider: str, image: str | ImageName, *, pod: Pod | None = None
@@ -354,6 +369,11 @@ class Providers:
         self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()
+
+
+def _unrun(provider: str) -> Provision:
+    missing = (MissingInput(LookupInput.PLUGIN, provider),)
+    return Provision(provider, ProvisionOutcome.UNKNOWN, missing=missing)
 
 
 def _reset_all_after_fork() -> None:

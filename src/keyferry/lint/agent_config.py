@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
+from keyferry._net.address import is_loopback_host
+from keyferry._net.url import split_host_port
 from keyferry.api.agentconfig.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -20,7 +22,13 @@ from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
 from keyferry.lint.report import FileKind, LintReport, make_report
 
-__all__ = ["OVERFLOW_ID", "CheckedAgentConfig", "check_agent_config", "lint_agent_config"]
+__all__ = [
+    "OVERFLOW_ID",
+    "CheckedAgentConfig",
+    "check_agent_config",
+    "lint_agent_config",
+    "loopback_address",
+]
 
 # The user and group that a kernel shows for ids that have no number in the reader's user namespace.
 OVERFLOW_ID = 65534
@@ -28,6 +36,7 @@ _SYNTAX, _FOREIGN, _TYPE, _UNKNOWN, _REPEATED = "KF501", "KF502", "KF503", "KF50
 _RANGE, _NOBODY, _BOTH, _PATTERN = "KF510", "KF511", "KF512", "KF513"
 _WRITABLE, _OVERFLOW, _EVERYTHING = "KF550", "KF551", "KF552"
 _SECOND = 1_000_000_000
+_LAST_PORT = 65535
 # The least and the most of each number; durations are in nanoseconds.
 RANGES: dict[str, tuple[int, int]] = {
     "pluginTimeout": (_SECOND, 3600 * _SECOND),
@@ -115,7 +124,21 @@ def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the 
         return f"found {value!r}, expected an absolute path"
     if name == "socketMode" and not _is_mode(str(value)):
         return f"found {value!r}, expected three octal digits after a 0, such as '0660'"
+    if name == "page" and value != "off" and loopback_address(str(value)) is None:
+        return f"found {value!r}, expected 'off' or a loopback address with a port, such as '127.0.0.1:7475'"
     return ""
+
+
+def loopback_address(text: str) -> tuple[str, int] | None:
+    """Return the address and the port in a text such as ``127.0.0.1:80`` or ``[::1]:80``; None for any other text.
+
+    A name is none, as it may lead elsewhere.
+    """
+    host, port = split_host_port(text)
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= _LAST_PORT
+    if not is_port or not is_loopback_host(host) or not (host.startswith("127.") or ":" in host):
+        return None
+    return host, int(port)
 
 
 def _is_mode(text: str) -> bool:

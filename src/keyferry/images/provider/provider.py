@@ -30,6 +30,7 @@ from keyferry.images.provider.cache import (
     Cache,
     CacheEntry,
     CacheLimits,
+    KeptAnswer,
     account_cache_key,
     base_key,
     covers,
@@ -217,6 +218,13 @@ class Provider:
         with self._lock:
             return self._cache.entries(self._clock())
 
+    def held(self) -> tuple[KeptAnswer, ...]:
+        """Return all cached answers: those that any lookup may get, then those of service accounts."""
+        with self._lock:
+            held = (*self._cache.held(), *self._relayed_cache.held())
+        now = self._clock()
+        return tuple([each for each in held if each.expires_ns >= now])
+
     def cache_size(self) -> tuple[int, int, int]:
         """Return the numbers of answers for everybody and for relayed tokens, and the memory of both in bytes."""
         with self._lock:
@@ -367,6 +375,7 @@ class Provider:
             None,
             identity.ref,
             cache_duration_ns=run.response.cache_duration_ns,
+            got_ns=self._clock(),
         )
         self._cache_of(identity).store(run.image, account_key, kept)
         return kept

@@ -29,7 +29,7 @@ class Provision(Value):
     *skipped* is the reason why the provider does not apply to the pod, and *lacking* the annotation that its account
     lacks, if it is that. *missing* are the inputs that a kubelet would have passed to the provider and that may change
     the answer.
-    *cache_duration_ns* is the plugin's own, None if its response has none.
+    *cache_duration_ns* is the plugin's own, None if its response has none. *got_ns* is when a cached answer was got.
     """
 
     provider: str
@@ -45,6 +45,7 @@ class Provision(Value):
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
     cache_duration_ns: int | None = None
+    got_ns: int | None = None
 
     @lazy
     def keyring(self) -> Keyring:
