@@ -18,7 +18,6 @@ SHARED_NAMES = {
     # Kubernetes has a type of this name in both groups, with the same fields.
     "ExecEnvVar": {"api.kubeconfig.v1", "api.kubeletconfig.v1"},
     # What is wrong in a document, and what is not well on a node: two subjects, one word.
-    "Problem": {"errors.document", "page.model"},
     # The wire type of kuberc, and the entry of a policy that is made of it, which callers write too.
     "AllowlistEntry": {"api.kuberc.v1beta1", "invoke.policy"},
 }

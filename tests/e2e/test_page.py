@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from keyferry._core.values import Value, replace
-from keyferry.page.model import Health, PageModel, Problem, ReloadRow
+from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
 from support.page_models import NOW, crowded_model, empty_model, usual_model
 from support.page_server import PageServer, serving
 from support.parts import need, need_part
@@ -132,7 +132,7 @@ def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageS
     good = node.model
     open_view(page, page_url)
     assert page.title().startswith("✗ Overview")
-    problem = Problem(
+    problem = HealthProblem(
         "the config was refused: the old one is in force", "sudo keyferry agent reload", "/reloads"
     )
     broken = ReloadRow(NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())

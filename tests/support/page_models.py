@@ -9,10 +9,10 @@ from keyferry.page.model import (
     ExplainedPull,
     ExplainedStep,
     Health,
+    HealthProblem,
     LatencyBucket,
     Life,
     PageModel,
-    Problem,
     ProviderCard,
     ProviderState,
     ReloadRow,
@@ -69,7 +69,7 @@ def usual_model() -> PageModel:
             headline="1 thing is not well: acr-credential-provider cannot renew its answers",
             since=NOW - 540,
             problems=(
-                Problem(
+                HealthProblem(
                     "acr-credential-provider: the renewal for team.azurecr.io fails since 9 min; "
                     "the answer is valid for 51 min more",
                     "check that the node can reach login.microsoftonline.com: keyferry doctor --online",
@@ -367,7 +367,7 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
             headline=f"{len(broken)} things are not well",
             since=NOW - 86_400,
             problems=tuple(
-                Problem(f"{each.name}: the plugin exited with status 1", each.cure, "/providers")
+                HealthProblem(f"{each.name}: the plugin exited with status 1", each.cure, "/providers")
                 for each in broken
             ),
         ),

@@ -148,7 +148,7 @@ def texts(cls: type[Value]) -> Iterator[str]:
 CLASSES = [getattr(models, name) for name in models.__all__]
 FIELDS = [(cls.__name__, name) for cls in CLASSES if issubclass(cls, Value) for name in texts(cls)]
 # A link, and the name of a step, which are not shown.
-NOT_SHOWN = {("Problem", "link"), ("ExplainedStep", "name")}
+NOT_SHOWN = {("HealthProblem", "link"), ("ExplainedStep", "name")}
 
 
 def spoilt(value: Any, cls: str, field: str) -> Any:

@@ -6,7 +6,8 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import NamedTuple
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.agent.reload import ReloadOutcome
-from keyferry.page.model import Health, Problem, ProviderCard, ProviderState
+from keyferry.page.model import Health, HealthProblem, ProviderCard, ProviderState
+from keyferry.page.wording import link_to
 from keyferry.show.paste import join_words
 
 __all__ = ["judge_health"]
@@ -18,7 +19,7 @@ _WORDS = {
 
 
 class _Dated(NamedTuple):
-    problem: Problem
+    problem: HealthProblem
     since: float
 
 
@@ -36,7 +37,7 @@ def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
     if not snapshot.is_taken_over:
         return []
     text = "Another process has the socket now; this one serves only those who are connected to it"
-    return [_Dated(Problem(text, f"stop process {os.getpid()}", "/settings"), snapshot.now)]
+    return [_Dated(HealthProblem(text, f"stop process {os.getpid()}", "/settings"), snapshot.now)]
 
 
 def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
@@ -47,7 +48,7 @@ def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
     # The agent's own config is named by its problems, if it is that.
     command = join_words("keyferry", "lint", settings.text("providerConfig"))
     first = next((each.at for each in _refused_in_a_row(snapshot.reloads)), last.at)
-    problem = Problem("The new config is refused; the old one is in force", command, "/reloads")
+    problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
     return [_Dated(problem, first)]
 
 
@@ -60,8 +61,10 @@ def _refused_in_a_row(reloads: tuple[ReloadOutcome, ...]) -> tuple[ReloadOutcome
 def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
     return [
         _Dated(
-            Problem(
-                f"Provider {printable(card.name)} {_WORDS[card.state]}", card.cure, f"/providers/{card.name}"
+            HealthProblem(
+                f"Provider {printable(card.name)} {_WORDS[card.state]}",
+                card.cure,
+                link_to("providers", card.name),
             ),
             card.last_error_at or 0.0,
         )
