@@ -4,13 +4,13 @@ import os
 import stat
 from time import sleep
 
-from keyferry._core.files import Folder, open_folder
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from keyferry._core.files import Folder
     from keyferry._net.deadline import Deadline
 
 __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
@@ -43,6 +43,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def read_private(path: str) -> bytes | None:
     """Return the content of the user's own file; None if it is missing, unreadable, or readable by others."""
+    from keyferry._core.files import open_folder  # here, because most plugins only read files
+
     folder, name = os.path.split(path)
     try:
         with open_folder(folder) as opened:
@@ -73,6 +75,8 @@ def write_private(path: str, data: bytes) -> bool:
 
     Returns False if that fails: a cache that cannot be written only costs time.
     """
+    from keyferry._core.files import open_folder  # here, because most plugins only read files
+
     folder, name = os.path.split(path)
     try:
         with open_folder(folder, make=0o700) as opened:
@@ -95,6 +99,8 @@ class Lock:
         self._fd = -1
 
     def __enter__(self) -> bool:
+        from keyferry._core.files import open_folder  # here, because most plugins only read files
+
         folder, name = os.path.split(self._path)
         try:
             with open_folder(folder, make=0o700) as opened:
@@ -103,7 +109,7 @@ class Lock:
             # The lock file cannot be created, or the system has no locks: waiting would not help.
             return False
 
-    def _wait(self, folder: Folder, name: str) -> bool:
+    def _wait(self, folder: "Folder", name: str) -> bool:
         while (fd := folder.lock_file(name, waits=False)) is None:
             left = self._deadline.seconds_left
             if left <= 0:

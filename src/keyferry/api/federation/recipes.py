@@ -3,7 +3,7 @@
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.federation.addresses import host_template, is_plain
-from keyferry.api.federation.templates import TemplateError, is_name, parse_template
+from keyferry.api.federation.templates import OF_THE_IMAGE, TemplateError, is_name, parse_template
 from keyferry.api.federation.v1alpha1 import FieldEncoding
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keyferry._core.paths import Path
     from keyferry.api.federation.v1alpha1 import ExchangeCall, Recipe
 
-__all__ = ["BUILT_IN", "Provenance", "RecipeProblem", "find_problems"]
+__all__ = ["Provenance", "RecipeProblem", "find_problems"]
 
 MOST_CALLS = 3
 EXPIRY = "exp"
@@ -67,11 +67,10 @@ _ALLOWED = {
         (Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_PASSWORD, Place.PASSWORD)
     ),
 }
-BUILT_IN = {
+_BUILT_IN = {
     "subject": Provenance.SUBJECT,
     "registry": Provenance.FILE,  # the entry of the rule, which is equal to the image's host
-    "image": Provenance.IMAGE,
-    "repository": Provenance.IMAGE,
+    **dict.fromkeys(OF_THE_IMAGE, Provenance.IMAGE),
 }
 
 
@@ -85,7 +84,7 @@ class RecipeProblem(Value):
 
 def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
     """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
-    known = {**BUILT_IN, **parameters}
+    known = {**_BUILT_IN, **parameters}
     if len(recipe.calls) > MOST_CALLS:
         yield RecipeProblem(("calls",), f"found {len(recipe.calls)} calls, expected at most {MOST_CALLS}")
     for number, call in enumerate(recipe.calls):
