@@ -1,11 +1,17 @@
 """A pull with what keyferry-federate obtains: a real registry, whose token server has the exchange server's key."""
 
+import json
 import os
+import re
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import jwt
 import pytest
@@ -17,6 +23,7 @@ from support.fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from support.federation import (
     AUDIENCE,
     EXAMPLES,
+    GITHUB,
     GITHUB_HOST,
     HOUR,
     ISSUER,
@@ -24,6 +31,7 @@ from support.federation import (
     account_token,
     basic_of,
     check_subject,
+    github_token,
     issued,
     rule_of,
     server_key,
@@ -31,13 +39,14 @@ from support.federation import (
 )
 from support.federation import write_config as write_federation
 from support.oidc_server import running as running_oidc
+from support.parts import need
 from support.plugins import provider_entry, write_config
 from support.reference import ask_cluster, write_launcher
 from support.registry import Image, Registry, TokenAuth, basic, make_image, pull, pulled_digest, running
 from support.token_server import ISSUER as TOKEN_ISSUER
 from support.token_server import SERVICE, TokenServer
 
-REPOSITORY = "demo/team/app"
+REPOSITORY = "docker/app"
 POD = Pod("default", "e1", "098bd8ad", "puller")
 HUB_SERVER = "registry-1.docker.io"  # of docker.io
 GITHUB_JOB = {
@@ -103,7 +112,7 @@ class Site:
             withhold_env=[key for key in os.environ if key != "PATH"],
             service_accounts=StaticAccount(ServiceAccount("936a1b3e"), token),
         )
-        return providers.lookup(f"{self.host}/{REPOSITORY}:v1", pod=POD)
+        return providers.lookup(f"{self.host}/{REPOSITORY}:latest", pod=POD)
 
     def pull(self, folder: Path, answer: keyferry.Answer) -> str:
         """Pull with the one login that was found; gives the image's digest, or what was said."""
@@ -111,7 +120,7 @@ class Site:
         (login,) = answer.credentials
         env = {"SSL_CERT_FILE": str(self.authority.bundle), "HTTPS_PROXY": self.pull_proxy.url}
         logins = {self.host: (login.username, login.password)}
-        done = pull(f"{self.host}/{REPOSITORY}:v1", folder, logins, env)
+        done = pull(f"{self.host}/{REPOSITORY}:latest", folder, logins, env)
         return pulled_digest(folder) if done.returncode == 0 else done.stderr
 
 
@@ -157,7 +166,7 @@ def user_site(
 def _names(preset: str) -> Sequence[str]:
     """The hosts of a preset's example; the servers' certificates are for all of them."""
     example = EXAMPLES[preset]
-    return ("127.0.0.1", example.registry.partition(":")[0], HUB_SERVER, *example.hosts)
+    return ("127.0.0.1", example.registry.partition(":")[0], HUB_SERVER, GITHUB_HOST, *example.hosts)
 
 
 def _serve_exchange(
@@ -182,7 +191,7 @@ def _fill(
 ) -> Site:
     """Push the image; gives the site, and the proxy that leads skopeo to the registry."""
     image = make_image("federated")
-    registry.push(REPOSITORY, "v1", image, pusher)
+    registry.push(REPOSITORY, "latest", image, pusher)
     ways = ConnectProxy(dict.fromkeys(_names(preset), registry.port))
     return Site(EXAMPLES[preset].registry, registry, image, authority, proxy, stack.enter_context(ways))
 
@@ -314,3 +323,89 @@ def test_a_real_issuers_token_is_a_subject(tmp_path: Path) -> None:
                 env={"ID_TOKEN": token},
             )
             assert "the subject token's iss is" in str(refused.failures[0])
+
+
+JFROG = "team.jfrog.io"
+GITLAB = "https://gitlab.example.com"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "federation.md"
+
+
+def forward(received: Received, registry: Registry) -> Reply:
+    """Answer as the registry does, which shares its name with the exchange."""
+    kept = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
+    if "authorization" in received.headers:
+        kept["Authorization"] = received.headers["authorization"]
+    trust = ssl.create_default_context(cafile=str(registry.bundle))
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=trust))
+    try:
+        reply = opener.open(Request(f"{registry.url}{received.target}", headers=kept))
+    except HTTPError as error:
+        reply = error
+    with reply:
+        names = (
+            "Content-Type",
+            "Docker-Content-Digest",
+            "Docker-Distribution-Api-Version",
+            "Www-Authenticate",
+        )
+        headers = {name: reply.headers[name] for name in names if name in reply.headers}
+        return Reply(reply.status, body=reply.read(), headers=headers)
+
+
+def page_block(kind: str, word: str) -> str:
+    """The block of a language on the plugin's page that has a word."""
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (found,) = [text for text in blocks if word in text]
+    return str(found)
+
+
+def job_config(subject: str) -> str:
+    """The provider config on the page, for a job of GitLab or of GitHub."""
+    text = page_block("yaml", "--subject-from=env")
+    if subject == "gitlab":
+        return text
+    lines = text.splitlines(keepends=True)
+    assert [line.split("=")[0].strip() for line in lines[-3:]] == [
+        "- --issuer", "- --subject-from", "- --subject-variable",
+    ]  # fmt: skip
+    return "".join(lines[:-3]) + page_block("yaml", "--subject-from=github")
+
+
+@pytest.mark.parametrize("subject", ["gitlab", "github"])
+def test_a_job_pulls_as_on_the_page(subject: str, tmp_path: Path) -> None:
+    """Its script with real skopeo, which asks docker-credential-keyferry, which runs the plugin."""
+    issuer = {"gitlab": GITLAB, "github": GITHUB}[subject]
+    registries: list[Registry] = []
+
+    def handle(received: Received) -> Reply:
+        if received.path.startswith("/v2/"):
+            return forward(received, registries[0])
+        if received.headers["host"] == GITHUB_HOST:
+            assert received.query["audience"] == JFROG
+            return Reply(document={"value": github_token(aud=JFROG)})
+        check_subject(received.json["subject_token"], issuer=issuer, audience=JFROG)
+        return Reply(document={"access_token": issued(), "expires_in": HOUR, "username": "job"})
+
+    with site(tmp_path, "jfrog", handle, accept_issued) as found:
+        registries.append(found.registry)
+        (tmp_path / "ci.yaml").write_text(job_config(subject))
+        policy = tmp_path / ".config" / "containers" / "policy.json"
+        policy.parent.mkdir(parents=True)
+        policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        job = {"gitlab": {"REGISTRY_ID_TOKEN": sign({**account_claims(), "iss": GITLAB, "aud": JFROG})}}
+        env = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "HTTPS_PROXY": found.plugin_proxy.url,
+            "SSL_CERT_FILE": str(found.authority.bundle),
+            **job.get(subject, GITHUB_JOB),
+        }
+        need("skopeo")
+        words = ["sh", "-ec", page_block("sh", "skopeo copy")]
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        index = json.loads((tmp_path / "app" / "index.json").read_text())
+        assert index["manifests"][0]["digest"] == found.image.digest
+        assert json.loads((tmp_path / ".docker" / "config.json").read_text()) == {
+            "credHelpers": {JFROG: "keyferry"}
+        }
