@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -113,7 +114,14 @@ def test_a_subject_that_is_not_the_configured_one_is_sent_nowhere(
 
 
 @pytest.mark.parametrize(
-    "audience", [ISSUER, "kubernetes.default.svc", "https://kubernetes.default.svc.k8s.corp"]
+    "audience",
+    [
+        ISSUER,
+        "kubernetes.default.svc",
+        "https://kubernetes.default.svc.k8s.corp",
+        "http://kubernetes.default.svc:443",
+        "HTTPS://Kubernetes.Default.Svc./x",
+    ],
 )
 def test_a_config_cannot_ask_for_the_api_servers_audience(audience: str, jfrog: Federation) -> None:
     rule = rule_of("jfrog", subject={"audience": audience, "issuer": ISSUER})
@@ -297,6 +305,10 @@ ECHOES: dict[str, Callable[[str], str]] = {
     "inside": lambda token: f"prefix-{token}-suffix",
     "base64": lambda token: base64.b64encode(token.encode()).decode(),
     "base64-of-more": lambda token: base64.urlsafe_b64encode(f"oauth:{token}".encode()).decode().rstrip("="),
+    "base64-after-a-prefix": lambda token: "v1:" + base64.b64encode(token.encode()).decode(),
+    "base64-between-others": lambda token: base64.b64encode(f"a:{token}:b".encode()).decode() + ".x",
+    "base64-in-percent": lambda token: quote(base64.b64encode(token.encode()).decode(), safe=""),
+    "hex": lambda token: f"0X{token.encode().hex().upper()}",
     "percent": lambda token: quote(token, safe="").replace(".", "%2E"),
 }
 
@@ -393,10 +405,14 @@ def test_a_pattern_that_backtracks_does_not_hang(tmp_path: Path) -> None:
     ("preset", "name"),
     [(preset, "host") for preset in EXAMPLES if preset not in ("passthrough", "dockerhub")]
     + [("rfc8693", "path"), ("cloudsmith", "org"), ("acr", "tenant"), ("vault", "mount"), ("vault", "secret")]
-    + [("vault", "namespace"), ("rfc8693", "client_secret")],
+    + [("vault", "namespace"), ("rfc8693", "client_secret")]
+    + [("rfc8693", name) for name in ("audience", "scope", "subject_token_type", "requested_token_type")]
+    + [("gcp", "pool"), ("gcp", "scope"), ("acr", "scope"), ("jfrog", "audience")],
 )
-def test_no_annotation_fills_a_url_a_header_or_a_secret(preset: str, name: str, jfrog: Federation) -> None:
-    """Whoever may annotate a service account cannot choose where a token is sent."""
+def test_no_annotation_fills_a_url_a_header_a_purpose_or_a_secret(
+    preset: str, name: str, jfrog: Federation
+) -> None:
+    """Whoever may annotate a service account cannot choose where a token is sent, or what another one is for."""
     example = EXAMPLES[preset]
     hostile = {"annotation": "x/y", "pattern": ".*"}
     rule = rule_of(preset, params={**example.params, name: hostile})
@@ -425,6 +441,21 @@ def test_a_config_that_others_can_write_is_refused(mode: int, jfrog: Federation)
     config.chmod(mode)
     failed(jfrog.ask(IMAGE, args=[f"--config={config}"]), "can be written by other users")
     assert jfrog.server.received == []
+
+
+def test_a_config_is_judged_by_the_file_that_is_read(jfrog: Federation) -> None:
+    """Also behind a link, and a pipe is no config, and does not block."""
+    config = jfrog.write(rule_of("jfrog"))
+    link = jfrog.folder / "link.json"
+    link.symlink_to(config)
+    assert jfrog.ask(IMAGE, args=[f"--config={link}"]).auth
+    config.chmod(0o666)
+    failed(jfrog.ask(IMAGE, args=[f"--config={link}"]), "can be written by other users")
+    os.mkfifo(jfrog.folder / "pipe.json", 0o600)
+    failed(jfrog.ask(IMAGE, args=[f"--config={jfrog.folder / 'pipe.json'}"]), "pipe.json")
+    failed(
+        jfrog.ask(IMAGE, args=[f"--config={jfrog.folder / 'nowhere.json'}"]), "cannot be read: no such file"
+    )
 
 
 CONFIGS = {

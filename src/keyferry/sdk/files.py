@@ -8,6 +8,7 @@ from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from keyferry._core.files import Folder
@@ -21,10 +22,21 @@ _PAUSE_SECONDS = 0.05
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
-    """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it."""
+def read_bounded(
+    path: str,
+    what: str,
+    most_bytes: int = _MOST_BYTES,
+    *,
+    check: "Callable[[os.stat_result], None] | None" = None,
+) -> bytes:
+    """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it.
+
+    *check* gets the status of the open file, and can raise an error of its own before anything is read.
+    """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
+            if check is not None:
+                check(os.fstat(file.fileno()))
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or "its name is invalid"

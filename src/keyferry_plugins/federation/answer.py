@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["kept_seconds", "make_response"]
 
-_STANDARD = bytes.maketrans(b"-_", b"+/")
+_STANDARD = str.maketrans("-_", "+/")
 _EXPIRY = "exp"
 _NANOSECONDS = 1_000_000_000
 _LONGEST_NUMBER = 15
@@ -36,27 +36,26 @@ def make_response(
 
 def _refuse_subject(username: str, password: str, subject: str) -> None:
     """Raise ProvideError if the login contains the token: the kubelet compares it with the whole password alone."""
-    for text in (username, password):
-        if any(subject in form for form in _forms(text)):
+    from keyferry.sdk.forms import decode_percent
+
+    cores, digits = list(_base64_cores(subject.encode())), subject.encode().hex()
+    for text in (username, password, decode_percent(username), decode_percent(password)):
+        standard = text.translate(_STANDARD)
+        if subject in text or digits in text.lower() or any(core in standard for core in cores):
             raise ProvideError(
                 "a server returned the subject token itself as a login, which is not passed on",
                 "if the registry takes the token itself, use a recipe without calls, and cacheType: Token",
             )
 
 
-def _forms(text: str) -> "Iterator[str]":
-    """Yield *text* as it is, and decoded as often as it may be encoded."""
-    from binascii import Error, a2b_base64
+def _base64_cores(data: bytes) -> "Iterator[str]":
+    """Yield what base64 of *data* has in any case, for each number of bytes that may stand before it."""
+    from binascii import b2a_base64
 
-    from keyferry.sdk.forms import decode_percent
-
-    yield text
-    yield decode_percent(text)
-    try:
-        data = text.encode("ascii").translate(_STANDARD).rstrip(b"=")
-        yield a2b_base64(data + b"=" * (-len(data) % 4)).decode("utf-8", "replace")
-    except (Error, ValueError):
-        pass
+    for before, shared in ((0, 0), (1, 2), (2, 3)):
+        text = b2a_base64(bytes(before) + data, newline=False).decode().rstrip("=")
+        # The last character also depends on what comes after, unless the bytes end with it.
+        yield text[shared:] if (before + len(data)) % 3 == 0 else text[shared:-1]
 
 
 def kept_seconds(lifetime: "CacheLifetime", values: "Mapping[str, str]", password: str, now: float) -> float:

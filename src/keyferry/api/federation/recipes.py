@@ -19,6 +19,11 @@ MOST_CALLS = 3
 EXPIRY = "exp"
 _METHODS = ("GET", "POST", "PUT")
 _HEADER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+# The fields that say what a token is for, in place of who asks for it, and their names in the protocols.
+_PURPOSES = frozenset((
+    "aud", "audience", "client_assertion_type", "grant_type", "iss", "issuer", "requested_token_type", "resource",
+    "scope", "subject_issuer", "subject_token_type",
+))  # fmt: skip
 # Set by the client itself, or by other fields of a call.
 _OWN_HEADERS = frozenset((
     "accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host",
@@ -44,6 +49,7 @@ class Place(WordEnum):
     PATH = "a path"
     QUERY = "a query"
     FIELD = "a field"
+    PURPOSE = "a field that says what a token is for"
     HEADER = "a header"
     BEARER = "a bearer token"
     LOGIN_NAME = "the user name of a call"
@@ -53,13 +59,14 @@ class Place(WordEnum):
 
 
 _SECRET_PLACES = frozenset((
-    Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_NAME, Place.LOGIN_PASSWORD, Place.USERNAME, Place.PASSWORD,
+    Place.FIELD, Place.PURPOSE, Place.HEADER, Place.BEARER, Place.LOGIN_NAME, Place.LOGIN_PASSWORD, Place.USERNAME,
+    Place.PASSWORD,
 ))  # fmt: skip
 _ALLOWED = {
     Provenance.FILE: frozenset(Place),
-    # Whoever may annotate a service account must not choose where a token is sent.
+    # Whoever may annotate a service account must not choose where a token is sent, or what another one is for.
     Provenance.ANNOTATION: frozenset((Place.FIELD, Place.LOGIN_NAME, Place.USERNAME)),
-    Provenance.IMAGE: frozenset((Place.FIELD, Place.QUERY)),
+    Provenance.IMAGE: frozenset((Place.FIELD, Place.PURPOSE, Place.QUERY)),
     # Nothing secret is a part of a URL, which servers and proxies log.
     Provenance.SECRET: _SECRET_PLACES,
     Provenance.ANSWER: _SECRET_PLACES,
@@ -110,7 +117,8 @@ def _check_call(
         yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
     yield from _check_url(call.url, (*path, "url"), known)
     for name, text in call.fields.items():
-        place = Place.QUERY if is_query else Place.FIELD
+        place = Place.PURPOSE if name.lower() in _PURPOSES else Place.FIELD
+        place = Place.QUERY if is_query else place
         yield from _check_text(text, (*path, "fields", name), known, place)
     for name, text in call.headers.items():
         if not name or not _HEADER.issuperset(name) or name.lower() in _OWN_HEADERS:

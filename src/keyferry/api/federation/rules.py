@@ -73,7 +73,7 @@ def expand_parameter(text: str, registry: str) -> str:
 
 def is_cluster_audience(audience: str, issuer: str) -> bool:
     """Return whether a token for *audience* is one for the API server, where it could be used for anything."""
-    host = audience.removeprefix("https://").partition("/")[0].partition(":")[0].lower()
+    host = audience.lower().rpartition("://")[2].partition("/")[0].partition(":")[0].rstrip(".")
     return audience == issuer or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
 
 
