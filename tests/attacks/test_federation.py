@@ -1,10 +1,14 @@
 """keyferry-federate among hostile images, annotations, servers, tokens and files: a token goes where the file says."""
 
 import base64
+import contextlib
+import gzip
 import json
 import os
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -197,12 +201,15 @@ def test_a_server_with_another_name_gets_no_token(names: tuple[str, ...], tmp_pa
         assert server.received == []
 
 
-def ask_loopback(port: int, folder: Path, bundle: Path, **changes: object) -> Answer:
+def ask_loopback(
+    port: int, folder: Path, bundle: Path, *, args: Sequence[str] = (), **changes: object
+) -> Answer:
     """Ask with a server on loopback as the registry's host."""
     host = f"127.0.0.1:{port}"
     config = write_config(folder / "c.json", rule_of("jfrog", registries=[host], **changes))
     env = {"SSL_CERT_FILE": str(bundle)}
-    return ask_image("federate", f"{host}/app", args=[f"--config={config}"], env=env, token=account_token())
+    words = [f"--config={config}", *args]
+    return ask_image("federate", f"{host}/app", args=words, env=env, token=account_token())
 
 
 def test_trust_is_the_systems_or_the_files_and_never_off(tmp_path: Path) -> None:
@@ -286,6 +293,8 @@ BODIES = {
     "null-byte": b'{"access_token": "marked\\u0000", "username": "u"}',
     "lone-surrogate-in-user": b'{"access_token": "t", "username": "\\u0085"}',
     "a-list-for-text": b'{"access_token": ["marked"], "username": "u"}',
+    "infinity": b'{"access_token": 1e999, "username": "u"}',
+    "many-digits": b'{"access_token": ' + b"9" * 100 + b', "username": "u"}',
 }
 
 
@@ -295,6 +304,44 @@ def test_garbage_is_not_a_login(case: str, tmp_path: Path) -> None:
         answer = world.ask(IMAGE, rule_of("jfrog"))
     failed(answer)
     assert "marked" not in answer.stderr
+
+
+def test_a_compressed_answer_is_not_unpacked(tmp_path: Path) -> None:
+    """None was asked for, and a few bytes could become gigabytes."""
+    body = gzip.compress(
+        json.dumps({"access_token": "marked", "username": "u", "x": "y" * 10_000_000}).encode()
+    )
+    reply = Reply(body=body, headers={"Content-Encoding": "gzip"})
+    with federation(tmp_path, lambda _: reply, JFROG) as world:
+        failed(world.ask(IMAGE, rule_of("jfrog")), "not a JSON object")
+        assert "gzip" not in world.server.received[0].headers.get("accept-encoding", "")
+
+
+def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(tmp_path: Path) -> None:
+    """The time is for the whole of all calls, however lively a connection looks."""
+    authority = Authority(tmp_path)
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            with contextlib.suppress(OSError):
+                client, _ = listener.accept()
+                with authority.context("127.0.0.1").wrap_socket(client, server_side=True) as tls:
+                    tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                    while not stop.wait(0.05):
+                        tls.sendall(b" ")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        try:
+            port = listener.getsockname()[1]
+            failed(
+                ask_loopback(port, tmp_path, authority.bundle, args=["--timeout=1s"]), "no response in time"
+            )
+        finally:
+            stop.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 # The subject as a password

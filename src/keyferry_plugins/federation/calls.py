@@ -19,6 +19,7 @@ __all__ = ["make_calls"]
 
 _MOST_BYTES = 1 << 20
 _LONGEST_VALUE = 1 << 16
+_LARGEST = 1 << 63  # also excludes infinity
 _ATTEMPT_SECONDS = 15.0
 _CODE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LONGEST_CODE = 64
@@ -169,7 +170,7 @@ def _text(document: object, pointer: str) -> str:
             return ""
     if isinstance(value, str):
         return value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     return str(value) if is_number else ""
 
 

@@ -239,8 +239,15 @@ def _check_urls(rule: "FederationRule", complete: CompleteRule) -> "Found":
             try:
                 build_url(call.url, values)
             except TemplateError as error:
-                yield ("calls", number, "url") if rule.recipe else ("params",), str(error)
+                at = ("calls", number, "url") if rule.recipe else _source_of(call.url, rule)
+                yield at, f"the URL of a call cannot be made: {error}"
                 return
+
+
+def _source_of(url: str, rule: "FederationRule") -> "Path":
+    """Return the path of the parameter that a preset's URL has a problem with: the only given one in it, or all."""
+    given = [name for name in parse_template(url).names if name in rule.parameters]
+    return ("params", given[0]) if len(given) == 1 else ("params",)
 
 
 def _check_caching(rule: "FederationRule", complete: CompleteRule) -> "Found":
