@@ -16,6 +16,7 @@ OWN: dict[str, object] = {
     "registries": ["r.io"], "subject": SUBJECT, "calls": [CALL], "credentials": CREDENTIALS,
 }  # fmt: skip
 NO_URL = "the URL of a call cannot be made"
+NO_HOST = f"{NO_URL}: its host is not"
 PRESET: dict[str, object] = {
     "registries": ["r.io"], "subject": SUBJECT, "preset": "quay", "params": {"robot": "o+r"},
 }  # fmt: skip
@@ -57,8 +58,8 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
         {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
     ),
     "one of": ({**PRESET, "preset": "ibm", "params": {}}, "rules[0].params: the preset needs one of profile_id"),
-    "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, f"rules[0].params.host: {NO_URL}: its host is not"),
-    "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, f"rules[0].params.host: {NO_URL}: its host is not"),
+    "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, f"rules[0].params.host: {NO_HOST}"),
+    "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, f"rules[0].params.host: {NO_HOST}"),
     "empty parameter": ({**PRESET, "params": {"robot": ""}}, "rules[0].params.robot: expected a text, or an object"),
     "two sources": (
         {**PRESET, "params": {"robot": {"file": "/x", "env": "X"}}}, "rules[0].params.robot: expected a text, or"
