@@ -4,7 +4,6 @@ import os
 import sys
 
 from keyferry._core.values import Value, field
-from keyferry.cli.lint.fix import diff_lines
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.images.node.discover import discover
@@ -14,6 +13,7 @@ from keyferry.lint.federation.arguments import named_config
 from keyferry.lint.federation.decode import FederationFile, decode_federation
 from keyferry.lint.federation.doubts import find_doubts
 from keyferry.lint.federation.providers import check_federations
+from keyferry.lint.fixes.diff import masked_diff
 from keyferry.lint.fixes.rounds import FixedFile
 from keyferry.lint.report import FileKind
 from keyferry.show.report import report
@@ -53,7 +53,7 @@ def show_change(checked: CheckedFederation) -> None:
     if checked.before == checked.after:
         report(f"{checked.target} is up to date")
         return
-    for line in diff_lines([FixedFile(checked.target, checked.before, checked.after)]):
+    for line in masked_diff(FixedFile(checked.target, checked.before, checked.after), checked.target):
         print(line, file=sys.stderr)
 
 
