@@ -37,6 +37,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "base64",
             "clock",
+            "digests",
             "docker_hub",
             "extras",
             "files",

@@ -58,6 +58,13 @@ class FallbackReason(WordEnum):
     SLOW = "slow"
     GARBLED = "garbled"
     TOO_LARGE = "too large"
+    FORBIDDEN = "forbidden"
+    STOPPING = "stopping"
+    OTHER_CONFIG = "other config"
+    OTHER_VERSION = "other version"
+    UNKNOWN_PROVIDER = "unknown provider"
+    NO_MATCH = "no match"
+    FAILED = "failed"
 
 
 class Fallback:

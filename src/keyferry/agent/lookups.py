@@ -11,6 +11,7 @@ from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, Plug
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, ServiceAccountRef
+from keyferry.images.missing import missing_documents
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer
@@ -25,6 +26,7 @@ __all__ = [
     "read_question",
     "registry_reply",
     "sources_of",
+    "tell_config",
 ]
 
 _SECOND = 1_000_000_000
@@ -43,7 +45,8 @@ class BadQuestionError(Exception):
 class AgentQuestion(Value):
     """A lookup: of an image, by one provider or by all, with a service account token if one was passed on.
 
-    Of a question for a whole *registry*, the image is one that stands for all of them.
+    Of a question for a whole *registry*, the image is one that stands for all of them. *config_hash* and *bin_dir*
+    name the config that the answer has to stand for; they are empty if the caller leaves that to the agent.
     """
 
     image: ImageName
@@ -52,6 +55,8 @@ class AgentQuestion(Value):
     annotations: Mapping[str, str] = field(default_factory=dict)
     account: ServiceAccountRef | None = None
     registry: str = ""
+    config_hash: str = ""
+    bin_dir: str = ""
 
 
 def read_question(body: bytes) -> AgentQuestion:
@@ -76,6 +81,8 @@ def read_question(body: bytes) -> AgentQuestion:
         _text(document, "serviceAccountToken"),
         _texts(document, "serviceAccountAnnotations"),
         _account(document),
+        config_hash=_text(document, "configHash"),
+        bin_dir=_text(document, "binDir"),
     )
 
 
@@ -162,10 +169,16 @@ def _rest_of(answer: Answer, now_ns: int) -> bytes:
         "credentials": list(map(_credential, answer.credentials)),
         "failures": failures_document(failures) if failures else [],
         "sources": sources_of(answer),
+        "missing": missing_documents(answer.missing),
     }
     if ends:
         fields["expiresAt"] = wall_time(min(ends), now_ns)
     return json.dumps(fields, separators=(",", ":")).encode()[1:]
+
+
+def tell_config(reply: AgentReply, config_hash: str) -> AgentReply:
+    """Return a document with the config that it stands for, for callers that asked for one."""
+    return reply._replace(body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
 
 
 def registry_reply(answer: RegistryAnswer, now_ns: int) -> AgentReply:

@@ -84,14 +84,11 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
 
 def config_hash(contents: "Iterable[bytes]") -> str:
     """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
-    # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
-    from hashlib import sha256
+    # Imported here: few lookups need it.
+    from keyferry._core.digests import sha256_of
 
-    digest = sha256()
-    for data in contents:
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return f"sha256:{digest.hexdigest()}"
+    parts = (part for data in contents for part in (len(data).to_bytes(8, "big"), data))
+    return f"sha256:{sha256_of(parts)}"
 
 
 class _Unreadable(Exception):

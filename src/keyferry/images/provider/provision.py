@@ -23,13 +23,20 @@ class ProvisionOutcome(WordEnum):
     UNKNOWN = "unknown"
 
 
+class AgentNote(Value):
+    """The part of the node agent in an answer: the agent gave it, or *fallback* is the word for why not."""
+
+    fallback: str = ""
+    message: str = ""
+
+
 class Provision(Value):
     """A provider's answer for one image, and its origin.
 
     *skipped* is the reason why the provider does not apply to the pod, and *lacking* the annotation that its account
     lacks, if it is that. *missing* are the inputs that a kubelet would have passed to the provider and that may change
     the answer.
-    *cache_duration_ns* is the plugin's own, None if its response has none.
+    *cache_duration_ns* is the plugin's own, None if its response has none. *agent* is None if no agent was asked.
     """
 
     provider: str
@@ -45,6 +52,12 @@ class Provision(Value):
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
     cache_duration_ns: int | None = None
+    agent: AgentNote | None = None
+
+    @property
+    def is_from_agent(self) -> bool:
+        """Whether the node agent gave the answer; then no plugin was run in this process."""
+        return self.agent is not None and not self.agent.fallback
 
     @lazy
     def keyring(self) -> Keyring:
