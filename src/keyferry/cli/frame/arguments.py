@@ -112,6 +112,32 @@ def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
+def add_agent_argument(parser: "argparse.ArgumentParser") -> None:
+    """Declare the node agent that is asked before a plugin is run."""
+    group = parser.add_argument_group("node agent")
+    group.add_argument(
+        "--agent",
+        type=parse_agent,
+        metavar="WHICH",
+        help="ask this agent before a plugin is run: auto, off, or its socket; what it has for another config is not "
+        "used (default: KEYFERRY_AGENT, else auto)",
+    )
+
+
+def parse_agent(text: str) -> str:
+    """Return *text* if it is ``auto``, ``off`` or the path of a socket; raise ArgumentTypeError if not."""
+    # Imported here: few command lines name an agent.
+    from keyferry.images.provider.agent_use import check_agent
+
+    try:
+        return check_agent(text)
+    except ValueError:
+        pass
+    from argparse import ArgumentTypeError
+
+    raise ArgumentTypeError(f"{text!r} is neither auto nor off nor the absolute path of a socket")
+
+
 def parse_seconds(text: str) -> float:
     """Return the number of seconds in *text*; raise ArgumentTypeError if it is not between 0 and a day."""
     try:

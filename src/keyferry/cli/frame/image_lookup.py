@@ -3,7 +3,12 @@
 import sys
 
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.frame.arguments import (
+    add_agent_argument,
+    add_config_arguments,
+    add_output_argument,
+    add_run_arguments,
+)
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument, open_session
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.frame.machine import (
@@ -31,6 +36,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import covers
 from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
+from keyferry.images.provider.agent_use import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
@@ -96,6 +102,7 @@ def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = 
     add_namespace_argument(parser, namespace_of)
     add_source_arguments(parser)
     add_run_arguments(parser)
+    add_agent_argument(parser)
 
 
 def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -187,7 +194,8 @@ def look_up(
         return ImageLookup(Providers(()).lookup(image), inputs)
     with Waiting(_programs(providers, image.repository), args.timeout):
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    environment = environment_notes(args, inputs.environment) if answer.provisions else ()
+    is_run_here = not all(provision.is_from_agent for provision in answer.provisions)
+    environment = environment_notes(args, inputs.environment) if is_run_here else ()
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
@@ -219,11 +227,19 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, 
         withhold_env=frozenset(args.withhold_env),
         environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
+        agent=_agent(args),
     )
     if not args.no_run and found.bin_dir:
         return inputs, _make_providers(found, settings)
     providers, problems = make_unrun_providers(found.config, found.bin_dir or None, settings)
     return replace(inputs, banner=_banner(problems)), providers
+
+
+def _agent(args: "argparse.Namespace") -> AgentUse | None:
+    """Return the agent to ask; none is asked if the command line says what the environment of plugins is."""
+    option = "--env-from" if args.env_from else "--withhold-env" if args.withhold_env else ""
+    why_not = f"{option} is given, and the plugins of the agent have its own environment" if option else ""
+    return choose_agent(args.agent, why_not=why_not)
 
 
 def _make_providers(found: Discovery, settings: ProviderSettings) -> Providers:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from keyferry.images.provider.provision import Provision
+
 DESCRIPTION = """\
 Print the credentials for an image, in the kubelet's trial order: pull secrets, then the node's docker
 config, then the credential providers that match. Plugins are run as the kubelet runs them.
@@ -83,7 +85,7 @@ def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of 
 
 
 def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    how = {provision.provider: str(provision.outcome) for provision in answer.provisions}
+    how = {provision.provider: _how(provision) for provision in answer.provisions}
     rows = [
         (
             str(at),
@@ -96,6 +98,10 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
         for at, c in enumerate(answer.credentials, 1)
     ]
     return fitting_table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
+
+
+def _how(provision: "Provision") -> str:
+    return f"agent, {provision.outcome}" if provision.is_from_agent else str(provision.outcome)
 
 
 def _json(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
