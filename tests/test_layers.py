@@ -81,7 +81,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("answer",),
         ("warm",),
         ("lookup",),
-        ("load", "registries"),
+        ("agent_answer", "load", "registries"),
     ),
     "clusters": (
         ("kubeconfig", "auth"),

@@ -7,7 +7,8 @@ from keyferry._core.compiled import Callable, Iterable, Mapping
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
-from keyferry.images.config.files import ReadConfig, config_hash, read_config
+from keyferry.images.config.contents import config_hash
+from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.refusals import find_refusals
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
