@@ -186,7 +186,7 @@ def test_a_lookup_needs_no_regular_expression(image: str, node: Node) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
 def test_a_lookup_by_the_agent_loads_neither_providers_nor_what_runs_them(node: Node) -> None:
     """The config, here in YAML, is only hashed; nothing of OpenSSL, of sockets or of regular expressions."""
-    words = ("get", "reg.io/app", *node.options())
+    words = ("get", "reg.io/team/app", *node.options())
     with running_agent(PluginNode(node.folder), *node.options()) as agent:
         loaded = loaded_by_command(*words, "--agent", agent.socket)
         own = loaded_by_command(*words, "--agent", agent.socket, own=True)

@@ -73,7 +73,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "images": (
-        ("match", "reference", "missing", "node", "dockerconfig"),
+        ("match", "reference", "missing", "node", "dockerconfig", "credential"),
         ("keyring",),
         ("config", "provider"),
         ("compare", "result"),

@@ -10,7 +10,7 @@ from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, ServiceAccountRef
+from keyferry.images.credential import Credential, ServiceAccountRef
 from keyferry.images.missing import missing_documents
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image

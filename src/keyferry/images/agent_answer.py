@@ -6,7 +6,7 @@ from keyferry._core.json import dumps
 from keyferry._net.agent import API_VERSION, Fallback, ask_agent
 from keyferry.images.answer import Answer
 from keyferry.images.config.contents import hash_of_files
-from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.provider.agent import OUTCOMES, read_document
 from keyferry.images.provider.provision import AgentNote, Provision
 

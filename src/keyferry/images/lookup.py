@@ -10,16 +10,9 @@ from keyferry._core.compiled import Callable, Iterable, Sequence
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
+from keyferry.images.credential import Credential, SecretRef, Source, SourceKind
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import (
-    Credential,
-    Keyring,
-    SecretRef,
-    Source,
-    SourceKind,
-    join_keyrings,
-    lookup_all,
-)
+from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider

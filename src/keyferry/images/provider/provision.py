@@ -6,8 +6,12 @@ from keyferry._core.values import Value, field, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import KeyferryError
-from keyferry.images.keyring import Keyring, ServiceAccountRef, Source, SourceKind
+from keyferry.images.credential import ServiceAccountRef, Source, SourceKind
 from keyferry.images.missing import MissingInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.keyring import Keyring
 
 Auth = Mapping[str, AuthConfig]
 
@@ -60,8 +64,11 @@ class Provision(Value):
         return self.agent is not None and not self.agent.fallback
 
     @lazy
-    def keyring(self) -> Keyring:
+    def keyring(self) -> "Keyring":
         """The credentials by auth key; built once for all images with this answer."""
+        # Imported here: the answer of another process has its credentials in order.
+        from keyferry.images.keyring import Keyring
+
         keyring = Keyring()
         source = Source(SourceKind.PROVIDER, self.provider, None, self.account)
         keyring.add(source, ((key, each.username, each.password, "") for key, each in self.auth.items()))

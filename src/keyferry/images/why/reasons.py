@@ -10,7 +10,8 @@ from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.keyring import Credential, Keyring, SourceKind
+from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.keyring import Keyring
 from keyferry.images.match.rules import MatchVerdict, judge
 from keyferry.images.missing import MissingInput, missing_documents
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
