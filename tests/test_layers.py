@@ -43,6 +43,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "files",
             "gotext",
             "lazy",
+            "log",
             "paths",
             "type_forms",
             "user_info",

@@ -3,6 +3,7 @@
 import os
 
 from keyferry._core.json import dumps
+from keyferry._core.log import log_debug
 from keyferry._net.agent import API_VERSION, Fallback, ask_agent
 from keyferry.images.answer import Answer
 from keyferry.images.config.contents import hash_of_files
@@ -35,7 +36,14 @@ def ask_for_answer(place: str, image: "ImageName", config: str, bin_dir: str) ->
     }
     reply = ask_agent(place, "/v1/lookup", dumps(question).encode("utf-8", "surrogateescape"))
     found = reply if isinstance(reply, Fallback) else read_document(reply, "LookupResponse", config_hash)
-    return found if isinstance(found, Fallback) else read_lookup(found, image)
+    if isinstance(found, Fallback):
+        log_debug("agent", "not used: %s", found.message)
+        return found
+    answer = read_lookup(found, image)
+    log_debug(
+        "agent", "%s: %s", image.repository, "it has the whole answer" if answer else "each provider is asked"
+    )
+    return answer
 
 
 def read_lookup(document: dict[str, object], image: "ImageName") -> Answer | None:

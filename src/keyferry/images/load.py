@@ -4,6 +4,7 @@ import os
 
 from keyferry._core.clock import check_timeout, monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Mapping
+from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
@@ -122,6 +123,8 @@ def make_providers(
             providers.append(before)
             continue
         providers.append(_make_provider(entry, plugin, settings, agent))
+    names = ", ".join(provider.name for provider in providers)
+    log_debug("images", "the config %s has the providers %s", config, names or "(none)")
     # check_config has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     return Providers(

@@ -7,6 +7,7 @@ from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Sequence
+from keyferry._core.log import log_debug
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
@@ -265,6 +266,7 @@ class Providers:
         for (owner, _), provision in zip(question.covering, provisions, strict=True):
             if provision.outcome is ProvisionOutcome.CACHED:
                 self._providers[owner].counters.count("hits")
+        log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
@@ -273,6 +275,7 @@ class Providers:
         secrets = pull_secrets_keyring(question.pull_secrets)
         node = self._node.read(self._clock)
         repository = question.name.repository
+        log_debug("images", "%s: %d providers match", repository, len(question.covering))
         provisions = tuple(
             self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
             for owner, _ in question.covering

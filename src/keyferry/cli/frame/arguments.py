@@ -1,7 +1,7 @@
 """Arguments that several commands share, and the function that parses them and runs a command."""
 
-from keyferry.cli.frame.color import add_color_argument, apply_color
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
+from keyferry.cli.frame.talk import add_talk_arguments, apply_talk
 from keyferry.cli.frame.usual import Declarations, read_usual
 from keyferry.errors import KeyferryError
 
@@ -28,7 +28,7 @@ def run_command(
         at = words.index("--")
     args = _parse(prog, module, words[:at])
     args.rest = words[at + 1 :]
-    apply_color(args)
+    apply_talk(args)
     try:
         return int(module.run(args))
     except WrongUsage as problem:
@@ -40,7 +40,7 @@ def run_command(
 def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":
     declared = Declarations()
     module.add_arguments(declared)
-    add_color_argument(declared)
+    add_talk_arguments(declared, module)
     args = read_usual(declared, words)
     if args is not None:
         return args  # type: ignore[return-value] # names and their values, as a Namespace

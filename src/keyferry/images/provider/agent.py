@@ -8,6 +8,7 @@ import os
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.json import dumps, loads
+from keyferry._core.log import log_debug
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
 from keyferry._net.agent import (
@@ -104,6 +105,7 @@ class AgentSource:
             return _without(found)
         answer = read_answer(found, api_version, self._config_hash)
         if answer.response is not None:
+            log_debug("agent", "%s: provider %s: %s in the agent", request.image, provider, answer.outcome)
             _remember(self._answered, (provider, registry_of(request.image)), None)
         return answer
 
@@ -226,6 +228,7 @@ def _text(document: "dict[str, object]", name: str) -> str:
 
 
 def _without(fallback: Fallback) -> AgentAnswer:
+    log_debug("agent", "not used: %s", fallback.message)
     return AgentAnswer(AgentNote(str(fallback.reason), fallback.message))
 
 

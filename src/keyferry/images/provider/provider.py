@@ -5,6 +5,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
@@ -292,6 +293,7 @@ class Provider:
                 kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
                     self.counters.count("hits")
+                    log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
@@ -332,6 +334,7 @@ class Provider:
         if run.image != image and run.agent_outcome is not None:
             return None  # the agent may have given only what this user may have for that image
         self.counters.count("shared")
+        log_debug("images", "%s: from a run of plugin %s for another lookup", image, self.name)
         return self._from_run(run, identity, ProvisionOutcome.SHARED)
 
     def _late(self, seconds: float) -> Provision:
@@ -410,8 +413,10 @@ class Provider:
             text = _FAILED_RUN + error.kubernetes_text
             # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
+            log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
             self.last_failure = LastFailure(image, error, self._clock())
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
+        log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.name, seconds * 1000)
         problem = self._refuse(response, identity)
         self.counters.ran(seconds, problem)
         if problem is not None:

@@ -1,0 +1,33 @@
+"""Debug logs by ``logging``, for programs that have imported it; nobody else pays for the import.
+
+Loggers are named by stage: ``keyferry.images``, ``keyferry.agent``, ``keyferry.registry``, ``keyferry.clusters``. No
+line has a secret: names, paths, addresses, times and results only.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from logging import Logger
+
+__all__ = ["log_debug"]
+
+_DEBUG = 10
+_loggers: "dict[str, Logger]" = {}
+
+
+def log_debug(stage: str, message: str, *values: object) -> None:
+    """Log *message*, formatted with *values* by ``%``, at the level DEBUG of the stage's logger."""
+    logger = _loggers.get(stage)
+    if logger is None:
+        # Without the module there is no handler that could receive anything.
+        logging = sys.modules.get("logging")
+        if logging is None:
+            return
+        # Absent while the module is just being imported by another thread.
+        find = getattr(logging, "getLogger", None)
+        if find is None:
+            return
+        logger = _loggers[stage] = find(f"keyferry.{stage}")
+    if logger.isEnabledFor(_DEBUG):
+        logger.debug(message, *values)
