@@ -122,7 +122,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "doctor": (
         ("health", "hints", "facts"),
-        ("checks", "online", "document", "text"),
+        ("agents", "checks", "online", "document", "text"),
         ("gather", "visit"),
     ),
     "bridge": (

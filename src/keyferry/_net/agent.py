@@ -126,8 +126,9 @@ def ask_agent(
     *,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
+    method: str = "POST",
 ) -> SocketReply | Fallback:
-    """POST a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
+    """Send a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
     Nothing is sent unless only root and this user can replace the socket. Connecting and answering have time limits;
     an answer has to state its size, and is at most 1 MiB.
@@ -140,7 +141,7 @@ def ask_agent(
         connection = _connect(place, connect_seconds)
         try:
             until = monotonic() + answer_seconds
-            _send(connection, _head(target, len(body)) + body, until)
+            _send(connection, _head(method, target, len(body)) + body, until)
             return _receive(connection, until)
         finally:
             connection.close()
@@ -229,9 +230,9 @@ def _limit(connection: "Any", option: int, seconds: float) -> None:
     connection.setsockopt(_socket.SOL_SOCKET, option, value)
 
 
-def _head(target: str, size: int) -> bytes:
+def _head(method: str, target: str, size: int) -> bytes:
     return (
-        f"POST {target} HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
+        f"{method} {target} HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
     ).encode()
 
