@@ -21,13 +21,10 @@ def log_debug(stage: str, message: str, *values: object) -> None:
     logger = _loggers.get(stage)
     if logger is None:
         # Without the module there is no handler that could receive anything.
-        logging = sys.modules.get("logging")
-        if logging is None:
+        if "logging" not in sys.modules:
             return
-        # Absent while the module is just being imported by another thread.
-        find = getattr(logging, "getLogger", None)
-        if find is None:
-            return
-        logger = _loggers[stage] = find(f"keyferry.{stage}")
+        from logging import getLogger
+
+        logger = _loggers[stage] = getLogger(f"keyferry.{stage}")
     if logger.isEnabledFor(_DEBUG):
         logger.debug(message, *values)

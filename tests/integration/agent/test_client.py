@@ -19,6 +19,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.agent_server import answered, bound, refusal, serving
 from support.agents import RunningAgent, make_token, running_agent
+from support.parts import root
 from support.plugins import (
     IMAGE,
     PLUGIN,
@@ -169,7 +170,7 @@ def test_an_agent_that_accepts_no_connection(node: Node) -> None:
         assert fallback(load(node, place).lookup(IMAGE), node) == "busy"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+@root
 @pytest.mark.parametrize("what", ["socket", "folder", "writable"])
 def test_a_socket_that_others_can_replace_is_not_asked(agent: RunningAgent, what: str) -> None:
     folder = os.path.dirname(agent.socket)
@@ -339,7 +340,7 @@ print(answer.credentials[0].username, [reason.facts for reason in answer.reasons
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="asks as another user")
+@root
 def test_a_user_without_a_rule_looks_up_by_itself() -> None:
     """Its reasons tell that the agent refused, although the agent has an answer."""
     with TemporaryDirectory(prefix="agent-", dir="/tmp") as folder:
