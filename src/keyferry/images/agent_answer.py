@@ -4,7 +4,7 @@ import os
 
 from keyferry._core.json import dumps
 from keyferry._core.log import log_debug
-from keyferry._net.agent import API_VERSION, Fallback, ask_agent
+from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, ask_agent
 from keyferry.images.answer import Answer
 from keyferry.images.config.contents import hash_of_files
 from keyferry.images.credential import Credential, Source, SourceKind
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["ask_for_answer"]
 
 
-def ask_for_answer(place: str, image: "ImageName", config: str, bin_dir: str) -> Answer | Fallback | None:
+def ask_for_answer(
+    place: str, image: "ImageName", config: str, bin_dir: str, timeout_seconds: float
+) -> Answer | Fallback | None:
     """Return the agent's answer for an image without a pod, or why there is none.
 
     It is None if the agent found no credentials, a plugin failed, or a provider may have another answer for a pod: then
@@ -34,7 +36,8 @@ def ask_for_answer(place: str, image: "ImageName", config: str, bin_dir: str) ->
         "configHash": config_hash,
         "binDir": os.path.abspath(bin_dir),
     }
-    reply = ask_agent(place, "/v1/lookup", dumps(question).encode("utf-8", "surrogateescape"))
+    body = dumps(question).encode("utf-8", "surrogateescape")
+    reply = ask_agent(place, "/v1/lookup", body, answer_seconds=min(ANSWER_SECONDS, timeout_seconds))
     found = reply if isinstance(reply, Fallback) else read_document(reply, "LookupResponse", config_hash)
     if isinstance(found, Fallback):
         log_debug("agent", "not used: %s", found.message)

@@ -165,7 +165,13 @@ def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_d
     from keyferry.images.provider.agent import AgentSource
 
     assert settings.agent is not None  # noqa: S101 - the caller has checked it
-    return AgentSource(settings.agent, lambda: config_hash(contents), bin_dir, clock=settings.clock)
+    return AgentSource(
+        settings.agent,
+        lambda: config_hash(contents),
+        bin_dir,
+        clock=settings.clock,
+        timeout_seconds=settings.timeout_seconds,
+    )
 
 
 def _make_provider(

@@ -1,6 +1,7 @@
 """The commands about images ask the node agent, with the same results, and tell where each answer is from."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from support.agents import RunningAgent, running_agent
 from support.commands import plain_pod, run_keyferry
 from support.images import build, push
-from support.plugins import IMAGE, REGISTRY, Node, provider_entry, write_config
+from support.plugins import IMAGE, REGISTRY, Node, print_answer, provider_entry, write_config
 from support.registry import basic, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
@@ -123,6 +124,22 @@ def test_ten_commands_at_once_cause_one_run(node: Node) -> None:
         asking = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(10)]
         assert all(f"REGISTRY_PASSWORD={SECRET}" in each.communicate()[0] for each in asking)
     assert len(node.runs()) == 1
+
+
+def test_an_agent_that_hangs_delays_a_command_once(agent: RunningAgent) -> None:
+    """The time limit of plugins is its too; then the plugin is run here, and a hint does not mention the agent."""
+    agent.process.send_signal(signal.SIGSTOP)
+    try:
+        done = run(agent.node, "get", IMAGE, "-v", "--timeout", "2", "--agent", agent.socket)
+        assert done.stderr.count("the agent did not answer in time") == 1
+        assert (done.returncode, "user" in done.stdout) == (0, True)
+        agent.node.shell(print_answer(auth={}))
+        none = run(agent.node, "get", IMAGE, "--timeout", "2", "--agent", agent.socket)
+    finally:
+        agent.process.send_signal(signal.SIGCONT)
+    assert none.returncode == 6
+    assert f"--agent {agent.socket}" in none.stderr
+    assert "--agent off" not in none.stderr
 
 
 @pytest.mark.parametrize("word", ["on", "agent.sock", ""])

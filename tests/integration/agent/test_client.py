@@ -259,10 +259,10 @@ def test_tokens_are_passed_on_and_answers_stay_apart(node: Node) -> None:
     write_config(node.config, [provider_entry(tokenAttributes=tokens)])
     say = print_answer(auth={REGISTRY: ("user", SECRET)})
     node.shell(f'cat >> "$HERE/requests"; {say}')
-    pod = Pod("ns", "web", "u1", "builder")
+    pod, end = Pod("ns", "web", "u1", "builder"), time.time() + 3600
     with running_agent(node) as agent:
         for number, how in ((1, "ran"), (1, "cached"), (2, "ran")):
-            token = make_token(time.time() + 3600, f"signature-{number}")
+            token = make_token(end, f"signature-{number}")
             accounts = StaticAccount(ServiceAccount("a1"), token)
             answer = load(node, agent.socket, service_accounts=accounts).lookup(IMAGE, pod=pod)
             assert (answer.provisions[0].is_from_agent, str(answer.provisions[0].outcome)) == (True, how)

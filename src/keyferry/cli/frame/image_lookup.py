@@ -210,7 +210,7 @@ def ask_agent(args: "argparse.Namespace", image: "ImageName", inputs: Inputs) ->
     from keyferry.images.agent_answer import ask_for_answer
 
     with Waiting("asking the node agent"):
-        answer = ask_for_answer(use.place, image, found.config, found.bin_dir)
+        answer = ask_for_answer(use.place, image, found.config, found.bin_dir, args.timeout)
     return (
         answer if answer is None or isinstance(answer, Fallback) else replace(answer, untold=sources.missing)
     )
@@ -247,9 +247,12 @@ def _programs(providers: "Providers", name: str) -> str:
     return f"running {names}" if names else ""
 
 
-def open_providers(args: "argparse.Namespace", inputs: Inputs) -> "tuple[Inputs, Providers]":
+def open_providers(
+    args: "argparse.Namespace", inputs: Inputs, *, is_agent_asked: bool = False
+) -> "tuple[Inputs, Providers]":
     """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
 
+    If *is_agent_asked*, the node agent has been asked for all of them, and is not asked again.
     Raise ConfigError for a config that would stop a kubelet, unless plugins are not run.
     """
     # Imported here: with an answer of the node agent, no provider is loaded.
@@ -266,7 +269,7 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> "tuple[Inputs,
         withhold_env=frozenset(args.withhold_env),
         environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
-        agent=agent_of(args),
+        agent=None if is_agent_asked else agent_of(args),
     )
     if not args.no_run and found.bin_dir:
         return inputs, _make_providers(found, settings)

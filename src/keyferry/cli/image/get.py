@@ -90,11 +90,10 @@ def _look_up(args: "argparse.Namespace") -> ImageLookup:
     image = parse_image(args.image)  # reports a wrong image name before any file is read
     inputs = gather_inputs(args, (args.image,))
     answer = ask_agent(args, image, inputs)
-    if isinstance(answer, Fallback):
-        args.agent = "off"  # it has been asked
-    elif answer is not None:
-        return ImageLookup(answer, inputs)
-    return look_up(args, image, *open_providers(args, inputs))
+    if answer is None or isinstance(answer, Fallback):
+        is_agent_asked = answer is not None
+        return look_up(args, image, *open_providers(args, inputs, is_agent_asked=is_agent_asked))
+    return ImageLookup(answer, inputs)
 
 
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer

@@ -72,14 +72,15 @@ class AgentSource:
         bin_dir: str,
         *,
         clock: "Callable[[], int]" = monotonic_ns,
-        answer_seconds: float = ANSWER_SECONDS,
+        timeout_seconds: float = ANSWER_SECONDS,
     ) -> None:
+        """Create a source; *timeout_seconds* is the time limit of one plugin run, wherever that is."""
         self._use = use
         self._hash_config = config_hash
         self._hash = ""
         self._bin_dir = bin_dir
         self._clock = clock
-        self._answer_seconds = answer_seconds
+        self._answer_seconds = min(ANSWER_SECONDS, timeout_seconds)
         self._resting_until_ns = 0
         # Registries, each for a provider: those that the agent has answered for, and those that it is not asked for.
         self._answered: dict[tuple[str, str], None] = {}
