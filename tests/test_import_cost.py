@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import keyferry
+from support.agents import running_agent
 from support.commands import Node, plain_pod
 from support.federation import account_token, rule_of
 from support.federation import write_config as write_federation
+from support.plugins import Node as PluginNode
 from support.sdk_plugins import request_bytes
-from support.starts import LOOKING_UP, READING, YAML, loaded_by_command
+from support.starts import ASKING, LOOKING_UP, READING, YAML, loaded_by_command
 
 SOURCE = os.path.dirname(os.path.dirname(keyferry.__file__))
 PROBE = """
@@ -209,6 +211,20 @@ def test_a_command_about_images_loads_what_it_uses(command: str, node: Node) -> 
 def test_a_lookup_needs_no_regular_expression(image: str, node: Node) -> None:
     """Nor anything else that is large, with a config in JSON and an image with a usual name."""
     assert loaded_by_command("get", image, *as_json(node).options()) <= LOOKING_UP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
+def test_a_lookup_by_the_agent_loads_neither_providers_nor_what_runs_them(node: Node) -> None:
+    """The config, here in YAML, is only hashed; nothing of OpenSSL, of sockets or of regular expressions."""
+    words = ("get", "reg.io/team/app", *node.options())
+    with running_agent(PluginNode(node.folder), *node.options()) as agent:
+        loaded = loaded_by_command(*words, "--agent", agent.socket)
+        own = loaded_by_command(*words, "--agent", agent.socket, own=True)
+    assert loaded <= ASKING
+    unwanted = ("lookup", "load", "config.files", "config.decode", "provider.provider", "provider.plugin")
+    assert own.isdisjoint(f"keyferry.images.{name}" for name in unwanted)
+    assert not any(name.startswith(("keyferry.workloads", "keyferry.invoke")) for name in own)
+    assert "keyferry.images.agent_answer" in own
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

@@ -33,7 +33,7 @@ CHOICES = {
     "images.compare.PatternChange": ("change",),
     "images.compare.ProviderChange": ("change",),
     "images.config.refusals.Refusals": ("stage",),
-    "images.keyring.Source": ("kind",),
+    "images.credential.Source": ("kind",),
     "images.match.rules.MatchVerdict": ("rule",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),

@@ -20,7 +20,8 @@ from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, ServiceAccountRef
+from keyferry.images.credential import Credential, ServiceAccountRef
+from keyferry.images.missing import missing_documents
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
@@ -35,6 +36,7 @@ __all__ = [
     "read_question",
     "registry_reply",
     "sources_of",
+    "tell_config",
 ]
 
 _SECOND = 1_000_000_000
@@ -47,7 +49,8 @@ class BadQuestionError(Exception):
 class AgentQuestion(Value):
     """A lookup: of an image, by one provider or by all, with a service account token if one was passed on.
 
-    Of a question for a whole *registry*, the image is one that stands for all of them.
+    Of a question for a whole *registry*, the image is one that stands for all of them. *config_hash* and *bin_dir*
+    name the config that the answer has to stand for; they are empty if the caller leaves that to the agent.
     """
 
     image: ImageName
@@ -56,6 +59,8 @@ class AgentQuestion(Value):
     annotations: Mapping[str, str] = field(default_factory=dict)
     account: ServiceAccountRef | None = None
     registry: str = ""
+    config_hash: str = ""
+    bin_dir: str = ""
 
     def decided(self, result: DecisionResult) -> RequestDecision:
         """Return what the journal says of this question; the token is no part of it."""
@@ -87,6 +92,8 @@ def read_question(body: bytes) -> AgentQuestion:
         _text(document, "serviceAccountToken"),
         _texts(document, "serviceAccountAnnotations"),
         _account(document),
+        config_hash=_text(document, "configHash"),
+        bin_dir=_text(document, "binDir"),
     )
 
 
@@ -175,10 +182,16 @@ def _rest_of(answer: Answer, now_ns: int) -> bytes:
         "credentials": list(map(_credential, answer.credentials)),
         "failures": failures_document(failures) if failures else [],
         "sources": sources_of(answer),
+        "missing": missing_documents(answer.missing),
     }
     if ends:
         fields["expiresAt"] = wall_time(min(ends), now_ns)
     return json.dumps(fields, separators=(",", ":")).encode()[1:]
+
+
+def tell_config(reply: AgentReply, config_hash: str) -> AgentReply:
+    """Return a document with the config that it stands for, for callers that asked for one."""
+    return reply._replace(body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
 
 
 def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int) -> AgentReply:

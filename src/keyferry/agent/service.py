@@ -24,6 +24,7 @@ from keyferry.agent.lookups import (
     read_object,
     read_question,
     registry_reply,
+    tell_config,
 )
 from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status, with_decision
 from keyferry.agent.refresher import Refresher
@@ -46,6 +47,7 @@ _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 1024
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
+_DIFFERS = DecisionResult(DecisionOutcome.REFUSED, "", "the caller has another provider config or bin dir")
 _STOPS = DecisionResult(DecisionOutcome.REFUSED, "", "the agent stops, and this is not cached")
 _EVICTIONS = {
     True: DecisionResult(DecisionOutcome.EVICTED, "", "a registry refused the credential; it is dropped"),
@@ -55,6 +57,7 @@ _EVICTIONS = {
         "a registry refused a credential that is not cached, or was just dropped",
     ),
 }
+_OTHER_CONFIG = reply_status(409, "OtherConfig", "the agent has another provider config, or another bin dir")
 
 
 class Management:
@@ -195,6 +198,19 @@ class AgentService:
         if refusal is not None:
             return refusal
         state = self._state()
+        if not question.config_hash:
+            return self._answer(state, rights, question)
+        if not state.has_config(question.config_hash, question.bin_dir):
+            return with_decision(_OTHER_CONFIG, question.decided(_DIFFERS))
+        reply = self._answer(state, rights, question)
+        if isinstance(reply, AgentReply):
+            return _with_config(reply, state)
+        return self._tell_config(reply, state)
+
+    async def _tell_config(self, pending: Awaitable[AgentReply], state: AgentState) -> AgentReply:
+        return _with_config(await pending, state)
+
+    def _answer(self, state: AgentState, rights: CallerRights, question: AgentQuestion) -> _Reply:
         if question.provider:
             return self._ask_provider(state, rights, question)
         pod = self._pod_of(question)
@@ -362,3 +378,7 @@ class AgentService:
 
     def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
         return _STOPPING if self.is_stopping else reply_document("Health", ready=True)
+
+
+def _with_config(reply: AgentReply, state: AgentState) -> AgentReply:
+    return tell_config(reply, state.providers.config_hash) if reply.status == 200 else reply

@@ -7,19 +7,13 @@ from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Sequence
+from keyferry._core.log import log_debug
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
+from keyferry.images.credential import Credential, SecretRef, Source, SourceKind
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import (
-    Credential,
-    Keyring,
-    SecretRef,
-    Source,
-    SourceKind,
-    join_keyrings,
-    lookup_all,
-)
+from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
@@ -287,6 +281,7 @@ class Providers:
         for (owner, _), provision in zip(question.covering, provisions, strict=True):
             if provision.outcome is ProvisionOutcome.CACHED:
                 self._providers[owner].counters.count("hits")
+        log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
@@ -295,6 +290,7 @@ class Providers:
         secrets = pull_secrets_keyring(question.pull_secrets)
         node = self._node.read(self._clock)
         repository = question.name.repository
+        log_debug("images", "%s: %d providers match", repository, len(question.covering))
         provisions = tuple(
             self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
             for owner, _ in question.covering

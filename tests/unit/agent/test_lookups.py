@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keyferry.agent.lookups import AgentQuestion, BadQuestionError, ReplyMemo, lookup_reply, read_question
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.reference import parse_image
 from support.function_plugins import answering, provider, providers
 

@@ -12,7 +12,7 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, Relayed, ServiceAccount
 from keyferry.images.provider.cache import CacheEntry
