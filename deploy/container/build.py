@@ -172,7 +172,7 @@ def _git(*words: str) -> str:
 
 def _labels(version: str, created: str) -> dict[str, str]:
     start = "org.opencontainers.image"
-    labels = SETTINGS["labels"] | {f"{start}.version": version, f"{start}.created": created}
+    labels: dict[str, str] = SETTINGS["labels"] | {f"{start}.version": version, f"{start}.created": created}
     revision = os.environ.get("SOURCE_REVISION") or _git("rev-parse", "HEAD")
     return labels | ({f"{start}.revision": revision} if revision else {})
 

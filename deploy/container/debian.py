@@ -174,12 +174,12 @@ def make_root(root: Path, packages: list[Path], name: str, user: int, group: int
         for path in root.glob(pattern):
             _remove(path)
     _keep_licences(root / "usr/share/doc")
-    for each in EMPTY_FOLDERS:
-        (root / each).mkdir(exist_ok=True)
-    for each in ("boot", "home", "media", "mnt", "opt", "root", "srv"):
-        _remove(root / each)
-    for each in (root / "run").iterdir():
-        _remove(each)
+    for folder in EMPTY_FOLDERS:
+        (root / folder).mkdir(exist_ok=True)
+    for folder in ("boot", "home", "media", "mnt", "opt", "root", "srv"):
+        _remove(root / folder)
+    for path in (root / "run").iterdir():
+        _remove(path)
     (root / "tmp").chmod(0o1777)
     (root / "etc/passwd").write_text(USERS.format(name=name, user=user, group=group))
     (root / "etc/group").write_text(GROUPS.format(name=name, group=group))
