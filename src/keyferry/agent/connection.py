@@ -44,7 +44,8 @@ class ConnectionTable:
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self.most = most
         self.clock = clock
-        self.refused = 0
+        # Connections closed for others, those that missed a deadline within a request, and requests not understood.
+        self.refused = self.too_slow = self.malformed = 0
         self._by_user: dict[int, dict[AgentConnection, None]] = {}
         self._number = 0
 
@@ -87,6 +88,7 @@ class ConnectionTable:
         now = self.clock()
         for connection in self.all():
             if connection.deadline < now:
+                self.too_slow += not connection.is_idle
                 connection.abort()
 
 
@@ -115,11 +117,20 @@ class AgentConnection(asyncio.Protocol):
         """Whether no whole request has arrived that is not answered."""
         return self._task is None and not self._waiting
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection rests between two requests, all of whose replies were sent."""
+        return self._has_served and self.is_silent and not self._is_begun and not self._is_held
+
+    def identify(self, transport: asyncio.BaseTransport) -> Caller:
+        """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
+        return peer_of(transport.get_extra_info("socket"))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         try:
-            self.caller = peer_of(transport.get_extra_info("socket"))
+            self.caller = self.identify(transport)
         except OSError:
             self.abort()
             return
@@ -255,29 +266,30 @@ class AgentConnection(asyncio.Protocol):
         self.deadline = _NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
-            self._send(reply, is_kept_alive=request.is_kept_alive)
+            self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         else:
             self._task = asyncio.ensure_future(self._finish(request, reply))
 
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
-        self._send(reply, is_kept_alive=request.is_kept_alive)
+        self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         self._go_on()
 
-    def _send(self, reply: AgentReply, *, is_kept_alive: bool) -> None:
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if self._transport is None:
             return
         self._has_served = True
         is_last = self._is_last or not is_kept_alive
         self.deadline = self._table.clock() + IDLE_SECONDS
         # The transport may call pause_writing, which sets an earlier deadline.
-        self._transport.write(encode_reply(reply, is_kept_alive=not is_last))
+        self._transport.write(encode_reply(reply, is_kept_alive=not is_last, has_body=has_body))
         if is_last:
             self._is_ending = True
             self._close()
 
     def _refuse(self, status: int, message: str) -> None:
+        self._table.malformed += 1
         self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
 
     def _close(self) -> None:

@@ -47,8 +47,8 @@ def reply_status(status: int, reason: str, message: str, retry_after_seconds: in
     return reply._replace(retry_after_seconds=retry_after_seconds)
 
 
-def encode_reply(reply: AgentReply, *, is_kept_alive: bool) -> bytes:
-    """Return the bytes of a reply."""
+def encode_reply(reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> bytes:
+    """Return the bytes of a reply; without the body, whose length is told all the same, for HEAD."""
     more = b"" if is_kept_alive else b"connection: close\r\n"
     if reply.retry_after_seconds:
         more += b"retry-after: %d\r\n" % reply.retry_after_seconds
@@ -57,5 +57,5 @@ def encode_reply(reply: AgentReply, *, is_kept_alive: bool) -> bytes:
         reply.content_type,
         len(reply.body),
         more,
-        reply.body,
+        reply.body if has_body else b"",
     )

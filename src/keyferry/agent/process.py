@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
+    from keyferry.agent.metrics_port import MetricsPort
+
 __all__ = ["AgentProcess", "run_agent"]
 
 _SECOND = 1_000_000_000
@@ -62,6 +64,7 @@ class AgentProcess(Management):
         self._service = AgentService(lambda: self.state, self._refresher, self, log)
         self._notifier = SystemdNotifier(given.environ)
         self._listeners: list[Listener] = []
+        self._metrics_port: MetricsPort | None = None
         self._reload_lock = asyncio.Lock()
 
     @property
@@ -83,6 +86,7 @@ class AgentProcess(Management):
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
+        self._metrics_port = await self._open_metrics_port()
         servers = await self._listen()
         tasks = [asyncio.create_task(each) for each in self._duties()]
         self._notifier.ready()
@@ -91,6 +95,7 @@ class AgentProcess(Management):
             "ready",
             socket=" ".join(each.path for each in self._listeners),
             providers=len(self.state.providers.providers),
+            metrics=None if self._metrics_port is None else self._metrics_port.address,
             uid=os.geteuid(),
             pid=os.getpid(),
         )
@@ -118,6 +123,18 @@ class AgentProcess(Management):
             self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
         return [await self._serve(each.socket) for each in self._listeners]
 
+    async def _open_metrics_port(self) -> "MetricsPort | None":
+        """Listen for Prometheus if that is asked for, before anything of an agent that is there is taken over."""
+        address = self.state.settings.text("metrics")
+        if not address:
+            return None
+        # Imported here: most agents have no such port.
+        from keyferry.agent.metrics_port import MetricsPort
+
+        port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping)
+        await port.serve()
+        return port
+
     async def _serve(self, listening: socket.socket) -> asyncio.Server:
         def connect() -> AgentConnection:
             return AgentConnection(self._connections, self._service.handle)
@@ -144,9 +161,13 @@ class AgentProcess(Management):
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
+            if self._metrics_port is not None:
+                self._metrics_port.sweep()
             if not self._is_taken_over and not all(each.is_in_place() for each in self._listeners):
                 self._is_taken_over = True
                 self._refresher.is_on = False
+                if self._metrics_port is not None:
+                    self._metrics_port.stop_listening()
                 self._log.write(
                     LogLevel.WARNING, "another process has the socket now; connected clients are still served"
                 )
@@ -214,9 +235,7 @@ class AgentProcess(Management):
             from keyferry.agent.figures import CONTENT_TYPE, render_figures
         except ImportError as error:
             return reply_status(501, "NotInstalled", str(error))
-        figures = render_figures(
-            self._reloader, self._refresher, self._service.usage, lambda: len(self._connections)
-        )
+        figures = render_figures(self._reloader, self._refresher, self._service.usage, self._connections)
         return AgentReply(200, figures, CONTENT_TYPE)
 
     def hand_over(self, uid: int) -> AgentReply:
@@ -237,6 +256,8 @@ class AgentProcess(Management):
         for server in servers:
             server.close()
         await self._end_connections()
+        if self._metrics_port is not None:
+            self._metrics_port.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

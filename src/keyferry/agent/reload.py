@@ -22,8 +22,8 @@ _EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_ATTEMPTS = 25
 # Longer than the steps of the clock that file systems use.
 _REST_NS = 20_000_000
-# Settings of the socket, which a running process keeps.
-FIXED = ("socket", "socketMode", "socketGroup")
+# Settings of the sockets, which a running process keeps.
+FIXED = ("socket", "socketMode", "socketGroup", "metrics")
 
 
 class ReloadOutcome(Value):

@@ -48,7 +48,7 @@ DEFAULTS: dict[str, str | int | bool] = {
 NAMES = (
     *("socket", "socketMode", "socketGroup", "providerConfig", "binDir", "pluginTimeout"),
     *("refreshAhead", "refreshIdle", "cacheEntries", "cacheBytes", "connections"),
-    *("watch", "handOver", "stopTimeout", "logLevel", "logFormat"),
+    *("watch", "handOver", "stopTimeout", "metrics", "logLevel", "logFormat"),
 )
 
 _Plain = str | int | bool

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
+from keyferry._net.listen_address import parse_listen_address
 from keyferry.api.agentconfig.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -113,6 +114,8 @@ def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the 
         return f"found {value!r}, expected one of {', '.join(WORDS[name])}"
     if name == "socket" and not str(value).startswith("/"):
         return f"found {value!r}, expected an absolute path"
+    if name == "metrics" and parse_listen_address(str(value)) is None:
+        return f"found {value!r}, expected an IP address and a port, such as '127.0.0.1:9750'"
     if name == "socketMode" and not _is_mode(str(value)):
         return f"found {value!r}, expected three octal digits after a 0, such as '0660'"
     return ""

@@ -37,6 +37,7 @@ HELP = {
     "watch": ("BOOL", "reload when a config changes, true or false (default: true)"),
     "handOver": ("BOOL", "take over the cache of a running agent at the start (default: true)"),
     "stopTimeout": ("DURATION", "time for requests under way when the agent stops (default: 10s)"),
+    "metrics": ("ADDRESS:PORT", "also serve figures for Prometheus here, without a login (default: nowhere)"),
     "logLevel": ("LEVEL", "debug, info, warning or error; debug has every request (default: info)"),
     "logFormat": ("FORMAT", "text or json (default: text)"),
 }
