@@ -134,16 +134,6 @@ def test_the_docs_list_every_metric(exposed: str) -> None:
             assert found == set(re.findall(r"`(\w+)`", labels)), plain
 
 
-def test_a_renewal_is_counted_by_its_provider(tmp_path: Path) -> None:
-    """A failed one too; what is cached is served on."""
-    node = Node(tmp_path)
-    node.shell(f"[ -e $HERE/fail ] && exit 1\n{print_answer(duration='61s')}")
-    with running_agent(node, environ={"PYTHONHASHSEED": "0"}) as agent:
-        agent.look_up(IMAGE)
-        name = f'keyferry_agent_refreshes_total{{plugin_name="{PLUGIN}",result="success"}}'
-        assert samples(agent.ask("GET", "/metrics").body.decode())[name] == 0
-
-
 def test_the_port_has_no_more_than_figures_and_health(agent: RunningAgent) -> None:
     address = port_of(agent)
     for path in ("healthz", "readyz"):
