@@ -225,14 +225,22 @@ class Fleet:
     """Nodes, the endpoint that they ask, and what is to happen; `run` lets it happen."""
 
     def __init__(
-        self, nodes: int, renewals: Callable[[Random], Renewals], endpoint: Endpoint, *, seed: int = 1
+        self,
+        nodes: int,
+        renewals: Callable[[Random], Renewals],
+        endpoint: Endpoint,
+        *,
+        seed: int = 1,
+        is_thorough: bool = False,
     ) -> None:
+        """Make a fleet; one that is *thorough* takes no short cut, for the same result."""
         self.endpoint = endpoint
         # Pulls that found no valid credential, by second.
         self.failed_pulls = array("I", bytes(4 * len(endpoint.asked)))
         # When the last node got its first credential; None while one has none.
         self.complete_at_ns: int | None = None
         self._nodes = nodes
+        self._is_thorough = is_thorough
         self._lacking = bytearray(b"\1") * nodes
         self._number_lacking = nodes
         self._random = Random(seed)  # noqa: S311 - the same numbers in every run
@@ -352,19 +360,22 @@ class Fleet:
 
         They ask one after the other while the clock stands still. With the agent, a run that succeeds serves the
         others, as a flight does; after one that fails each runs the plugin itself, as after a flight. In the kubelet
-        each runs the plugin in any case, unless the answer is cached. Once the endpoint has refused one, it refuses
-        the others of this instant.
+        each runs the plugin in any case, unless the answer is cached.
         """
         now_ns = self._clock.now_ns
-        is_alone = not self._is_sharing and self._provider.recall(self._image(node)) is None
-        ask = self._provider.refresh if is_alone else self._provider.provide
+        is_cached = self._provider.recall(self._image(node)) is not None
+        ask = self._provider.provide if self._is_sharing or is_cached else self._provider.refresh
+        failed = 0
         for pod in range(pods):
-            # What the agent does with a refusal is its own code; what the kubelet does is known.
-            is_refused = is_alone and self.endpoint.is_empty(now_ns)
-            if is_refused or ask(self._image(node, pod)).error is not None:
-                self.endpoint.refuse(now_ns, pods - pod - 1 + is_refused)
-                return pods - pod
-        return 0
+            # An endpoint that has nothing left refuses all pods of this instant, and a refusal leaves no trace in the
+            # provider, so that most of them can be counted without it.
+            if not (is_cached or self._is_thorough) and self.endpoint.is_empty(now_ns):
+                self.endpoint.refuse(now_ns, pods - pod)
+                return failed + pods - pod
+            is_failed = ask(self._image(node, pod)).error is not None
+            failed += is_failed
+            is_cached = is_cached or (self._is_sharing and not is_failed)
+        return failed
 
     def _expect_pull(self, node: int) -> None:
         """A node without a credential asks for one at its next pull."""

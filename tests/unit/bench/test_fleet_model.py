@@ -93,6 +93,20 @@ def test_a_throttled_boot_ends_and_every_refusal_is_a_failed_pull() -> None:
     assert sum(fleet.failed_pulls) == sum(endpoint.throttled) > NODES
 
 
+@pytest.mark.parametrize("rule", [Never, Keyferry])
+def test_a_short_cut_changes_nothing(rule: type[Never | Keyferry]) -> None:
+    """A refusal leaves no trace in a provider, so that it need not be asked when the endpoint has nothing left."""
+    records = []
+    for is_thorough in (False, True):
+        fleet = Fleet(60, rule, Endpoint(Quota(1, 2), HOUR), is_thorough=is_thorough)
+        fleet.boot(10)
+        fleet.run()
+        records.append(
+            (fleet.endpoint.asked, fleet.endpoint.throttled, fleet.failed_pulls, fleet.complete_at_ns)
+        )
+    assert records[0] == records[1]
+
+
 def test_valid_credentials_outlive_failed_renewals() -> None:
     """An endpoint that refuses for an hour in the middle of the renewals costs no pull."""
     endpoint = Endpoint(UNLIMITED, 12 * HOUR)
