@@ -6,7 +6,7 @@ from math import ceil, log10
 from typing import NamedTuple
 
 _WIDTH, _PANEL_HEIGHT = 760, 220
-_LEFT, _RIGHT, _TOP, _BETWEEN, _BOTTOM = 64, 16, 64, 58, 44
+_LEFT, _RIGHT, _TOP, _BETWEEN, _BOTTOM = 64, 32, 64, 58, 44
 # What has no requests lies on the axis, a little below one.
 _LEAST = 0.5
 _STYLE = """\
@@ -68,7 +68,7 @@ def draw(plot: Plot) -> str:
     """Return the picture as an SVG document."""
     height = _TOP + len(plot.panels) * (_PANEL_HEIGHT + _BETWEEN) - _BETWEEN + _BOTTOM
     most = max(max(line.values) for panel in plot.panels for line in panel.lines)
-    decades = max(ceil(log10(max(most, 10))), 1)
+    decades = ceil(log10(max(most, plot.quota + 1, 10)))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
         'aria-labelledby="title description">',

@@ -92,21 +92,22 @@ def _refresh_metrics(refresher: Refresher, names: list[str]) -> Iterator[Metric]
         "When the next cached answer of a provider is renewed, in seconds since 1970; absent if none is",
         labels=["plugin_name"],
     )
-    upcoming, now_ns = refresher.plan.upcoming(), monotonic_ns()
+    found, now_ns = refresher.plan.instants(), monotonic_ns()
     instants: dict[str, list[int]] = {name: [] for name in names}
-    for at_ns, refresh, _ in upcoming:
-        instants.get(refresh.provider, []).append(at_ns)
+    for provider, at_ns in found:
+        if provider in instants:
+            instants[provider].append(at_ns)
     for name in names:
         outcomes.add_metric([name, "success"], refresher.outcomes.get((name, True), 0))
         outcomes.add_metric([name, "failure"], refresher.outcomes.get((name, False), 0))
         planned.add_metric([name], len(instants[name]))
         if instants[name]:
-            following.add_metric([name], round((time_ns() + instants[name][0] - now_ns) / _SECOND))
+            following.add_metric([name], round((time_ns() + min(instants[name]) - now_ns) / _SECOND))
     yield from (outcomes, planned, following)
     yield _gauge(
         "keyferry_agent_overdue_refreshes",
         "Planned renewals whose time has come: they are under way, or wait for others",
-        sum(at_ns <= now_ns for at_ns, _, _ in upcoming),
+        sum(at_ns <= now_ns for _, at_ns in found),
     )
 
 

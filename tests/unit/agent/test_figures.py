@@ -1,6 +1,7 @@
 """The agent's figures are what its parts have counted, for the providers in force."""
 
 import io
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,8 @@ def test_renewals_are_counted_and_planned_by_provider(parts: _Parts) -> None:
     assert found[f'keyferry_agent_refreshes_total{{plugin_name="{PLUGIN}",result="failure"}}'] == 2
     assert found[f'keyferry_agent_refreshes_total{{plugin_name="{PLUGIN}",result="success"}}'] == 0
     assert found[f'keyferry_agent_planned_refreshes{{plugin_name="{PLUGIN}"}}'] == 2
+    following = found[f'keyferry_agent_next_refresh_timestamp_seconds{{plugin_name="{PLUGIN}"}}']
+    assert following == pytest.approx(time.time() - time.monotonic() + 50, abs=2)
     assert not any("gone" in name for name in found)
 
 

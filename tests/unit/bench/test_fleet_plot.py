@@ -45,5 +45,12 @@ def test_points_are_inside_the_picture() -> None:
                 assert 0 <= y <= height
 
 
+def test_the_quota_is_inside_its_panel() -> None:
+    """Also where nobody comes near it."""
+    quiet = Plot("A plot", "What it shows", [Panel("quiet", [Line("one", 0, [1, 2])], 0, 2, [0], "")], 500)
+    [quota] = [each for each in ET.fromstring(draw(quiet)).iter(f"{SVG}path") if each.get("class") == "quota"]
+    assert 64 < float(str(quota.get("d")).split()[1].partition("H")[0]) < 284
+
+
 def test_the_same_values_give_the_same_bytes() -> None:
     assert draw(PLOT) == draw(PLOT)
