@@ -129,7 +129,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
         ("journal", "message", "refresher", "sockets", "state"),
         ("connection", "handover", "lookups", "management", "reload"),
-        ("figures", "programs", "service", "status"),
+        ("figures", "metrics_port", "programs", "service", "status"),
         ("page",),
         ("process",),
     ),

@@ -45,7 +45,8 @@ class ConnectionTable:
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self.most = most
         self.clock = clock
-        self.refused = 0
+        # Connections closed for others, those that missed a deadline within a request, and requests not understood.
+        self.refused = self.too_slow = self.malformed = 0
         self._by_user: dict[int, dict[AgentConnection, None]] = {}
         self._number = 0
 
@@ -88,6 +89,7 @@ class ConnectionTable:
         now = self.clock()
         for connection in self.all():
             if connection.deadline < now:
+                self.too_slow += not connection.is_idle
                 connection.abort()
 
 
@@ -115,6 +117,11 @@ class AgentConnection(asyncio.Protocol):
     def is_silent(self) -> bool:
         """Whether no whole request has arrived that is not answered."""
         return self._task is None and not self._waiting
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection rests between two requests, all of whose replies were sent."""
+        return self._has_served and self.is_silent and not self._is_begun and not self._is_held
 
     def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
@@ -287,6 +294,7 @@ class AgentConnection(asyncio.Protocol):
             self._close()
 
     def _refuse(self, status: int, message: str) -> None:
+        self._table.malformed += 1
         self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
 
     def _close(self) -> None:

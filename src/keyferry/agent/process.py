@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
+    from keyferry.agent.metrics_port import MetricsPort
     from keyferry.agent.page.server import PageServer
 
 __all__ = ["AgentProcess", "run_agent"]
@@ -71,6 +72,7 @@ class AgentProcess(Management):
         self._page_problem = ""
         self._notifier = SystemdNotifier(given.environ)
         self._listeners: list[Listener] = []
+        self._metrics_port: MetricsPort | None = None
         self._reload_lock = asyncio.Lock()
 
     @property
@@ -92,6 +94,7 @@ class AgentProcess(Management):
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
+        self._metrics_port = await self._open_metrics_port()
         servers = await self._listen()
         await self._open_page()
         tasks = [asyncio.create_task(each) for each in self._duties()]
@@ -102,6 +105,7 @@ class AgentProcess(Management):
             socket=" ".join(each.path for each in self._listeners),
             providers=len(self.state.providers.providers),
             page="" if self._page is None else self._page.url,
+            metrics=None if self._metrics_port is None else self._metrics_port.address,
             uid=os.geteuid(),
             pid=os.getpid(),
         )
@@ -130,6 +134,18 @@ class AgentProcess(Management):
             group = settings.number("socketGroup") if "socketGroup" in settings.values else None
             self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
         return [await self._serve(each.socket) for each in self._listeners]
+
+    async def _open_metrics_port(self) -> "MetricsPort | None":
+        """Listen for Prometheus if that is asked for, before anything of an agent that is there is taken over."""
+        address = self.state.settings.text("metrics")
+        if address == "off":
+            return None
+        # Imported here: most agents have no such port.
+        from keyferry.agent.metrics_port import MetricsPort
+
+        port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping)
+        await port.serve()
+        return port
 
     async def _serve(self, listening: socket.socket) -> asyncio.Server:
         # The names of programs are for the journal alone.
@@ -187,9 +203,13 @@ class AgentProcess(Management):
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
+            if self._metrics_port is not None:
+                self._metrics_port.sweep()
             if not self._is_taken_over and not all(each.is_in_place() for each in self._listeners):
                 self._is_taken_over = True
                 self._refresher.is_on = False
+                if self._metrics_port is not None:
+                    self._metrics_port.stop_listening()
                 self._log.write(
                     LogLevel.WARNING, "another process has the socket now; connected clients are still served"
                 )
@@ -261,9 +281,7 @@ class AgentProcess(Management):
             from keyferry.agent.figures import CONTENT_TYPE, render_figures
         except ImportError as error:
             return reply_status(501, "NotInstalled", str(error))
-        figures = render_figures(
-            self._reloader, self._refresher, self._service.usage, lambda: len(self._connections)
-        )
+        figures = render_figures(self._reloader, self._refresher, self._service.usage, self._connections)
         return AgentReply(200, figures, CONTENT_TYPE)
 
     def hand_over(self, uid: int) -> AgentReply:
@@ -297,6 +315,8 @@ class AgentProcess(Management):
         await self._end_connections()
         if self._page is not None:
             self._page.abort()
+        if self._metrics_port is not None:
+            self._metrics_port.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

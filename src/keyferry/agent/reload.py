@@ -23,8 +23,8 @@ _EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_ATTEMPTS = 25
 # Longer than the steps of the clock that file systems use.
 _REST_NS = 20_000_000
-# Settings of the socket and of the page, which a running process keeps.
-FIXED = ("socket", "socketMode", "socketGroup", "page")
+# Settings of the sockets and of the page, which a running process keeps.
+FIXED = ("socket", "socketMode", "socketGroup", "page", "metrics")
 _MOST_REMEMBERED = 50
 
 

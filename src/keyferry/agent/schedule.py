@@ -132,6 +132,10 @@ class RefreshPlan:
         found = [(entry.at_ns, entry.refresh, entry.failures) for entry in entries]
         return sorted(found)
 
+    def instants(self) -> list[tuple[str, int]]:
+        """Return the provider and the instant of every renewal, in no order."""
+        return [(provider, entry.at_ns) for (provider, _), entry in self._entries.items()]
+
     def forget(self, providers: frozenset[str]) -> None:
         """Drop the renewals of providers that exist no more."""
         for key in [key for key in self._entries if key[0] in providers]:

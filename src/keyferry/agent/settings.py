@@ -42,6 +42,7 @@ DEFAULTS: dict[str, str | int | bool] = {
     "handOver": True,
     "stopTimeout": 10 * _SECOND,
     "page": "off",
+    "metrics": "off",
     "logLevel": "info",
     "logFormat": "text",
 }
@@ -49,7 +50,7 @@ DEFAULTS: dict[str, str | int | bool] = {
 NAMES = (
     *("socket", "socketMode", "socketGroup", "providerConfig", "binDir", "pluginTimeout"),
     *("refreshAhead", "refreshIdle", "cacheEntries", "cacheBytes", "connections"),
-    *("watch", "handOver", "stopTimeout", "page", "logLevel", "logFormat"),
+    *("watch", "handOver", "stopTimeout", "page", "metrics", "logLevel", "logFormat"),
 )
 
 _Plain = str | int | bool

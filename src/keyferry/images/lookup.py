@@ -24,9 +24,17 @@ from keyferry.images.warm import Warm, WarmTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+    from keyferry._core.type_forms import Protocol, T
     from keyferry.images.match.rules import Pattern
+
+    class _Submitted(Protocol):
+        """A future of any result."""
+
+        def running(self) -> bool: ...
+        def done(self) -> bool: ...
+
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
@@ -72,6 +80,8 @@ class Providers:
         self._node = _NodeConfig(docker_config)
         self._warm = WarmTable()
         self._executor: ThreadPoolExecutor | None = None
+        # What threads are to do, until it is done.
+        self._submitted: set[_Submitted] = set()
         self._executor_lock = allocate_lock()
         _alive.add(self)
 
@@ -146,7 +156,7 @@ class Providers:
         import asyncio
 
         asked = monotonic()
-        queued = self._threads().submit(self._ask, question, timeout_seconds, asked)
+        queued = self._submit(self._ask, question, timeout_seconds, asked)
         answer = asyncio.wrap_future(queued)
         if timeout_seconds is not None:
             try:
@@ -193,7 +203,7 @@ class Providers:
             return recalled
         import asyncio
 
-        return await asyncio.wrap_future(self._threads().submit(asked.provide, repository, pod))
+        return await asyncio.wrap_future(self._submit(asked.provide, repository, pod))
 
     def find(self, provider: str, image: str | ImageName) -> Provider | None:
         """Return the provider of this name, or None if no pattern of it covers *image*.
@@ -210,7 +220,7 @@ class Providers:
         """
         import asyncio
 
-        provision = await asyncio.wrap_future(self._threads().submit(self._by_name[provider].refresh, image))
+        provision = await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
         if provision.error is None:
             self._drop_warm()
         return provision
@@ -245,6 +255,10 @@ class Providers:
             for provider in warm.cached_from():
                 hits[provider] += seen
         return hits
+
+    def waiting(self) -> int:
+        """Return the number of lookups and renewals that wait for a thread, since all are busy with plugin runs."""
+        return sum(not each.running() and not each.done() for each in tuple(self._submitted))
 
     def _question(
         self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
@@ -351,6 +365,12 @@ class Providers:
             for provider in warm.cached_from():
                 self._by_name[provider].counters.count("hits", seen)
 
+    def _submit(self, call: "Callable[..., T]", *arguments: object) -> "Future[T]":
+        future = self._threads().submit(call, *arguments)
+        self._submitted.add(future)
+        future.add_done_callback(self._submitted.discard)
+        return future
+
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
 
@@ -361,6 +381,7 @@ class Providers:
 
     def _reset_after_fork(self) -> None:
         self._executor = None
+        self._submitted = set()
         self._executor_lock = allocate_lock()
         self._warm.reset_after_fork()
         for provider in self._providers:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
-from keyferry._net.address import is_loopback_host
-from keyferry._net.url import split_host_port
+from keyferry._net.listen_address import parse_listen_address
 from keyferry.api.agentconfig.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -27,7 +26,6 @@ __all__ = [
     "CheckedAgentConfig",
     "check_agent_config",
     "lint_agent_config",
-    "loopback_address",
 ]
 
 # The user and group that a kernel shows for ids that have no number in the reader's user namespace.
@@ -36,7 +34,6 @@ _SYNTAX, _FOREIGN, _TYPE, _UNKNOWN, _REPEATED = "KF501", "KF502", "KF503", "KF50
 _RANGE, _NOBODY, _BOTH, _PATTERN = "KF510", "KF511", "KF512", "KF513"
 _WRITABLE, _OVERFLOW, _EVERYTHING = "KF550", "KF551", "KF552"
 _SECOND = 1_000_000_000
-_LAST_PORT = 65535
 # The least and the most of each number; durations are in nanoseconds.
 RANGES: dict[str, tuple[int, int]] = {
     "pluginTimeout": (_SECOND, 3600 * _SECOND),
@@ -47,6 +44,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "cacheBytes": (1 << 16, 1 << 40),
     "connections": (8, 1_000_000),
 }
+# An example of each address, and whether it is on loopback alone: the page is not encrypted.
+ADDRESSES = {"page": ("127.0.0.1:7475", True), "metrics": ("127.0.0.1:9750", False)}
 WORDS: dict[str, tuple[str, ...]] = {
     "logLevel": ("debug", "info", "warning", "error"),
     "logFormat": ("text", "json"),
@@ -124,21 +123,17 @@ def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the 
         return f"found {value!r}, expected an absolute path"
     if name == "socketMode" and not _is_mode(str(value)):
         return f"found {value!r}, expected three octal digits after a 0, such as '0660'"
-    if name == "page" and value != "off" and loopback_address(str(value)) is None:
-        return f"found {value!r}, expected 'off' or a loopback address with a port, such as '127.0.0.1:7475'"
+    if name in ADDRESSES and value != "off":
+        return _address_problem(str(value), *ADDRESSES[name])
     return ""
 
 
-def loopback_address(text: str) -> tuple[str, int] | None:
-    """Return the address and the port in a text such as ``127.0.0.1:80`` or ``[::1]:80``; None for any other text.
-
-    A name is none, as it may lead elsewhere.
-    """
-    host, port = split_host_port(text)
-    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= _LAST_PORT
-    if not is_port or not is_loopback_host(host) or not (host.startswith("127.") or ":" in host):
-        return None
-    return host, int(port)
+def _address_problem(text: str, example: str, is_loopback: bool) -> str:  # noqa: FBT001 - see ADDRESSES
+    address = parse_listen_address(text)
+    if address is not None and (address.is_loopback or not is_loopback):
+        return ""
+    kind = "a loopback address" if is_loopback else "an IP address"
+    return f"found {text!r}, expected 'off' or {kind} and a port, such as {example!r}"
 
 
 def _is_mode(text: str) -> bool:

@@ -220,7 +220,7 @@ def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent)
     assert 'kubelet_credential_provider_plugin_duration_count{plugin_name="plugin"} 1.0' in figures
     assert "keyferry_config_reload_success 1.0" in figures
     assert 'keyferry_agent_requests_total{status="200"}' in figures
-    assert "keyferry_agent_planned_refreshes 1.0" in figures
+    assert 'keyferry_agent_planned_refreshes{plugin_name="plugin"} 1.0' in figures
 
 
 def test_curl_can_ask(agent: RunningAgent) -> None:

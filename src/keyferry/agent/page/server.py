@@ -1,15 +1,14 @@
 """The page's server: who may see it is checked first, then a view is rendered from the agent's state, off the loop."""
 
 import asyncio
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 
-from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
 from keyferry._net.forms import decode_query, decode_text
+from keyferry._net.listen_address import parse_listen_address
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import ConnectionTable
 from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
@@ -20,9 +19,8 @@ from keyferry.agent.page.explanation import explain_cached
 from keyferry.agent.page.guard import SECURITY_HEADERS, cookie_of, own_hosts, refuse_headers
 from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.page.snapshot import PageSnapshot, PageSource
+from keyferry.agent.sockets import listen_at
 from keyferry.api.meta import format_time
-from keyferry.errors import EnvironmentProblem
-from keyferry.lint.agent_config import loopback_address
 from keyferry.page.model import PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
 
@@ -63,9 +61,9 @@ class PageServer:
     """The page on a loopback address. What it shows comes from *source*; *may_manage* judges who asked for a link."""
 
     def __init__(self, address: str, source: PageSource, may_manage: Callable[[Caller], bool]) -> None:
-        found = loopback_address(address)
+        found = parse_listen_address(address)
         assert found is not None  # noqa: S101 - the setting was checked
-        self._host, self._port = found
+        self._address = found
         self._source = source
         self._may_manage = may_manage
         self._access = PageAccess()
@@ -80,14 +78,13 @@ class PageServer:
     @property
     def url(self) -> str:
         """Where the page is."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}/"
+        return f"http://{self._address}/"
 
     async def start(self) -> None:
         """Listen; raise EnvironmentProblem if that is not possible."""
-        bound = _bind(self._host, self._port)
-        self._port = bound.getsockname()[1]
-        self._hosts = own_hosts(self._host, self._port)
+        bound = listen_at(self._address, "page", _BACKLOG)
+        self._address = self._address._replace(port=bound.getsockname()[1])
+        self._hosts = own_hosts(self._address.host, self._address.port)
         # A lookup that comes while a view is rendered waits for that long, at most.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._server = await listen(bound, self._connections, self.handle)
@@ -158,7 +155,7 @@ class PageServer:
     @property
     def _cookie(self) -> str:
         # Cookies are the same for all ports of a host, so that each agent needs a name of its own.
-        return f"keyferry-page-{self._port}"
+        return f"keyferry-page-{self._address.port}"
 
     def _is_allowed(self, request: AgentRequest) -> bool:
         key = cookie_of(request.headers, self._cookie)
@@ -237,21 +234,6 @@ def _render_address(snapshot: PageSnapshot, model: PageModel, address: _Address)
 
 def _peer_uid(request: AgentRequest) -> int | None:
     return None if request.caller.uid == UNKNOWN_UID else request.caller.uid
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # A successor, of the same user, listens before this process has ended.
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        bound.bind((host, port))
-        bound.listen(_BACKLOG)
-    except OSError as error:
-        bound.close()
-        raise EnvironmentProblem(f"page {host}:{port}: cannot listen: {go_strerror(error)}") from None
-    return bound
 
 
 def _static(name: str) -> AgentReply:

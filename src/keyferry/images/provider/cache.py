@@ -58,6 +58,14 @@ class CacheLimits(NamedTuple):
     bytes: int = MOST_BYTES
 
 
+class CacheUse(NamedTuple):
+    """The entries of a cache and their approximate memory, each with its limit."""
+
+    entries: int
+    bytes: int
+    limits: CacheLimits
+
+
 class Cache:
     """The cached answers of one provider; it is not thread-safe, so callers hold a lock.
 
@@ -81,6 +89,11 @@ class Cache:
     def size_bytes(self) -> int:
         """The approximate memory of all entries."""
         return self._bytes
+
+    @property
+    def use(self) -> CacheUse:
+        """How full the cache is; entries that have expired count until they are dropped."""
+        return CacheUse(len(self._entries), self._bytes, CacheLimits(self._most, self._most_bytes))
 
     def entries(self, now_ns: int) -> tuple[CacheEntry, ...]:
         """Return the entries that have not expired and that belong to no service account, oldest first."""

@@ -21,6 +21,13 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # The kubelet counts an error only if the run failed, not if the response is unusable.
 _EXECUTION = (PluginExitError, PluginNotFoundError, PluginOutputError, PluginStartError, PluginTimeoutError)
 
+# Every kind of failure that is counted, also while it has not happened: a series that appears with its first failure
+# shows no increase.
+CAUSES = (
+    *(Kind.NOT_FOUND, Kind.START, Kind.EXIT, Kind.TIMEOUT, Kind.OUTPUT, Kind.PROTOCOL, Kind.ERROR),
+    Kind.SERVICE_ACCOUNT,
+)
+
 
 class Counts(Value):
     """The values of one provider's counters at an instant; the last run's is in seconds since 1970."""

@@ -31,6 +31,7 @@ from keyferry.images.provider.cache import (
     Cache,
     CacheEntry,
     CacheLimits,
+    CacheUse,
     KeptAnswer,
     account_cache_key,
     base_key,
@@ -238,6 +239,16 @@ class Provider:
         with self._lock:
             both = self._cache.size_bytes + self._relayed_cache.size_bytes
             return len(self._cache), len(self._relayed_cache), both
+
+    def cache_uses(self) -> tuple[CacheUse, CacheUse]:
+        """Return how full the cache of answers for everybody is, and that of answers for relayed tokens."""
+        with self._lock:
+            return self._cache.use, self._relayed_cache.use
+
+    def flights(self) -> int:
+        """Return the number of plugin runs under way."""
+        with self._lock:
+            return len(self._flights)
 
     def restore(self, image: str, provision: Provision) -> None:
         """Cache an answer that another process had cached, unless there is one."""
