@@ -58,8 +58,14 @@ bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GRO
 load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads and take-overs under load. SECONDS=10 for a quick look
 	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
 
+fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
+	@PYTHONPATH=. $(BIN)/python bench/fleet.py $(NODES)
+
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
+
+pictures: $(TOOLS)  ## take the pictures of the agent's page in docs/pictures, with Chromium
+	$(BIN)/python tools/page_pictures.py
 
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist

@@ -1,5 +1,6 @@
 """The AWS plugins as processes: whole runs compared with AWS' own tools, and the cost of their start."""
 
+import base64
 import json
 import os
 import shutil
@@ -27,6 +28,13 @@ _REQUEST = json.dumps(
         "image": f"{_HOST}/app",
     }
 ).encode()
+_SUBJECT = {"iss": "https://cluster.example", "aud": ["registry.example"], "sub": "pod", "exp": 1 << 40}
+_FEDERATE = (
+    "--registry=registry.example",
+    "--preset=passthrough",
+    "--audience=registry.example",
+    "--issuer=https://cluster.example",
+)
 _BARE = (sys.executable, "-I", "-S", "-c", "pass")
 _LAUNCH = "import sys; sys.path.insert(0, {!r}); from keyferry_plugins.{} import main; main()"
 _MINIMAL = (
@@ -168,6 +176,7 @@ def _start_rows(folder: str) -> list[Row]:
             {
                 "bare": _timed(_BARE, folder, {}),
                 "minimal": _timed((sys.executable, "-I", "-S", "-c", _MINIMAL), folder, {}, _REQUEST),
+                "federate": _timed((*plugin("federate"), *_FEDERATE), folder, {}, _federate_request()),
                 "http": partial(_until_first_byte, listener, folder, f"http://127.0.0.1:{port}"),
                 "https": partial(_until_first_byte, listener, folder, f"https://127.0.0.1:{port}"),
             },
@@ -176,13 +185,24 @@ def _start_rows(folder: str) -> list[Row]:
     bare, note = median(results["bare"]), f"medians of {_STARTS} starts each"
     texts = {
         "minimal": "a plugin of the SDK that answers at once",
+        "federate": "keyferry-federate, a token that is passed on",
         "http": "keyferry-ecr until its first byte to AWS, http",
         "https": "keyferry-ecr until its first byte to AWS, https",
     }
+    bars = (_RUN_BAR, _RUN_BAR, _START_BAR, _START_BAR)
     return [
         Row(text, median(results[name]), "ms", bare, "python3 -I -S -c pass", bar, note)
-        for (name, text), bar in zip(texts.items(), (_RUN_BAR, _START_BAR, _START_BAR), strict=True)
+        for (name, text), bar in zip(texts.items(), bars, strict=True)
     ]
+
+
+def _federate_request() -> bytes:
+    """Return a request with the token of a service account."""
+    parts = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({}, _SUBJECT)]
+    token = b".".join([*parts, b"c2ln"]).decode()
+    return json.dumps(
+        {**json.loads(_REQUEST), "image": "registry.example/app", "serviceAccountToken": token}
+    ).encode()
 
 
 def _until_first_byte(listener: socket.socket, folder: str, url: str) -> list[float]:

@@ -4,6 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from bench.measure import (
@@ -16,20 +19,24 @@ from bench.measure import (
     skipped,
     take_turns,
 )
-from bench.plugins import REGISTRY, compile_program, write_config, write_script
+from bench.plugins import REGISTRY, compile_program, runs_of, write_config, write_script
 
 _IMPORT_ROUNDS = 80
 _IMPORT_BAR = 1.0
 _TRACE_ROUNDS = 15
 _GET_ROUNDS = 15
 _GET_BARS = {"json": 3.5, "yaml": 5.0}
+_AGENT_ROUNDS = 40
+_AGENT_BAR = 2.5
+_AGENT_ROW = "warm keyferry get through the agent, YAML config"
+_AGENT_START_SECONDS = 20.0
 _BARE = (sys.executable, "-I", "-c", "pass")
 _IMPORT = f"import sys; sys.path.insert(0, {SOURCES!r}); import keyferry"
 
 
 def run(folder: str) -> list[Row]:
-    """Return rows for ``import keyferry`` and for ``keyferry get``."""
-    return [*_import_rows(), *_get_rows(folder)]
+    """Return rows for ``import keyferry`` and for ``keyferry get``, alone and through the agent."""
+    return [*_import_rows(), *_get_rows(folder), _agent_row(folder)]
 
 
 def _import_rows() -> list[Row]:
@@ -89,6 +96,48 @@ def _get_rows(folder: str) -> list[Row]:
         else skipped(what.format(name.upper()), "not available")
         for name in commands
     ]
+
+
+def _agent_row(folder: str) -> Row:
+    plugin = os.path.join(folder, "cached")
+    write_script(plugin)  # its answer is cached for an hour
+    config = write_config(os.path.join(folder, "cached.yaml"), "cached", [REGISTRY])
+    home = os.path.join(folder, "agent")
+    os.mkdir(home, 0o700)
+    socket = os.path.join(home, "agent.sock")
+    command = (*_get_command(config, folder), "--agent", socket)
+    with _serving(socket, config, folder) as is_serving:
+        if not is_serving or not _works(command):
+            return skipped(_AGENT_ROW, "the agent does not start")
+        contestants = {"bare": partial(_milliseconds, _BARE), "get": partial(_milliseconds, command)}
+        results = take_turns(contestants, _AGENT_ROUNDS)
+    assert runs_of(plugin) == 1, "the agent was not asked"
+    return Row(
+        _AGENT_ROW,
+        quickest_tenth(results["get"]),
+        "ms",
+        quickest_tenth(results["bare"]),
+        "python3 -I -c pass",
+        _AGENT_BAR,
+        f"quickest tenths of {_AGENT_ROUNDS} starts each",
+    )
+
+
+@contextmanager
+def _serving(socket: str, config: str, bin_dir: str) -> Iterator[bool]:
+    """Run an agent; tell whether it serves."""
+    words = ("agent", "run", "--socket", socket, "--config", config, "--bin-dir", bin_dir)
+    command = (sys.executable, "-m", "keyferry", *words)
+    with subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as agent:
+        until = time.monotonic() + _AGENT_START_SECONDS
+        while not os.path.exists(socket) and agent.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+        try:
+            yield os.path.exists(socket)
+        finally:
+            agent.kill()
 
 
 def _get_command(config: str, bin_dir: str) -> tuple[str, ...]:

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import keyferry
+from support.agents import running_agent
 from support.commands import Node, plain_pod
 from support.federation import account_token, rule_of
 from support.federation import write_config as write_federation
+from support.plugins import Node as PluginNode
 from support.sdk_plugins import request_bytes
-from support.starts import LOOKING_UP, READING, YAML, loaded_by_command
+from support.starts import ASKING, LOOKING_UP, READING, YAML, loaded_by_command
 
 SOURCE = os.path.dirname(os.path.dirname(keyferry.__file__))
 PROBE = """
@@ -29,6 +31,12 @@ import sys
 sys.path.insert(0, {source!r})
 from keyferry_plugins.federate import main
 main()
+"""
+MINIMAL = """
+import sys
+sys.path.insert(0, {source!r})
+from keyferry.sdk import Response, serve
+serve(lambda request: Response.for_registry(request, "user", "word", cache_seconds=60))
 """
 HEAVY = {
     "argparse",
@@ -56,6 +64,24 @@ COSTLY = {
     "socket",
     "urllib",
     "urllib.parse",
+}
+# What a token that is passed on needs beside the modules of a plugin that answers at once.
+FEDERATING = {
+    "binascii",
+    *(f"keyferry._core.{name}" for name in ("jwt_claims", "paths")),
+    *(f"keyferry.api.{name}" for name in ("codec", "federation")),
+    *(
+        f"keyferry.api.federation.{name}"
+        for name in ("addresses", "decode", "presets", "rules", "settings", "templates", "v1alpha1")
+    ),
+    "keyferry.errors.document",
+    *(f"keyferry.sdk.{name}" for name in ("federation", "files", "flags", "jwt_claims", "values")),
+    "keyferry_plugins",
+    *(f"keyferry_plugins.{name}" for name in ("federate", "federation")),
+    *(
+        f"keyferry_plugins.federation.{name}"
+        for name in ("answer", "config", "options", "parameters", "subject", "telling")
+    ),
 }
 PLUGINS = ("acr", "aks", "docker_helper", "ecr", "eks", "federate", "gcr", "gke", "oidc", "static")
 
@@ -100,14 +126,20 @@ def test_the_shim_is_lighter_still() -> None:
 
 
 def test_a_token_that_is_passed_on_needs_nothing_costly(tmp_path: Path) -> None:
-    """A whole run of keyferry-federate, config and response included, loads what it uses."""
+    """A whole run of keyferry-federate, config and response included, loads what it uses, and no other module."""
     config = write_federation(tmp_path / "federation.json", rule_of("passthrough"))
-    run = [sys.executable, "-ISX", "importtime", "-c", FEDERATE.format(source=SOURCE), f"--config={config}"]
-    request = request_bytes("zot.example.com:5000/app", serviceAccountToken=account_token())
-    done = subprocess.run(run, input=request, capture_output=True, check=True)
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    loaded = loaded_by_plugin(FEDERATE, f"--config={config}")
+    assert loaded - loaded_by_plugin(MINIMAL) <= FEDERATING
     assert "keyferry_plugins.federation.answer" in loaded
     assert (HEAVY | COSTLY | {"collections"}).isdisjoint(loaded)
+
+
+def loaded_by_plugin(program: str, *args: str) -> set[str]:
+    """The modules that a whole run of an image plugin loads."""
+    run = [sys.executable, "-ISX", "importtime", "-c", program.format(source=SOURCE), *args]
+    request = request_bytes("zot.example.com:5000/app", serviceAccountToken=account_token())
+    done = subprocess.run(run, input=request, capture_output=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
 
 
 def test_the_codec_is_light() -> None:
@@ -179,6 +211,20 @@ def test_a_command_about_images_loads_what_it_uses(command: str, node: Node) -> 
 def test_a_lookup_needs_no_regular_expression(image: str, node: Node) -> None:
     """Nor anything else that is large, with a config in JSON and an image with a usual name."""
     assert loaded_by_command("get", image, *as_json(node).options()) <= LOOKING_UP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
+def test_a_lookup_by_the_agent_loads_neither_providers_nor_what_runs_them(node: Node) -> None:
+    """The config, here in YAML, is only hashed; nothing of OpenSSL, of sockets or of regular expressions."""
+    words = ("get", "reg.io/team/app", *node.options())
+    with running_agent(PluginNode(node.folder), *node.options()) as agent:
+        loaded = loaded_by_command(*words, "--agent", agent.socket)
+        own = loaded_by_command(*words, "--agent", agent.socket, own=True)
+    assert loaded <= ASKING
+    unwanted = ("lookup", "load", "config.files", "config.decode", "provider.provider", "provider.plugin")
+    assert own.isdisjoint(f"keyferry.images.{name}" for name in unwanted)
+    assert not any(name.startswith(("keyferry.workloads", "keyferry.invoke")) for name in own)
+    assert "keyferry.images.agent_answer" in own
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

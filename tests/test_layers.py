@@ -37,11 +37,13 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "base64",
             "clock",
+            "digests",
             "docker_hub",
             "extras",
             "files",
             "gotext",
             "lazy",
+            "log",
             "paths",
             "type_forms",
             "user_info",
@@ -72,7 +74,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "images": (
-        ("match", "reference", "missing", "node", "dockerconfig"),
+        ("match", "reference", "missing", "node", "dockerconfig", "credential"),
         ("keyring",),
         ("config", "provider"),
         ("compare", "result"),
@@ -80,7 +82,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("answer",),
         ("warm",),
         ("lookup",),
-        ("load", "registries"),
+        ("agent_answer", "load", "registries"),
     ),
     "clusters": (
         ("kubeconfig", "auth"),
@@ -120,8 +122,16 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "doctor": (
         ("health", "hints", "facts"),
-        ("checks", "online", "document", "text"),
+        ("agents", "checks", "online", "document", "text"),
         ("gather", "visit"),
+    ),
+    "agent": (
+        ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
+        ("journal", "message", "refresher", "sockets", "state"),
+        ("connection", "handover", "lookups", "management", "reload"),
+        ("figures", "metrics_port", "programs", "service", "status"),
+        ("page",),
+        ("process",),
     ),
     "bridge": (
         ("json_spans",),

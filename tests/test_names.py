@@ -17,6 +17,7 @@ PLUGINS = Path(keyferry_plugins.__file__).parent
 SHARED_NAMES = {
     # Kubernetes has a type of this name in both groups, with the same fields.
     "ExecEnvVar": {"api.kubeconfig.v1", "api.kubeletconfig.v1"},
+    # What is wrong in a document, and what is not well on a node: two subjects, one word.
     # The wire type of kuberc, and the entry of a policy that is made of it, which callers write too.
     "AllowlistEntry": {"api.kuberc.v1beta1", "invoke.policy"},
 }
@@ -32,7 +33,7 @@ CHOICES = {
     "images.compare.PatternChange": ("change",),
     "images.compare.ProviderChange": ("change",),
     "images.config.refusals.Refusals": ("stage",),
-    "images.keyring.Source": ("kind",),
+    "images.credential.Source": ("kind",),
     "images.match.rules.MatchVerdict": ("rule",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),

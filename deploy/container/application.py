@@ -2,6 +2,7 @@
 
 import email
 import hashlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,9 @@ def fetch_wheels(folder: Path, machine: str, version: str) -> list[Path]:
 def build_shims(folder: Path, machine: str, zig: list[str]) -> dict[str, Path]:
     """Return the static shim for every machine: this one's by musl-gcc, others' by zig."""
     found = {}
+    # The first time, zig compiles all of musl at once, with more files open than the usual limit lets it.
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     for each in sorted(MACHINES):
         is_own = each == machine and shutil.which("musl-gcc") is not None
         compiler = ["musl-gcc"] if is_own else [*zig, "-target", f"{each}-linux-musl"]

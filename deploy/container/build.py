@@ -15,6 +15,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import application
 import debian
@@ -23,7 +24,7 @@ from sbom import Part, debian_part, render
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
-SETTINGS = json.loads((HERE / "image.json").read_text(encoding="utf-8"))
+SETTINGS: dict[str, Any] = json.loads((HERE / "image.json").read_text(encoding="utf-8"))
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 RELEASE = "debian-12"
 NAME = "keyferry"
@@ -97,21 +98,20 @@ def _make_image(args: argparse.Namespace, folder: Path, wheel: Path, machine: st
 def _find_base(cache: Path, folder: Path, *, is_fresh: bool) -> tuple[Path, list[Part]]:
     """Return the tree of the base layer, kept from before if its packages and its recipe are the same."""
     lines = (HERE / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
-    packages = debian.find_packages([line for line in lines if line and not line.startswith("#")])
-    files = debian.download(packages, cache / "packages")
+    names = [line for line in lines if line and not line.startswith("#")]
+    fetched = debian.fetch_packages(names, cache / "packages")
     recipe = (HERE / "debian.py").read_bytes() + json.dumps(SETTINGS).encode()
-    key = hashlib.sha256(recipe + repr(packages).encode()).hexdigest()[:16]
+    key = hashlib.sha256(recipe + repr([package for package, _ in fetched]).encode()).hexdigest()[:16]
     kept, made = cache / f"base-{key}", folder / "base"
     if is_fresh or not kept.exists():
         made.mkdir()
-        debian.make_root(made, files, NAME, SETTINGS["user"], SETTINGS["group"])
+        debian.make_root(made, [file for _, file in fetched], NAME, SETTINGS["user"], SETTINGS["group"])
         if not kept.exists():
             for old in cache.glob("base-*"):
                 shutil.rmtree(old)
             made = made.rename(kept)
     base = kept if not made.exists() else made
-    hashes = {package.file: package.sha256 for package in packages}
-    parts = [debian_part(debian.read_control(file), hashes[file.name], RELEASE) for file in files]
+    parts = [debian_part(debian.read_control(file), package.sha256, RELEASE) for package, file in fetched]
     return base, parts
 
 
@@ -172,7 +172,7 @@ def _git(*words: str) -> str:
 
 def _labels(version: str, created: str) -> dict[str, str]:
     start = "org.opencontainers.image"
-    labels = SETTINGS["labels"] | {f"{start}.version": version, f"{start}.created": created}
+    labels: dict[str, str] = SETTINGS["labels"] | {f"{start}.version": version, f"{start}.created": created}
     revision = os.environ.get("SOURCE_REVISION") or _git("rev-parse", "HEAD")
     return labels | ({f"{start}.revision": revision} if revision else {})
 

@@ -118,34 +118,43 @@ class Package:
     sha256: str
 
 
-def find_packages(names: list[str]) -> list[Package]:
-    """Return the newest packages of these names; apt has verified the index that has their hashes."""
+def fetch_packages(names: list[str], folder: Path) -> list[tuple[Package, Path]]:
+    """Return the newest packages of these names and their files; what *folder* lacks is fetched by apt.
+
+    Apt verifies the index by the archive's signature, and the files by the index. An index that is missing or old is
+    fetched, by root alone.
+    """
     if shutil.which("apt-get") is None:
         raise BuildError("no apt-get here; use the Containerfile, which needs only a container engine")
-    done = subprocess.run(
-        ["apt-get", "--print-uris", "download", *names], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise BuildError(
-            f"this system's archive does not have the packages of Debian 12: {done.stderr.strip()}"
-        )
-    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("'")]
-    return sorted(
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _fetch(names, folder)
+    except BuildError:
+        if os.geteuid() != 0:
+            raise
+    _apt("update")
+    return _fetch(names, folder)
+
+
+def _fetch(names: list[str], folder: Path) -> list[tuple[Package, Path]]:
+    lines = [
+        line.split() for line in _apt("--print-uris", "download", *names).splitlines() if line[:1] == "'"
+    ]
+    packages = sorted(
         (Package(file.partition("_")[0], file, hash_.removeprefix("SHA256:")) for _, file, _, hash_ in lines),
         key=lambda package: package.name,
     )
-
-
-def download(packages: list[Package], folder: Path) -> list[Path]:
-    """Return the packages' files; those that *folder* lacks are fetched by apt, which compares hashes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    absent = [package for package in packages if not (folder / package.file).exists()]
+    absent = [package.name for package in packages if not (folder / package.file).exists()]
     if absent:
-        words = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download"]
-        subprocess.run(
-            [*words, *(package.name for package in absent)], cwd=folder, check=True, capture_output=True
-        )
-    return [folder / package.file for package in packages]
+        _apt("-o", "APT::Sandbox::User=root", "download", *absent, folder=folder)
+    return [(package, folder / package.file) for package in packages]
+
+
+def _apt(*words: str, folder: Path | None = None) -> str:
+    done = subprocess.run(["apt-get", "-q", *words], capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode != 0:
+        raise BuildError(f"apt does not have the packages of Debian 12: {done.stderr.strip()}")
+    return done.stdout
 
 
 def read_control(package: Path) -> dict[str, str]:
@@ -165,12 +174,12 @@ def make_root(root: Path, packages: list[Path], name: str, user: int, group: int
         for path in root.glob(pattern):
             _remove(path)
     _keep_licences(root / "usr/share/doc")
-    for each in EMPTY_FOLDERS:
-        (root / each).mkdir(exist_ok=True)
-    for each in ("boot", "home", "media", "mnt", "opt", "root", "srv"):
-        _remove(root / each)
-    for each in (root / "run").iterdir():
-        _remove(each)
+    for folder in EMPTY_FOLDERS:
+        (root / folder).mkdir(exist_ok=True)
+    for folder in ("boot", "home", "media", "mnt", "opt", "root", "srv"):
+        _remove(root / folder)
+    for path in (root / "run").iterdir():
+        _remove(path)
     (root / "tmp").chmod(0o1777)
     (root / "etc/passwd").write_text(USERS.format(name=name, user=user, group=group))
     (root / "etc/group").write_text(GROUPS.format(name=name, group=group))

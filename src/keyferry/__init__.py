@@ -136,10 +136,10 @@ if TYPE_CHECKING:
     from .errors import UnusableCertificateError as UnusableCertificateError
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
+    from .images.credential import Credential as Credential
+    from .images.credential import Source as Source
+    from .images.credential import SourceKind as SourceKind
     from .images.dockerconfig import PullSecret as PullSecret
-    from .images.keyring import Credential as Credential
-    from .images.keyring import Source as Source
-    from .images.keyring import SourceKind as SourceKind
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
     from .images.node.node import Node as Node
@@ -192,7 +192,7 @@ else:
         "ClusterSession": "clusters.session",
         "ConfigError": "errors",
         "ContainerRuntimeError": "errors",
-        "Credential": "images.keyring",
+        "Credential": "images.credential",
         "Decision": "pulls.records.decision",
         "DecisionRule": "pulls.records.decision",
         "Detail": "errors",
@@ -245,8 +245,8 @@ else:
         "ServiceAccount": "images.provider.accounts",
         "ServiceAccountError": "errors",
         "ServiceAccounts": "images.provider.accounts",
-        "Source": "images.keyring",
-        "SourceKind": "images.keyring",
+        "Source": "images.credential",
+        "SourceKind": "images.credential",
         "StaticAccount": "images.provider.accounts",
         "StoredImage": "pulls.stored_image",
         "TimeError": "errors",

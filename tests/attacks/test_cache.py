@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keyferry._core.clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import KeyferryError, PluginExitError, PluginProtocolError
-from keyferry.images.keyring import Credential
+from keyferry.images.credential import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.cache import account_cache_key, cache_key

@@ -1,9 +1,14 @@
 """keyferry-federate among hostile images, annotations, servers, tokens and files: a token goes where the file says."""
 
 import base64
+import contextlib
+import gzip
 import json
+import os
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -113,7 +118,14 @@ def test_a_subject_that_is_not_the_configured_one_is_sent_nowhere(
 
 
 @pytest.mark.parametrize(
-    "audience", [ISSUER, "kubernetes.default.svc", "https://kubernetes.default.svc.k8s.corp"]
+    "audience",
+    [
+        ISSUER,
+        "kubernetes.default.svc",
+        "https://kubernetes.default.svc.k8s.corp",
+        "http://kubernetes.default.svc:443",
+        "HTTPS://Kubernetes.Default.Svc./x",
+    ],
 )
 def test_a_config_cannot_ask_for_the_api_servers_audience(audience: str, jfrog: Federation) -> None:
     rule = rule_of("jfrog", subject={"audience": audience, "issuer": ISSUER})
@@ -189,12 +201,15 @@ def test_a_server_with_another_name_gets_no_token(names: tuple[str, ...], tmp_pa
         assert server.received == []
 
 
-def ask_loopback(port: int, folder: Path, bundle: Path, **changes: object) -> Answer:
+def ask_loopback(
+    port: int, folder: Path, bundle: Path, *, args: Sequence[str] = (), **changes: object
+) -> Answer:
     """Ask with a server on loopback as the registry's host."""
     host = f"127.0.0.1:{port}"
     config = write_config(folder / "c.json", rule_of("jfrog", registries=[host], **changes))
     env = {"SSL_CERT_FILE": str(bundle)}
-    return ask_image("federate", f"{host}/app", args=[f"--config={config}"], env=env, token=account_token())
+    words = [f"--config={config}", *args]
+    return ask_image("federate", f"{host}/app", args=words, env=env, token=account_token())
 
 
 def test_trust_is_the_systems_or_the_files_and_never_off(tmp_path: Path) -> None:
@@ -278,6 +293,8 @@ BODIES = {
     "null-byte": b'{"access_token": "marked\\u0000", "username": "u"}',
     "lone-surrogate-in-user": b'{"access_token": "t", "username": "\\u0085"}',
     "a-list-for-text": b'{"access_token": ["marked"], "username": "u"}',
+    "infinity": b'{"access_token": 1e999, "username": "u"}',
+    "many-digits": b'{"access_token": ' + b"9" * 100 + b', "username": "u"}',
 }
 
 
@@ -289,6 +306,44 @@ def test_garbage_is_not_a_login(case: str, tmp_path: Path) -> None:
     assert "marked" not in answer.stderr
 
 
+def test_a_compressed_answer_is_not_unpacked(tmp_path: Path) -> None:
+    """None was asked for, and a few bytes could become gigabytes."""
+    body = gzip.compress(
+        json.dumps({"access_token": "marked", "username": "u", "x": "y" * 10_000_000}).encode()
+    )
+    reply = Reply(body=body, headers={"Content-Encoding": "gzip"})
+    with federation(tmp_path, lambda _: reply, JFROG) as world:
+        failed(world.ask(IMAGE, rule_of("jfrog")), "not a JSON object")
+        assert "gzip" not in world.server.received[0].headers.get("accept-encoding", "")
+
+
+def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(tmp_path: Path) -> None:
+    """The time is for the whole of all calls, however lively a connection looks."""
+    authority = Authority(tmp_path)
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            with contextlib.suppress(OSError):
+                client, _ = listener.accept()
+                with authority.context("127.0.0.1").wrap_socket(client, server_side=True) as tls:
+                    tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                    while not stop.wait(0.05):
+                        tls.sendall(b" ")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        try:
+            port = listener.getsockname()[1]
+            failed(
+                ask_loopback(port, tmp_path, authority.bundle, args=["--timeout=1s"]), "no response in time"
+            )
+        finally:
+            stop.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
 # The subject as a password
 
 
@@ -297,6 +352,10 @@ ECHOES: dict[str, Callable[[str], str]] = {
     "inside": lambda token: f"prefix-{token}-suffix",
     "base64": lambda token: base64.b64encode(token.encode()).decode(),
     "base64-of-more": lambda token: base64.urlsafe_b64encode(f"oauth:{token}".encode()).decode().rstrip("="),
+    "base64-after-a-prefix": lambda token: "v1:" + base64.b64encode(token.encode()).decode(),
+    "base64-between-others": lambda token: base64.b64encode(f"a:{token}:b".encode()).decode() + ".x",
+    "base64-in-percent": lambda token: quote(base64.b64encode(token.encode()).decode(), safe=""),
+    "hex": lambda token: f"0X{token.encode().hex().upper()}",
     "percent": lambda token: quote(token, safe="").replace(".", "%2E"),
 }
 
@@ -393,10 +452,14 @@ def test_a_pattern_that_backtracks_does_not_hang(tmp_path: Path) -> None:
     ("preset", "name"),
     [(preset, "host") for preset in EXAMPLES if preset not in ("passthrough", "dockerhub")]
     + [("rfc8693", "path"), ("cloudsmith", "org"), ("acr", "tenant"), ("vault", "mount"), ("vault", "secret")]
-    + [("vault", "namespace"), ("rfc8693", "client_secret")],
+    + [("vault", "namespace"), ("rfc8693", "client_secret")]
+    + [("rfc8693", name) for name in ("audience", "scope", "subject_token_type", "requested_token_type")]
+    + [("gcp", "pool"), ("gcp", "scope"), ("acr", "scope"), ("jfrog", "audience")],
 )
-def test_no_annotation_fills_a_url_a_header_or_a_secret(preset: str, name: str, jfrog: Federation) -> None:
-    """Whoever may annotate a service account cannot choose where a token is sent."""
+def test_no_annotation_fills_a_url_a_header_a_purpose_or_a_secret(
+    preset: str, name: str, jfrog: Federation
+) -> None:
+    """Whoever may annotate a service account cannot choose where a token is sent, or what another one is for."""
     example = EXAMPLES[preset]
     hostile = {"annotation": "x/y", "pattern": ".*"}
     rule = rule_of(preset, params={**example.params, name: hostile})
@@ -425,6 +488,21 @@ def test_a_config_that_others_can_write_is_refused(mode: int, jfrog: Federation)
     config.chmod(mode)
     failed(jfrog.ask(IMAGE, args=[f"--config={config}"]), "can be written by other users")
     assert jfrog.server.received == []
+
+
+def test_a_config_is_judged_by_the_file_that_is_read(jfrog: Federation) -> None:
+    """Also behind a link, and a pipe is no config, and does not block."""
+    config = jfrog.write(rule_of("jfrog"))
+    link = jfrog.folder / "link.json"
+    link.symlink_to(config)
+    assert jfrog.ask(IMAGE, args=[f"--config={link}"]).auth
+    config.chmod(0o666)
+    failed(jfrog.ask(IMAGE, args=[f"--config={link}"]), "can be written by other users")
+    os.mkfifo(jfrog.folder / "pipe.json", 0o600)
+    failed(jfrog.ask(IMAGE, args=[f"--config={jfrog.folder / 'pipe.json'}"]), "pipe.json")
+    failed(
+        jfrog.ask(IMAGE, args=[f"--config={jfrog.folder / 'nowhere.json'}"]), "cannot be read: no such file"
+    )
 
 
 CONFIGS = {

@@ -14,21 +14,14 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import KeyferryError, PluginError, PullSecretError, ServiceAccountError
+from keyferry.images.credential import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
 from keyferry.images.dockerconfig import (
     DockerConfig,
     PullSecret,
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import (
-    Credential,
-    Keyring,
-    SecretRef,
-    ServiceAccountRef,
-    Source,
-    SourceKind,
-    lookup_all,
-)
+from keyferry.images.keyring import Keyring, lookup_all
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache

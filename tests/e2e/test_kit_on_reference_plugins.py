@@ -39,12 +39,14 @@ def check(
     args: Sequence[str] = (),
     env: Mapping[str, str],
     known: Sequence[str] = (),
+    token: str = "",
 ) -> None:
     """Examine a plugin: nothing fails, not even a warning, but for what is *known* of it and said to be so."""
     path = bin_dir / PLUGINS[name].program
     plugin = PluginUnderTest(
-        str(path), PLUGINS[name].kind, tuple(args), tuple(env.items()), tuple(images), timeout_seconds=60
-    )
+        str(path), PLUGINS[name].kind, tuple(args), tuple(env.items()), tuple(images), token=token,
+        cache_type="ServiceAccount" if token else "", timeout_seconds=60,
+    )  # fmt: skip
     report = examine(plugin)
     assert failures(report) == sorted(known), describe(report)
     assert sum(result.status is Status.PASSED for result in report.results) > len(report.results) / 2
@@ -125,18 +127,22 @@ def test_acr(bin_dir: Path, tmp_path: Path) -> None:
         check(bin_dir, "acr", images=images, args=[config], env=azure.environ, known=["KP119"])
 
 
-def test_federate(bin_dir: Path, tmp_path: Path) -> None:
-    """A token in a file, exchanged at a server that checks it."""
+@pytest.mark.parametrize("source", ["file", "kubelet"])
+def test_federate(source: str, bin_dir: Path, tmp_path: Path) -> None:
+    """A token in a file or in the request, exchanged at a server that checks it."""
+    token = federation.account_token()
     authority = Authority(tmp_path)
-    (tmp_path / "token").write_text(federation.account_token())
+    (tmp_path / "token").write_text(token)
     with serving(federation.EXAMPLES["jfrog"].handler, authority.context("127.0.0.1")) as server:
         host = f"127.0.0.1:{server.port}"
         claims = {"audience": federation.AUDIENCE, "issuer": federation.ISSUER}
-        subject = {"from": "file", "file": str(tmp_path / "token"), **claims}
+        places = {"file": {"from": "file", "file": str(tmp_path / "token")}, "kubelet": {}}
+        subject = {**places[source], **claims}
         rule = federation.rule_of("jfrog", registries=[host], subject=subject, caFile=str(authority.bundle))
         config = federation.write_config(tmp_path / "federation.json", rule)
         images = [f"{host}/team/a", f"{host}/team/b"]
-        check(bin_dir, "federate", images=images, args=["--config", str(config)], env={})
+        given = token if source == "kubelet" else ""
+        check(bin_dir, "federate", images=images, args=["--config", str(config)], env={}, token=given)
 
 
 def test_eks(bin_dir: Path) -> None:

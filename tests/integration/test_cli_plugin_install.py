@@ -66,13 +66,30 @@ def test_several_get_the_names_of_those_they_stand_in_for(tmp_path: Path) -> Non
 
 
 def test_a_name_of_the_users_own(tmp_path: Path) -> None:
-    """And it is not replaced unasked."""
+    """It is updated by the same words; a program of another plugin, or of somebody else, is not replaced unasked."""
     words = ("plugin", "install", "eks", "--bin-dir", str(tmp_path), "--as", "my-login")
-    assert run_keyferry(*words).stdout == f"{tmp_path}/my-login\n"
+    path = tmp_path / "my-login"
+    assert run_keyferry(*words).stdout == f"{path}\n"
     again = run_keyferry(*words)
-    assert (again.returncode, again.stdout) == (3, "")
-    assert "exists already; replace it with --force" in again.stderr
+    assert (again.returncode, again.stdout, again.stderr) == (
+        0,
+        f"{path}\n",
+        f"keyferry: {path} is up to date\n",
+    )
+    current = path.read_text()
+    path.write_text(current.replace(sys.executable, "/opt/older/python3"))
+    older = run_keyferry(*words)
+    assert older.stderr == (
+        f"keyferry: {path} is updated; it was a program of the same plugin, with /opt/older/python3\n"
+    )
+    assert path.read_text() == current
+    for other in (("plugin", "install", "gke", *words[3:]), words):
+        refused = run_keyferry(*other)
+        assert (refused.returncode, refused.stdout) == (3, "")
+        assert "exists already; replace it with --force" in refused.stderr
+        path.write_text("#!/bin/sh\n")
     assert run_keyferry(*words, "--force").returncode == 0
+    assert path.read_text() == current
 
 
 WRONG = {

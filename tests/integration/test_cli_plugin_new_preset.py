@@ -164,11 +164,52 @@ def test_the_written_config_is_closed_to_others(tmp_path: Path) -> None:
     assert stat.S_IMODE(target.parent.stat().st_mode) & 0o022 == 0
     assert lint_any(str(target)).findings == ()
     first = target.stat().st_ino
-    assert install(made).returncode == 3  # the program exists
+    again = install(made)
+    assert again.returncode == 0
+    assert f"{target} is up to date" in again.stderr
     assert target.stat().st_ino == first
-    assert install(made, "--force").returncode == 0
+    target.write_text(target.read_text().replace("quay", "rfc8693"))
+    assert install(made).returncode == 0
     assert target.stat().st_ino != first
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
     assert [path.name for path in target.parent.iterdir()] == ["federation.json"]
+
+
+def test_a_change_of_the_config_is_shown_without_secrets(tmp_path: Path) -> None:
+    """As a diff on standard error; the config is then the new one."""
+    made = new(tmp_path, "quay")
+    target = tmp_path / "etc" / NAME / "federation.json"
+    install(made)
+    current = json.loads(target.read_text())
+    older = json.loads(target.read_text())
+    older["rules"][0]["registries"] = ["old.example.com"]
+    older["rules"][0]["params"]["robot"] = "hunter2-hunter2"
+    target.write_text(json.dumps(older, indent=2))
+    done = install(made)
+    assert done.returncode == 0
+    assert f"--- a/{target}" in done.stderr
+    assert '-        "old.example.com"' in done.stderr
+    assert '"robot": ********' in done.stderr
+    assert "hunter2" not in done.stderr
+    assert json.loads(target.read_text()) == current
+
+
+@pytest.mark.parametrize("kind", ["document", "text", "folder", "dangling link"])
+def test_a_file_of_somebody_else_is_never_replaced_by_a_config(kind: str, tmp_path: Path) -> None:
+    """Not with --force either, which is for the program; the program is not written then."""
+    made = new(tmp_path, "quay")
+    target = tmp_path / "etc" / NAME / "federation.json"
+    target.parent.mkdir(parents=True)
+    if kind == "folder":
+        target.mkdir()
+    elif kind == "dangling link":
+        target.symlink_to("nowhere")
+    else:
+        target.write_text({"document": '{"kind": "Config"}', "text": "mine"}[kind])
+    done = install(made, "--force")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"'{target}' is not replaced: it is no FederationConfig" in done.stderr
+    assert not (made / NAME).exists()
 
 
 def test_a_config_with_errors_is_not_installed(tmp_path: Path) -> None:

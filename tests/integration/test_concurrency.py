@@ -13,7 +13,7 @@ import pytest
 
 from keyferry.errors import PluginExitError, PluginTimeoutError
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential
+from keyferry.images.credential import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provision import ProvisionOutcome
 from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until

@@ -128,9 +128,10 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_examples_of_the_page_run_as_they_stand(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One after the other, as at a prompt; only the two folders are other ones."""
+    monkeypatch.setenv("KEYFERRY_AGENT", str(tmp_path / "none.sock"))
     auth = json.dumps({ECR: {"username": "AWS", "password": "pass-word"}})
     node = Node(tmp_path).add("ecr", ["*.dkr.ecr.*.amazonaws.com"], auth)
     folders = {
@@ -139,7 +140,7 @@ def test_the_examples_of_the_page_run_as_they_stand(
     }
     names: dict[str, object] = {"config": node.config, "bin_dir": node.bin_dir, "image": f"{ECR}/team/app:v1"}
     found = blocks("python")
-    assert len(found) == 3
+    assert len(found) == 4
     for number, block in enumerate(found):
         for shown, real in folders.items():
             block = block.replace(shown, str(real))  # noqa: PLW2901 - the same block, on this machine
@@ -148,6 +149,7 @@ def test_the_examples_of_the_page_run_as_they_stand(
             check_prompt(names)
     printed = capsys.readouterr().out
     assert f"AWS provider ecr {ECR}\n" in printed
+    assert "the node agent was not used: there is no agent at" in printed
     assert "pass-word" not in printed
 
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.images.keyring import Keyring, Source, SourceKind, credential_hash
+from keyferry.images.credential import Source, SourceKind, credential_hash
+from keyferry.images.keyring import Keyring
 from keyferry.images.provider.cache import (
     account_cache_key,
     base_of,

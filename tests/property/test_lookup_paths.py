@@ -10,7 +10,8 @@ from keyferry._net.url import split_registry_url
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import PluginError
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, Keyring, Source, SourceKind, lookup_all
+from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Keyring, lookup_all
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import covers
 from keyferry.images.match.url import split_plain

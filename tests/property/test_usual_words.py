@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.cli.frame.color import add_color_argument
 from keyferry.cli.frame.commands import COMMANDS
 from keyferry.cli.frame.parser import Parser, make_parser
+from keyferry.cli.frame.talk import add_talk_arguments
 from keyferry.cli.frame.usual import Declarations, read_usual
 
 
@@ -51,7 +51,7 @@ def read_with_argparse(name: str, words: list[str]) -> dict[str, object] | None:
 def read_as_usual(name: str, words: list[str]) -> dict[str, object] | None:
     declared = Declarations()
     MODULES[name].add_arguments(declared)
-    add_color_argument(declared)
+    add_talk_arguments(declared, MODULES[name])
     read = read_usual(declared, words)
     return None if read is None else comparable(vars(read))
 

@@ -16,6 +16,7 @@ MOST_BYTES = 256 << 10
 KNOWN = {
     *("apiVersion", "kind", "image", "registry", "provider"),
     *("serviceAccountToken", "serviceAccountAnnotations", "service_account"),
+    *("configHash", "binDir"),
 }
 Request = dict[str, object]
 # What to send: a document with status 200, a status with a document, bytes, in pieces or not, or None for silence.
@@ -66,6 +67,8 @@ class AgentServer:
         self.path = path
         self.requests: list[Request] = []
         self.problems: list[str] = []
+        # What clients may ask for, by path: the kind of the document and its fields.
+        self.known = {"/v1/lookup": ("LookupRequest", KNOWN)}
         self.stopping = threading.Event()
         self._answer = answer
 
@@ -97,7 +100,7 @@ class AgentServer:
             body += connection.recv(65536)
         self._check(first, fields, len(lines), body, size)
         document = json.loads(body)
-        self._check_document(document)
+        self._check_document(document, first.split()[1])
         return dict(document)
 
     def _check(self, first: str, fields: Mapping[str, str], lines: int, body: bytes, size: int) -> None:
@@ -107,15 +110,20 @@ class AgentServer:
             "content-type": "application/json",
             "content-length": str(len(body)),
         }
-        if first != "POST /v1/lookup HTTP/1.1" or fields != wanted or lines != len(wanted):
+        if (
+            first not in {f"POST {path} HTTP/1.1" for path in self.known}
+            or fields != wanted
+            or lines != len(wanted)
+        ):
             self.problems.append(f"{first} {fields}")
         if len(body) != size or size > MOST_BYTES:
             self.problems.append(f"{len(body)} bytes of {size}")
 
-    def _check_document(self, document: Mapping[str, object]) -> None:
-        if document.get("apiVersion") != PROTOCOL or document.get("kind") != "LookupRequest":
-            self.problems.append("not a LookupRequest")
-        if set(document) - KNOWN or not isinstance(document.get("image", document.get("registry")), str):
+    def _check_document(self, document: Mapping[str, object], path: str) -> None:
+        kind, known = self.known.get(path, ("", set()))
+        if document.get("apiVersion") != PROTOCOL or document.get("kind") != kind:
+            self.problems.append(f"not a {kind}")
+        if set(document) - known or not isinstance(document.get("image", document.get("registry")), str):
             self.problems.append(f"fields {sorted(document)}")
 
     def _send(self, connection: socket.socket, answer: Answer) -> None:

@@ -40,17 +40,22 @@ _PROGRAMS = {
 _PLAIN = {"binascii", "bisect", "itertools", "math", "struct", "types", "weakref"}
 # A lookup in a JSON config, of an image with a usual name: a regular expression would take a sixth of its time.
 LOOKING_UP = {"errno", "select"} | _PLAIN
+# The same by the node agent: no program is started, and no pattern is compiled.
+ASKING = {"bisect", "math"}
 READING = _PATTERNS | _PROGRAMS | _PLAIN
 CONNECTING = READING | {"array", "base64", "socket", "ssl"}
 YAML = {"base64", "cython_runtime", "datetime", "yaml"}
 
 
-def loaded_by_command(*words: str, code: int = 0, **env: str) -> set[str]:
-    """Return the packages, except keyferry's own, that a command loads in a fresh interpreter without site."""
+def loaded_by_command(*words: str, code: int = 0, own: bool = False, **env: str) -> set[str]:
+    """Return the packages that a command loads in a fresh interpreter without site; with *own*, keyferry's modules."""
     run = [sys.executable, "-I", "-S", "-c", _RUN.format(paths=_PATHS, words=list(words))]
     done = subprocess.run(
         run, env={**os.environ, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stderr
-    packages = {name.partition(".")[0] for name in done.stderr.rpartition("\n")[2].split()}
+    modules = done.stderr.rpartition("\n")[2].split()
+    if own:
+        return {name for name in modules if name.startswith("keyferry.")}
+    packages = {name.partition(".")[0] for name in modules}
     return {name for name in packages if name != "keyferry" and not name.startswith("_")}

@@ -59,6 +59,13 @@ class FallbackReason(WordEnum):
     SLOW = "slow"
     GARBLED = "garbled"
     TOO_LARGE = "too large"
+    FORBIDDEN = "forbidden"
+    STOPPING = "stopping"
+    OTHER_CONFIG = "other config"
+    OTHER_VERSION = "other version"
+    UNKNOWN_PROVIDER = "unknown provider"
+    NO_MATCH = "no match"
+    FAILED = "failed"
 
 
 class Fallback:
@@ -121,8 +128,9 @@ def ask_agent(
     owner: int = ROOT,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
+    method: str = "POST",
 ) -> SocketReply | Fallback:
-    """POST a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
+    """Send a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
     Nothing is sent unless only root, this user and *owner* can replace the socket. Connecting and answering have
     time limits; an answer has to state its size, and is at most 1 MiB.
@@ -135,7 +143,7 @@ def ask_agent(
         connection = _connect(place, connect_seconds, owner)
         try:
             until = monotonic() + answer_seconds
-            _send(connection, _head(target, len(body)) + body, until)
+            _send(connection, _head(method, target, len(body)) + body, until)
             return _receive(connection, until)
         finally:
             connection.close()
@@ -224,9 +232,9 @@ def _limit(connection: "Any", option: int, seconds: float) -> None:
     connection.setsockopt(_socket.SOL_SOCKET, option, value)
 
 
-def _head(target: str, size: int) -> bytes:
+def _head(method: str, target: str, size: int) -> bytes:
     return (
-        f"POST {target} HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
+        f"{method} {target} HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
     ).encode()
 

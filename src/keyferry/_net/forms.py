@@ -4,7 +4,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["decode_percent", "encode_form", "encode_percent", "encode_query"]
+__all__ = ["decode_percent", "decode_query", "decode_text", "encode_form", "encode_percent", "encode_query"]
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
@@ -33,6 +33,24 @@ def encode_query(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> str
     """Return names and values as a URL's query, in the given order, with blanks as ``%20``."""
     pairs = fields.items() if hasattr(fields, "items") else fields
     return "&".join([f"{encode_percent(name)}={encode_percent(value)}" for name, value in pairs])
+
+
+def decode_query(query: str, most: int = 100) -> dict[str, str]:
+    """Return the names and values of a URL's query; of a name that is repeated, the first.
+
+    No more than *most* are read. Bytes that are no UTF-8 become U+FFFD.
+    """
+    found: dict[str, str] = {}
+    for part in query.replace("+", " ").split("&", most)[:most]:
+        name, _, value = (decode_text(each) for each in part.partition("="))
+        if name:
+            found.setdefault(name, value)
+    return found
+
+
+def decode_text(text: str) -> str:
+    """Decode percent escapes; bytes that are no UTF-8 become U+FFFD."""
+    return decode_percent(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def encode_form(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> bytes:

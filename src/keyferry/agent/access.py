@@ -14,11 +14,15 @@ _MOST_CALLERS = 1024
 
 
 class Caller(Value):
-    """The process at the other end of a connection, as the kernel names it; the process id is 0 if it is unknown."""
+    """The process at the other end of a connection, as the kernel names it; the process id is 0 if it is unknown.
+
+    *program* is empty if it was not asked for, or cannot be told.
+    """
 
     uid: int
     gids: frozenset[int]
     pid: int = 0
+    program: str = ""
 
 
 class CallerRights:

@@ -5,7 +5,7 @@ the connection, which web servers do not give access to.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
 from keyferry._core.extras import missing_extra
@@ -18,7 +18,7 @@ try:
 except ImportError as missing:
     raise missing_extra("agent", missing) from None
 
-__all__ = ["AgentConnection", "ConnectionTable", "Handler"]
+__all__ = ["NEVER", "AgentConnection", "ConnectionTable", "Handler"]
 
 MOST_HEAD_BYTES = 16 * 1024
 MOST_BODY_BYTES = 256 * 1024
@@ -28,8 +28,9 @@ STEP_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 # Requests that wait on one connection for those before them; clients have no reason to send more.
 _MOST_WAITING = 64
-_NEVER = float("inf")
+NEVER = float("inf")
 _NOBODY = Caller(-1, frozenset())
+_NO_HEADERS: Mapping[bytes, bytes] = {}
 
 Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
 
@@ -44,7 +45,8 @@ class ConnectionTable:
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self.most = most
         self.clock = clock
-        self.refused = 0
+        # Connections closed for others, those that missed a deadline within a request, and requests not understood.
+        self.refused = self.too_slow = self.malformed = 0
         self._by_user: dict[int, dict[AgentConnection, None]] = {}
         self._number = 0
 
@@ -87,6 +89,7 @@ class ConnectionTable:
         now = self.clock()
         for connection in self.all():
             if connection.deadline < now:
+                self.too_slow += not connection.is_idle
                 connection.abort()
 
 
@@ -95,7 +98,7 @@ class AgentConnection(asyncio.Protocol):
 
     def __init__(self, table: ConnectionTable, handle: Handler) -> None:
         self.caller = _NOBODY
-        self.deadline = _NEVER
+        self.deadline = NEVER
         self._table = table
         self._handle = handle
         self._parser = HttpRequestParser(self)
@@ -115,11 +118,20 @@ class AgentConnection(asyncio.Protocol):
         """Whether no whole request has arrived that is not answered."""
         return self._task is None and not self._waiting
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection rests between two requests, all of whose replies were sent."""
+        return self._has_served and self.is_silent and not self._is_begun and not self._is_held
+
+    def identify(self, transport: asyncio.BaseTransport) -> Caller:
+        """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
+        return peer_of(transport.get_extra_info("socket"))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         try:
-            self.caller = peer_of(transport.get_extra_info("socket"))
+            self.caller = self.identify(transport)
         except OSError:
             self.abort()
             return
@@ -211,13 +223,16 @@ class AgentConnection(asyncio.Protocol):
         self._is_begun = False
         if self._is_refusable:
             return
+        path, _, query = self._url.partition(b"?")
         request = AgentRequest(
             self._parser.get_method(),
-            self._url.partition(b"?")[0],
+            path,
             bytes(self._body),
             self.caller,
             self._traceparent,
             self._parser.should_keep_alive(),
+            query,
+            self._headers,
         )
         if self._task is None and not self._is_held:
             self._start(request)
@@ -247,37 +262,39 @@ class AgentConnection(asyncio.Protocol):
     def _reset(self) -> None:
         self._url = b""
         self._traceparent = ""
+        self._headers: Mapping[bytes, bytes] = _NO_HEADERS
         self._body = bytearray()
         self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
         self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
 
     def _start(self, request: AgentRequest) -> None:
-        self.deadline = _NEVER
+        self.deadline = NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
-            self._send(reply, is_kept_alive=request.is_kept_alive)
+            self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         else:
             self._task = asyncio.ensure_future(self._finish(request, reply))
 
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
-        self._send(reply, is_kept_alive=request.is_kept_alive)
+        self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
         self._go_on()
 
-    def _send(self, reply: AgentReply, *, is_kept_alive: bool) -> None:
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if self._transport is None:
             return
         self._has_served = True
         is_last = self._is_last or not is_kept_alive
         self.deadline = self._table.clock() + IDLE_SECONDS
         # The transport may call pause_writing, which sets an earlier deadline.
-        self._transport.write(encode_reply(reply, is_kept_alive=not is_last))
+        self._transport.write(encode_reply(reply, is_kept_alive=not is_last, has_body=has_body))
         if is_last:
             self._is_ending = True
             self._close()
 
     def _refuse(self, status: int, message: str) -> None:
+        self._table.malformed += 1
         self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
 
     def _close(self) -> None:

@@ -27,6 +27,7 @@ def hand_over_reply(providers: Providers, now_ns: int) -> AgentReply:
             "image": entry.image,
             "cacheKeyType": entry.provision.cache_key_type,
             "millisecondsLeft": ((entry.provision.expires_ns or now_ns) - now_ns) // _MILLISECOND,
+            "millisecondsOld": (now_ns - (entry.provision.got_ns or now_ns)) // _MILLISECOND,
             "auth": {key: [each.username, each.password] for key, each in entry.provision.auth.items()},
         }
         for provider in providers.providers
@@ -72,15 +73,15 @@ def _config_of(providers: Providers, name: str) -> str:
 def _read_entry(entry: dict[str, object], now_ns: int) -> Provision | None:
     """Return an answer as it is cached, or None for what is not one."""
     provider, image, kind = (entry.get(name) for name in ("provider", "image", "cacheKeyType"))
-    left, auth = entry.get("millisecondsLeft"), entry.get("auth")
+    left, old, auth = (entry.get(name) for name in ("millisecondsLeft", "millisecondsOld", "auth"))
     if not isinstance(provider, str) or not isinstance(image, str) or kind not in CACHE_KEY_TYPES:
         return None
-    if not isinstance(left, int) or left <= 0 or not isinstance(auth, dict):
+    if not isinstance(left, int) or left <= 0 or not isinstance(old, int) or not isinstance(auth, dict):
         return None
     logins = {}
     for key, pair in auth.items():
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
             return None
         logins[key] = AuthConfig(*pair)
-    expires_ns = now_ns + left * _MILLISECOND
-    return Provision(provider, ProvisionOutcome.CACHED, logins, str(kind), expires_ns)
+    expires_ns, got_ns = now_ns + left * _MILLISECOND, now_ns - max(old, 0) * _MILLISECOND
+    return Provision(provider, ProvisionOutcome.CACHED, logins, str(kind), expires_ns, got_ns=got_ns)

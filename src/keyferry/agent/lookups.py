@@ -5,15 +5,26 @@ import time
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field
-from keyferry.agent.message import API_VERSION, AgentReply, reply_document
+from keyferry.agent.decision import (
+    LONGEST_KEPT,
+    NO_PROVIDER,
+    SOURCES,
+    DecisionOutcome,
+    DecisionResult,
+    RequestDecision,
+    result_of_answer,
+    result_of_provision,
+)
+from keyferry.agent.message import API_VERSION, JSON, AgentReply, reply_document, with_decision
 from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, ServiceAccountRef
+from keyferry.images.credential import Credential, ServiceAccountRef
+from keyferry.images.missing import missing_documents
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer
+from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
 
 __all__ = [
     "AgentQuestion",
@@ -25,15 +36,10 @@ __all__ = [
     "read_question",
     "registry_reply",
     "sources_of",
+    "tell_config",
 ]
 
 _SECOND = 1_000_000_000
-# How an answer was got, in the words of the protocol.
-SOURCES = {
-    ProvisionOutcome.CACHED: "cache",
-    ProvisionOutcome.RAN: "run",
-    ProvisionOutcome.SHARED: "shared",
-}
 
 
 class BadQuestionError(Exception):
@@ -43,7 +49,8 @@ class BadQuestionError(Exception):
 class AgentQuestion(Value):
     """A lookup: of an image, by one provider or by all, with a service account token if one was passed on.
 
-    Of a question for a whole *registry*, the image is one that stands for all of them.
+    Of a question for a whole *registry*, the image is one that stands for all of them. *config_hash* and *bin_dir*
+    name the config that the answer has to stand for; they are empty if the caller leaves that to the agent.
     """
 
     image: ImageName
@@ -52,6 +59,15 @@ class AgentQuestion(Value):
     annotations: Mapping[str, str] = field(default_factory=dict)
     account: ServiceAccountRef | None = None
     registry: str = ""
+    config_hash: str = ""
+    bin_dir: str = ""
+
+    def decided(self, result: DecisionResult) -> RequestDecision:
+        """Return what the journal says of this question; the token is no part of it."""
+        account = self.account
+        named = "" if account is None else f"{account.namespace}/{account.name}"[:LONGEST_KEPT]
+        image = self.registry or self.image.text
+        return RequestDecision(image[:LONGEST_KEPT], named, self.provider[:LONGEST_KEPT], result)
 
 
 def read_question(body: bytes) -> AgentQuestion:
@@ -76,6 +92,8 @@ def read_question(body: bytes) -> AgentQuestion:
         _text(document, "serviceAccountToken"),
         _texts(document, "serviceAccountAnnotations"),
         _account(document),
+        config_hash=_text(document, "configHash"),
+        bin_dir=_text(document, "binDir"),
     )
 
 
@@ -138,13 +156,15 @@ def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
     return ServiceAccountRef(*(found.get(name, "") for name in ("namespace", "name", "uid")))
 
 
-def lookup_reply(answer: Answer, now_ns: int) -> AgentReply:
+def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
     """Return the credentials of all providers, in the order the kubelet would try them."""
-    return _with_image(answer.image, _rest_of(answer, now_ns))
+    return _with_image(question, answer.image, _rest_of(answer, now_ns), result_of_answer(answer))
 
 
-def _with_image(image: str, rest: bytes) -> AgentReply:
-    return AgentReply(200, b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest))
+def _with_image(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
+    body = b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest)
+    # All fields by position: defaults are filled in slowly.
+    return AgentReply(200, body, JSON, 0, question.decided(result), b"", None)
 
 
 _HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
@@ -162,13 +182,19 @@ def _rest_of(answer: Answer, now_ns: int) -> bytes:
         "credentials": list(map(_credential, answer.credentials)),
         "failures": failures_document(failures) if failures else [],
         "sources": sources_of(answer),
+        "missing": missing_documents(answer.missing),
     }
     if ends:
         fields["expiresAt"] = wall_time(min(ends), now_ns)
     return json.dumps(fields, separators=(",", ":")).encode()[1:]
 
 
-def registry_reply(answer: RegistryAnswer, now_ns: int) -> AgentReply:
+def tell_config(reply: AgentReply, config_hash: str) -> AgentReply:
+    """Return a document with the config that it stands for, for callers that asked for one."""
+    return reply._replace(body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
+
+
+def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int) -> AgentReply:
     """Return the login that all images of a registry have in common, or why there is none."""
     fields: dict[str, object] = {
         "outcome": str(answer.outcome),
@@ -178,7 +204,20 @@ def registry_reply(answer: RegistryAnswer, now_ns: int) -> AgentReply:
     }
     if answer.expires_ns is not None:
         fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
-    return reply_document("RegistryResponse", **fields)
+    reply = reply_document("RegistryResponse", **fields)
+    return with_decision(reply, question.decided(_REGISTRY_RESULTS[answer.outcome]))
+
+
+_REGISTRY_RESULTS = {
+    RegistryOutcome.FOUND: DecisionResult(
+        DecisionOutcome.ANSWERED, "", "all images of the registry have this login in common"
+    ),
+    RegistryOutcome.NONE: NO_PROVIDER,
+    RegistryOutcome.AMBIGUOUS: DecisionResult(
+        DecisionOutcome.NO_MATCH, "", "images of the registry have different logins, and no image was named"
+    ),
+    RegistryOutcome.FAILED: DecisionResult(DecisionOutcome.FAILED, "", "a provider of the registry failed"),
+}
 
 
 def _credential(credential: Credential) -> dict[str, object]:
@@ -199,17 +238,18 @@ class ReplyMemo:
     def __init__(self, most: int = 1024) -> None:
         self._most = most
         # The answer is kept with its reply, so that its objects keep their identities.
-        self._kept: dict[tuple[int, ...], tuple[Answer, int, bytes]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Answer, int, bytes, DecisionResult]] = {}
 
-    def find(self, answer: Answer, now_ns: int) -> AgentReply:
+    def find(self, question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
         """Return the reply of an answer; it is written again after a second, since the wall clock may be set."""
         key = (*map(id, answer.provisions), 0, *map(id, answer.credentials))
         kept = self._kept.get(key)
         if kept is None or now_ns >= kept[1]:
             if len(self._kept) >= self._most:
                 self._kept.clear()
-            kept = self._kept[key] = answer, now_ns + _SECOND, _rest_of(answer, now_ns)
-        return _with_image(answer.image, kept[2])
+            written = _rest_of(answer, now_ns), result_of_answer(answer)
+            kept = self._kept[key] = answer, now_ns + _SECOND, *written
+        return _with_image(question, answer.image, kept[2], kept[3])
 
 
 def sources_of(answer: Answer) -> dict[str, str]:
@@ -233,6 +273,13 @@ def ask_provider_reply(
 
     If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
     """
+    reply = _provider_reply(question, provision, api_version, now_ns, is_limited=is_limited)
+    return with_decision(reply, question.decided(result_of_provision(provision)))
+
+
+def _provider_reply(
+    question: AgentQuestion, provision: Provision | None, api_version: str, now_ns: int, *, is_limited: bool
+) -> AgentReply:
     if provision is None or provision.outcome in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
         return reply_document("ProviderResponse", outcome="noMatch")
     if provision.error is not None:

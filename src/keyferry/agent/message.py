@@ -1,22 +1,36 @@
 """Requests and replies on the agent's socket: HTTP/1.1 with JSON documents."""
 
 import json
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from keyferry._core.values import NamedTuple
 from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
+from keyferry.agent.decision import RequestDecision
 
-__all__ = ["API_VERSION", "AgentReply", "AgentRequest", "encode_reply", "reply_document", "reply_status"]
+__all__ = [
+    "API_VERSION",
+    "JSON",
+    "AgentReply",
+    "AgentRequest",
+    "EventSink",
+    "encode_reply",
+    "encode_stream_head",
+    "reply_document",
+    "reply_status",
+    "with_decision",
+]
 
-_JSON = b"application/json"
+JSON = b"application/json"
+_NO_HEADERS: Mapping[bytes, bytes] = {}
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 
 
 class AgentRequest(NamedTuple):
-    """A whole request, and who sent it."""
+    """A whole request, and who sent it; *headers* has those that are kept, by their names in lower case."""
 
     method: bytes
     path: bytes
@@ -24,15 +38,37 @@ class AgentRequest(NamedTuple):
     caller: Caller
     traceparent: str
     is_kept_alive: bool
+    query: bytes = b""
+    headers: Mapping[bytes, bytes] = _NO_HEADERS
+
+
+class EventSink:
+    """Where a reply without an end is written to."""
+
+    def write(self, data: bytes) -> bool:
+        """Send more; return False if the client does not read what was sent before."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the reply, after all that was sent."""
+        raise NotImplementedError
 
 
 class AgentReply(NamedTuple):
-    """The answer to a request; *retry_after_seconds* is given with a refusal that ends by itself."""
+    """The answer to a request; *retry_after_seconds* is given with a refusal that ends by itself.
+
+    *decision* is what the journal says of it. *headers* are more lines of the head, each with its end. A reply with
+    *follow* has no end of its own: it is called with the sink for what follows, and returns what to call when the
+    client has gone.
+    """
 
     status: int
     body: bytes
-    content_type: bytes = _JSON
+    content_type: bytes = JSON
     retry_after_seconds: int = 0
+    decision: RequestDecision | None = None
+    headers: bytes = b""
+    follow: Callable[[EventSink], Callable[[], None]] | None = None
 
 
 def reply_document(kind: str, status: int = 200, /, **fields: object) -> AgentReply:
@@ -47,9 +83,15 @@ def reply_status(status: int, reason: str, message: str, retry_after_seconds: in
     return reply._replace(retry_after_seconds=retry_after_seconds)
 
 
-def encode_reply(reply: AgentReply, *, is_kept_alive: bool) -> bytes:
-    """Return the bytes of a reply."""
-    more = b"" if is_kept_alive else b"connection: close\r\n"
+def with_decision(reply: AgentReply, decision: RequestDecision) -> AgentReply:
+    """Return a reply with what the journal says of it."""
+    status, body, content_type, retry_after_seconds, _, headers, follow = reply
+    return AgentReply(status, body, content_type, retry_after_seconds, decision, headers, follow)
+
+
+def encode_reply(reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> bytes:
+    """Return the bytes of a reply; without the body, whose length is told all the same, for HEAD."""
+    more = reply.headers if is_kept_alive else reply.headers + b"connection: close\r\n"
     if reply.retry_after_seconds:
         more += b"retry-after: %d\r\n" % reply.retry_after_seconds
     return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
@@ -57,5 +99,14 @@ def encode_reply(reply: AgentReply, *, is_kept_alive: bool) -> bytes:
         reply.content_type,
         len(reply.body),
         more,
-        reply.body,
+        reply.body if has_body else b"",
+    )
+
+
+def encode_stream_head(reply: AgentReply) -> bytes:
+    """Return the head of a reply that ends with its connection."""
+    return b"%bcontent-type: %b\r\n%bconnection: close\r\n\r\n" % (
+        _STATUS_LINES[reply.status],
+        reply.content_type,
+        reply.headers,
     )

@@ -8,11 +8,14 @@ import socket
 import time
 
 from keyferry._core.clock import monotonic_ns
+from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
 from keyferry.agent.handover import hand_over_reply, take_over_entries
+from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.agent.notify import SystemdNotifier
+from keyferry.agent.programs import NamedConnection
 from keyferry.agent.refresher import Refresher
 from keyferry.agent.reload import Reloader
 from keyferry.agent.service import AgentService, Management
@@ -21,10 +24,14 @@ from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_socke
 from keyferry.agent.state import AgentState
 from keyferry.agent.status import status_fields
 from keyferry.api.meta import format_time
+from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
+
+    from keyferry.agent.metrics_port import MetricsPort
+    from keyferry.agent.page.server import PageServer
 
 __all__ = ["AgentProcess", "run_agent"]
 
@@ -59,9 +66,13 @@ class AgentProcess(Management):
         self._apply_settings()
         settings = self._reloader.state.settings
         self._connections = ConnectionTable(_most_connections(settings.number("connections")), time.monotonic)
-        self._service = AgentService(lambda: self.state, self._refresher, self, log)
+        journal = Journal(is_on=settings.text("page") != "off")
+        self._service = AgentService(lambda: self.state, self._refresher, self, log, journal=journal)
+        self._page: PageServer | None = None
+        self._page_problem = ""
         self._notifier = SystemdNotifier(given.environ)
         self._listeners: list[Listener] = []
+        self._metrics_port: MetricsPort | None = None
         self._reload_lock = asyncio.Lock()
 
     @property
@@ -83,7 +94,9 @@ class AgentProcess(Management):
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
+        self._metrics_port = await self._open_metrics_port()
         servers = await self._listen()
+        await self._open_page()
         tasks = [asyncio.create_task(each) for each in self._duties()]
         self._notifier.ready()
         self._log.write(
@@ -91,6 +104,8 @@ class AgentProcess(Management):
             "ready",
             socket=" ".join(each.path for each in self._listeners),
             providers=len(self.state.providers.providers),
+            page="" if self._page is None else self._page.url,
+            metrics=None if self._metrics_port is None else self._metrics_port.address,
             uid=os.geteuid(),
             pid=os.getpid(),
         )
@@ -103,6 +118,8 @@ class AgentProcess(Management):
         yield self._refresher.run(lambda: self.state.providers)
         yield self._sweep()
         yield self._watch()
+        if self._page is not None:
+            yield self._page.run()
         if self._notifier.watchdog_seconds:
             yield self._tell_alive()
 
@@ -118,9 +135,24 @@ class AgentProcess(Management):
             self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
         return [await self._serve(each.socket) for each in self._listeners]
 
+    async def _open_metrics_port(self) -> "MetricsPort | None":
+        """Listen for Prometheus if that is asked for, before anything of an agent that is there is taken over."""
+        address = self.state.settings.text("metrics")
+        if address == "off":
+            return None
+        # Imported here: most agents have no such port.
+        from keyferry.agent.metrics_port import MetricsPort
+
+        port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping)
+        await port.serve()
+        return port
+
     async def _serve(self, listening: socket.socket) -> asyncio.Server:
+        # The names of programs are for the journal alone.
+        kind = NamedConnection if self._service.journal.is_on else AgentConnection
+
         def connect() -> AgentConnection:
-            return AgentConnection(self._connections, self._service.handle)
+            return kind(self._connections, self._service.handle)
 
         loop = asyncio.get_running_loop()
         # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,
@@ -128,6 +160,33 @@ class AgentProcess(Management):
         server = await loop.create_unix_server(connect, sock=listening, backlog=_ACCEPTED_AT_ONCE)
         listening.listen(BACKLOG)
         return server
+
+    async def _open_page(self) -> None:
+        """Serve the page, if it is asked for; lookups do not depend on it."""
+        address = self.state.settings.text("page")
+        if address == "off":
+            return
+        try:
+            # Imported here: most agents have no page, and it takes some megabytes.
+            from keyferry.agent.page.server import PageServer
+            from keyferry.agent.page.snapshot import PageSource
+
+            source = PageSource(
+                self._reloader,
+                self._refresher,
+                self._service.usage,
+                self._service.journal,
+                sockets=lambda: " ".join(each.path for each in self._listeners),
+                is_taken_over=lambda: self._is_taken_over,
+            )
+            page = PageServer(address, source, lambda caller: self.state.policy.rights_of(caller).may_manage)
+            await page.start()
+        except (ImportError, EnvironmentProblem) as error:
+            self._page_problem = str(error)
+            self._service.journal.is_on = False
+            self._log.write(LogLevel.ERROR, "the page is not served", problem=error)
+            return
+        self._page = page
 
     def _take_over(self, path: str) -> None:
         from keyferry.agent.management import AgentUnavailableError, ask_agent
@@ -144,12 +203,18 @@ class AgentProcess(Management):
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
+            if self._metrics_port is not None:
+                self._metrics_port.sweep()
             if not self._is_taken_over and not all(each.is_in_place() for each in self._listeners):
                 self._is_taken_over = True
                 self._refresher.is_on = False
+                if self._metrics_port is not None:
+                    self._metrics_port.stop_listening()
                 self._log.write(
                     LogLevel.WARNING, "another process has the socket now; connected clients are still served"
                 )
+                if self._page is not None:
+                    self._page.stop()
 
     async def _watch(self) -> None:
         while True:
@@ -199,6 +264,8 @@ class AgentProcess(Management):
             "sockets": [each.path for each in self._listeners],
             "socketActivated": any(each.is_inherited for each in self._listeners),
             "takenOver": self._is_taken_over,
+            "page": None if self._page is None else self._page.url,
+            "pageProblem": self._page_problem,
             "connections": {
                 "open": len(self._connections),
                 "most": self._connections.most,
@@ -214,9 +281,7 @@ class AgentProcess(Management):
             from keyferry.agent.figures import CONTENT_TYPE, render_figures
         except ImportError as error:
             return reply_status(501, "NotInstalled", str(error))
-        figures = render_figures(
-            self._reloader, self._refresher, self._service.usage, lambda: len(self._connections)
-        )
+        figures = render_figures(self._reloader, self._refresher, self._service.usage, self._connections)
         return AgentReply(200, figures, CONTENT_TYPE)
 
     def hand_over(self, uid: int) -> AgentReply:
@@ -225,6 +290,15 @@ class AgentProcess(Management):
             return reply_status(403, "Forbidden", "the cache is handed over to the agent's own user alone")
         return hand_over_reply(self.state.providers, monotonic_ns())
 
+    def page_link(self, caller: Caller) -> AgentReply:
+        """Return a link to the page for this caller, or why there is none."""
+        if self._page is not None:
+            self._log.write(LogLevel.INFO, "made a link to the page", uid=caller.uid)
+            return self._page.make_link(caller)
+        if self._page_problem:
+            return reply_status(503, "NoPage", f"the page is not served: {self._page_problem}")
+        return reply_status(404, "NoPage", "the agent serves no page; start it with --page 127.0.0.1:7475")
+
     async def _stop(self, servers: list[asyncio.Server], tasks: "list[asyncio.Task[None]]") -> None:
         """Take no more clients, answer those that are there, and end."""
         self._service.is_stopping = True
@@ -232,11 +306,17 @@ class AgentProcess(Management):
         self._log.write(LogLevel.INFO, "stopping", connections=len(self._connections))
         for each in self._listeners:
             each.remove()
+        if self._page is not None:
+            self._page.stop()
         # Clients that found the socket before it was removed are served.
         await asyncio.sleep(_LAST_CLIENTS_SECONDS)
         for server in servers:
             server.close()
         await self._end_connections()
+        if self._page is not None:
+            self._page.abort()
+        if self._metrics_port is not None:
+            self._metrics_port.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -33,6 +33,8 @@ class Refresher:
         self.is_on = True
         self.succeeded = 0
         self.failed = 0
+        # The same by provider, and whether they succeeded.
+        self.outcomes: dict[tuple[str, bool], int] = {}
         self._log = log
         self._clock = clock
         self._wake: asyncio.Event | None = None
@@ -94,14 +96,19 @@ class Refresher:
         # The new answer was noted by a call from another thread; it is handled before what follows.
         await asyncio.sleep(0)
         if provision.error is None:
-            self.succeeded += 1
+            self._count(due.provider, is_success=True)
             self.plan.finish(due, self._clock())
             self._log.write(LogLevel.DEBUG, "refreshed", provider=due.provider, image=due.image)
             return
         self._fail(due, provision.error)
 
+    def _count(self, provider: str, *, is_success: bool) -> None:
+        self.succeeded += is_success
+        self.failed += not is_success
+        self.outcomes[provider, is_success] = self.outcomes.get((provider, is_success), 0) + 1
+
     def _fail(self, due: PlannedRefresh, error: object) -> None:
-        self.failed += 1
+        self._count(due.provider, is_success=False)
         self.plan.fail(due, self._clock())
         self._log.write(
             LogLevel.WARNING,

@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Callable
 
 from keyferry._core.values import Value
@@ -22,12 +23,13 @@ _EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_ATTEMPTS = 25
 # Longer than the steps of the clock that file systems use.
 _REST_NS = 20_000_000
-# Settings of the socket, which a running process keeps.
-FIXED = ("socket", "socketMode", "socketGroup")
+# Settings of the sockets and of the page, which a running process keeps.
+FIXED = ("socket", "socketMode", "socketGroup", "page", "metrics")
+_MOST_REMEMBERED = 50
 
 
 class ReloadOutcome(Value):
-    """The last load: when, whether it is in force, and every problem if it is not."""
+    """One load: when, whether it was put in force, and every problem if it was not."""
 
     at: float
     is_applied: bool
@@ -75,7 +77,10 @@ def _is_at_rest(look: Fingerprint) -> bool:
 
 
 class Reloader:
-    """The state in force. `load` replaces it; `is_due` tells whether the files have changed and are at rest."""
+    """The state in force, and the last loads.
+
+    `load` replaces the state; `is_due` tells whether the files have changed and are at rest.
+    """
 
     def __init__(
         self,
@@ -93,7 +98,13 @@ class Reloader:
         self._last_look: Fingerprint = ()
         self.succeeded = self.failed = 0
         self.state, self._seen = self._read(None)
-        self.last = ReloadOutcome(time.time(), is_applied=True)
+        first = ReloadOutcome(time.time(), is_applied=True)
+        self.history: deque[ReloadOutcome] = deque((first,), maxlen=_MOST_REMEMBERED)
+
+    @property
+    def last(self) -> ReloadOutcome:
+        """The last load."""
+        return self.history[-1]
 
     def is_due(self) -> bool:
         """Return whether a file differs from what was last loaded, and has not changed since the last call."""
@@ -110,7 +121,7 @@ class Reloader:
         except KeyferryError as error:
             self.failed += 1
             problems = error.problems if isinstance(error, ConfigError) else (error,)
-            self.last = ReloadOutcome(time.time(), False, tuple(map(str, problems)))
+            self.history.append(ReloadOutcome(time.time(), False, tuple(map(str, problems))))
             for problem in self.last.problems:
                 self._log.write(
                     LogLevel.ERROR, "the new config is refused; the old one stays", problem=problem
@@ -123,7 +134,7 @@ class Reloader:
         )
         self.state = state
         self.succeeded += 1
-        self.last = ReloadOutcome(time.time(), True, (), notes)
+        self.history.append(ReloadOutcome(time.time(), True, (), notes))
         self._log.write(
             LogLevel.INFO,
             "reloaded",

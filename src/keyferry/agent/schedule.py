@@ -126,9 +126,15 @@ class RefreshPlan:
         return self._queue[0][0] if self._queue else None
 
     def upcoming(self) -> list[tuple[int, PlannedRefresh, int]]:
-        """Return all renewals in order: the instant, the renewal, and its failures in a row."""
-        found = [(entry.at_ns, entry.refresh, entry.failures) for entry in self._entries.values()]
+        """Return all renewals in order: the instant, the renewal, and its failures in a row; from any thread."""
+        # The copy is made at once, whatever other threads do.
+        entries = list(self._entries.values())
+        found = [(entry.at_ns, entry.refresh, entry.failures) for entry in entries]
         return sorted(found)
+
+    def instants(self) -> list[tuple[str, int]]:
+        """Return the provider and the instant of every renewal, in no order."""
+        return [(provider, entry.at_ns) for (provider, _), entry in self._entries.items()]
 
     def forget(self, providers: frozenset[str]) -> None:
         """Drop the renewals of providers that exist no more."""

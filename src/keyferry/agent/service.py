@@ -5,7 +5,15 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 from keyferry._core.clock import monotonic_ns
-from keyferry.agent.access import CallerRights
+from keyferry.agent.access import Caller, CallerRights
+from keyferry.agent.decision import (
+    LONGEST_KEPT,
+    DecisionOutcome,
+    DecisionResult,
+    RequestDecision,
+    result_of_answer,
+)
+from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel
 from keyferry.agent.lookups import (
     AgentQuestion,
@@ -16,8 +24,9 @@ from keyferry.agent.lookups import (
     read_object,
     read_question,
     registry_reply,
+    tell_config,
 )
-from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
+from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status, with_decision
 from keyferry.agent.refresher import Refresher
 from keyferry.agent.state import AgentState
 from keyferry.agent.tenants import Tenants
@@ -38,10 +47,21 @@ _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 1024
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
+_DIFFERS = DecisionResult(DecisionOutcome.REFUSED, "", "the caller has another provider config or bin dir")
+_STOPS = DecisionResult(DecisionOutcome.REFUSED, "", "the agent stops, and this is not cached")
+_EVICTIONS = {
+    True: DecisionResult(DecisionOutcome.EVICTED, "", "a registry refused the credential; it is dropped"),
+    False: DecisionResult(
+        DecisionOutcome.NO_MATCH,
+        "",
+        "a registry refused a credential that is not cached, or was just dropped",
+    ),
+}
+_OTHER_CONFIG = reply_status(409, "OtherConfig", "the agent has another provider config, or another bin dir")
 
 
 class Management:
-    """What the service needs of the process around it: its status, its figures, a reload, its cache for a successor."""
+    """What the service needs of the process around it: its status and figures, a reload, its cache, its page."""
 
     def status(self) -> dict[str, object]:
         """Return the fields of the status document."""
@@ -59,6 +79,10 @@ class Management:
         """Return the cached answers for everybody to a process of this user."""
         raise NotImplementedError
 
+    def page_link(self, caller: Caller) -> AgentReply:
+        """Return a link to the page for this caller, or why there is none."""
+        raise NotImplementedError
+
 
 class AgentService:
     """Routes requests; a handler answers at once, or returns what is to be awaited."""
@@ -70,9 +94,11 @@ class AgentService:
         management: Management,
         log: AgentLog,
         *,
+        journal: Journal | None = None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.usage = Usage()
+        self.journal = Journal(is_on=False) if journal is None else journal
         self.is_stopping = False
         self._state = state
         self._refresher = refresher
@@ -93,6 +119,7 @@ class AgentService:
             (b"POST", b"/v1/handover"): self._managed(
                 lambda request: management.hand_over(request.caller.uid)
             ),
+            (b"POST", b"/v1/page"): self._managed(lambda request: management.page_link(request.caller)),
             (b"GET", b"/metrics"): self._managed(lambda _: management.metrics()),
             (b"GET", b"/v1/health"): self._health,
             (b"GET", b"/v1/ready"): self._ready,
@@ -131,7 +158,10 @@ class AgentService:
         return reply_status(500, "InternalError", "the agent failed to answer; its log says more")
 
     def _account(self, request: AgentRequest, reply: AgentReply, started: float) -> None:
-        self.usage.count(request.caller.uid, reply.status)
+        at = time.time()
+        self.usage.count(request.caller.uid, reply.status, at)
+        if reply.decision is not None and self.journal.is_on:
+            self.journal.add(request.caller, reply.decision, at, time.perf_counter() - started)
         if self._log.is_debugging:
             self._log.write(
                 LogLevel.DEBUG,
@@ -163,33 +193,51 @@ class AgentService:
         if question is None:
             question = self._read(request.body)
         if question.registry:
-            return self._lookup_registry(request, rights, question.registry)
+            return self._lookup_registry(request, rights, question)
         refusal = self._refuse(request, rights, question)
         if refusal is not None:
             return refusal
         state = self._state()
+        if not question.config_hash:
+            return self._answer(state, rights, question)
+        if not state.has_config(question.config_hash, question.bin_dir):
+            return with_decision(_OTHER_CONFIG, question.decided(_DIFFERS))
+        reply = self._answer(state, rights, question)
+        if isinstance(reply, AgentReply):
+            return _with_config(reply, state)
+        return self._tell_config(reply, state)
+
+    async def _tell_config(self, pending: Awaitable[AgentReply], state: AgentState) -> AgentReply:
+        return _with_config(await pending, state)
+
+    def _answer(self, state: AgentState, rights: CallerRights, question: AgentQuestion) -> _Reply:
         if question.provider:
             return self._ask_provider(state, rights, question)
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return _STOPPING if self.is_stopping else self._look_up(state, question, pod)
+            return self._stop(question) if self.is_stopping else self._look_up(state, question, pod)
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
-        return lookup_reply(answer, now_ns) if question.token else self._replies.find(answer, now_ns)
+        if question.token:
+            return lookup_reply(question, answer, now_ns)
+        return self._replies.find(question, answer, now_ns)
 
-    def _lookup_registry(self, request: AgentRequest, rights: CallerRights, host: str) -> _Reply:
+    def _lookup_registry(
+        self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
+    ) -> _Reply:
         """Answer for a whole registry, if the caller may ask for every image that is looked up for it."""
-        state = self._state()
+        state, host = self._state(), question.registry
         images = images_of(state.providers.configs, host)
         names = [image.repository for image in images] or [f"{host}/"]
         if not all(map(rights.may_ask, names)):
-            return self._forbid(request, f"may not ask for all images of {host}")
-        return _STOPPING if self.is_stopping else self._ask_registry(state, host)
+            return self._forbid(request, f"may not ask for all images of {host}", question)
+        return self._stop(question) if self.is_stopping else self._ask_registry(state, question)
 
-    async def _ask_registry(self, state: AgentState, host: str) -> AgentReply:
-        return registry_reply(await lookup_registry_async(state.providers, host), self._clock())
+    async def _ask_registry(self, state: AgentState, question: AgentQuestion) -> AgentReply:
+        answer = await lookup_registry_async(state.providers, question.registry)
+        return registry_reply(question, answer, self._clock())
 
     def _read(self, body: bytes) -> AgentQuestion:
         """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""
@@ -202,7 +250,10 @@ class AgentService:
 
     async def _look_up(self, state: AgentState, question: AgentQuestion, pod: Pod | None) -> AgentReply:
         answer = await state.providers.lookup_async(question.image, pod=pod)
-        return lookup_reply(answer, self._clock())
+        return lookup_reply(question, answer, self._clock())
+
+    def _stop(self, question: AgentQuestion) -> AgentReply:
+        return with_decision(_STOPPING, question.decided(_STOPS))
 
     def _refuse(
         self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
@@ -210,12 +261,15 @@ class AgentService:
         """Return the refusal of a question that the caller may not ask."""
         if rights.may_ask(question.image.repository):
             return None
-        return self._forbid(request, f"may not ask for images of {question.image.registry}")
+        return self._forbid(request, f"may not ask for images of {question.image.registry}", question)
 
-    def _forbid(self, request: AgentRequest, what: str) -> AgentReply:
+    def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
         self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
-        return reply_status(403, "Forbidden", f"user {uid} {what}")
+        message = f"user {uid} {what}"
+        result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
+        decision = RequestDecision("", "", "", result) if question is None else question.decided(result)
+        return with_decision(reply_status(403, "Forbidden", message), decision)
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:
@@ -229,7 +283,9 @@ class AgentService:
         pod = self._pod_of(question)
         recalled = None if provider is None else provider.recall(question.image.repository, pod)
         if provider is not None and recalled is None:
-            return _STOPPING if self.is_stopping else self._run_provider(state, rights, question, pod)
+            if self.is_stopping:
+                return self._stop(question)
+            return self._run_provider(state, rights, question, pod)
         if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
             provider.counters.count("hits")
             self._use(recalled, question.image.repository, self._clock())
@@ -276,7 +332,9 @@ class AgentService:
         document = explanation_document(Explanation(answer, config=config))
         kind = document.pop("kind")
         document.pop("apiVersion")
-        return reply_document(str(kind), **document)
+        return with_decision(
+            reply_document(str(kind), **document), question.decided(result_of_answer(answer))
+        )
 
     def _managed(
         self, handler: Callable[[AgentRequest], _Reply]
@@ -306,10 +364,11 @@ class AgentService:
         if wait_seconds:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
+        decision = RequestDecision(name.text[:LONGEST_KEPT], "", "", _EVICTIONS[evicted])
         self._log.write(
             LogLevel.INFO, "evict", image=name.repository, uid=request.caller.uid, evicted=evicted
         )
-        return reply_document("EvictResponse", evicted=evicted)
+        return with_decision(reply_document("EvictResponse", evicted=evicted), decision)
 
     def _status(self, request: AgentRequest) -> AgentReply:  # noqa: ARG002 - the shape of a handler
         return reply_document("AgentStatus", **self._management.status())
@@ -319,3 +378,7 @@ class AgentService:
 
     def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
         return _STOPPING if self.is_stopping else reply_document("Health", ready=True)
+
+
+def _with_config(reply: AgentReply, state: AgentState) -> AgentReply:
+    return tell_config(reply, state.providers.config_hash) if reply.status == 200 else reply

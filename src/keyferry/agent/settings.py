@@ -41,6 +41,8 @@ DEFAULTS: dict[str, str | int | bool] = {
     "watch": True,
     "handOver": True,
     "stopTimeout": 10 * _SECOND,
+    "page": "off",
+    "metrics": "off",
     "logLevel": "info",
     "logFormat": "text",
 }
@@ -48,7 +50,7 @@ DEFAULTS: dict[str, str | int | bool] = {
 NAMES = (
     *("socket", "socketMode", "socketGroup", "providerConfig", "binDir", "pluginTimeout"),
     *("refreshAhead", "refreshIdle", "cacheEntries", "cacheBytes", "connections"),
-    *("watch", "handOver", "stopTimeout", "logLevel", "logFormat"),
+    *("watch", "handOver", "stopTimeout", "page", "metrics", "logLevel", "logFormat"),
 )
 
 _Plain = str | int | bool

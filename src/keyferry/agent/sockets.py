@@ -10,10 +10,11 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
 from keyferry._core.gotext import go_strerror
+from keyferry._net.listen_address import ListenAddress
 from keyferry.agent.access import Caller
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "peer_of"]
+__all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "listen_at", "peer_of"]
 
 # The kernel's own limit (net.core.somaxconn) is 4096 by default.
 BACKLOG = 4096
@@ -228,3 +229,19 @@ def _locked(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def listen_at(address: ListenAddress, setting: str, backlog: int) -> socket.socket:
+    """Return a TCP socket that listens at the address of a setting; raise EnvironmentProblem if it cannot."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A successor listens before this process has ended; a process of another user cannot.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind((address.host, address.port))
+        bound.listen(backlog)
+    except OSError as error:
+        bound.close()
+        raise EnvironmentProblem(f"{setting}: cannot listen at {address}: {go_strerror(error)}") from None
+    return bound

@@ -26,6 +26,11 @@ class AgentState(Value):
     policy: AccessPolicy
     loaded_at: float
 
+    def has_config(self, config_hash: str, bin_dir: str) -> bool:
+        """Return whether the providers are those of a config with this hash, with plugins in this folder."""
+        own = os.path.abspath(self.settings.text("binDir"))
+        return self.providers.config_hash == config_hash and own == bin_dir
+
 
 def load_state(
     given: Given,

@@ -1,6 +1,5 @@
 """Who asked how often, and how often users may evict."""
 
-import time
 from math import ceil
 
 from keyferry._core.values import NamedTuple
@@ -29,8 +28,8 @@ class Usage:
         self.by_status: dict[int, int] = {}
         self._by_user: dict[int, list[float]] = {}
 
-    def count(self, uid: int, status: int) -> None:
-        """Count one request."""
+    def count(self, uid: int, status: int, at: float) -> None:
+        """Count one request, answered at this instant in seconds since 1970."""
         self.by_status[status] = self.by_status.get(status, 0) + 1
         own = self._by_user.get(uid)
         if own is None:
@@ -39,7 +38,7 @@ class Usage:
             own = self._by_user.setdefault(uid, [0, 0, 0.0])
         own[0] += 1
         own[1] += status in (403, 429)
-        own[2] = time.time()
+        own[2] = at
 
     def users(self) -> dict[int, CallerUsage]:
         """Return the counts of every user."""

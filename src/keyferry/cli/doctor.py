@@ -19,14 +19,16 @@ DESCRIPTION = """\
 Check this machine as a node, for people who do not yet know what to ask.
 
 One line for each thing: the running kubelet and its flags and files; the provider config and its lint
-result; each plugin and its owner; each provider's patterns; the container runtime and the mirrors in its
-files; the policy and the folder of pull records; the proxies of the kubelet and of the runtime; the disk.
-Each line is ok, a warning, a problem, or unknown, and many name the next command to type.
+result; each plugin and its owner, also behind a shim of the node agent; each provider's patterns; the node
+agent's socket; the container runtime and the mirrors in its files; the policy and the folder of pull
+records; the proxies of the kubelet and of the runtime; the disk. Each line is ok, a warning, a problem, or
+unknown, and many name the next command to type.
 
-No plugin or other program is run, and no socket is opened: neither a host nor the container runtime is
-contacted. With --online, each registry that a pattern names without a wildcard gets a request without a
+No plugin or other program is run, and no socket is opened: neither a host nor the container runtime nor the
+node agent is contacted. With --online, each registry that a pattern names without a wildcard gets a request without a
 credential, through the proxy that the container runtime uses, else the kubelet, else keyferry itself; its
-answer also tells whether the clock is right. The container runtime is asked for its version.
+answer also tells whether the clock is right. The container runtime is asked for its version, and the node
+agent for its version and its config.
 
 Exit code 0 means that all is well, 1 that there is a problem or a warning, 6 that this machine does not
 look like a node."""
@@ -57,7 +59,9 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_mirror_arguments(group)
     online = parser.add_argument_group("requests to registries")
     online.add_argument(
-        "--online", action="store_true", help="contact each registry, and the container runtime"
+        "--online",
+        action="store_true",
+        help="contact each registry, the container runtime and the node agent",
     )
     add_authority_argument(online)
     online.add_argument(

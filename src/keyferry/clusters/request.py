@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from keyferry import __version__
+from keyferry._core.log import log_debug
 from keyferry._core.secrets import printable
 from keyferry._core.values import replace
 from keyferry._net.client import Client, HttpResponse
@@ -146,6 +147,7 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
         client = _client(session, tls, deadline.seconds_left, idle_seconds)
         place = replace(origin, target=target)
         reply = ClusterResponse(client.request(place, method, _headers(url, grant, body), body))
+        log_debug("clusters", "%s %s: status %d", method, place.host, reply.status)
         onward = _onward(url, target, reply) if method == "GET" else ""
         if not onward or not left:
             break

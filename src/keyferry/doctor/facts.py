@@ -13,6 +13,7 @@ from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 
 __all__ = [
     "SOCKS",
+    "AgentFacts",
     "ConfigFacts",
     "DiskFacts",
     "KubeletFacts",
@@ -24,6 +25,7 @@ __all__ = [
     "RecordsFacts",
     "RegistryProbe",
     "RuntimeFacts",
+    "ShimFacts",
 ]
 
 # Proxies that Go's programs can use and keyferry cannot.
@@ -51,13 +53,45 @@ class PluginFile(Value):
     mode: int
 
 
+class ShimFacts(Value):
+    """A shim of the node agent in a plugin's place: the agent's *socket*, and the plugin that is run without an agent.
+
+    *plugin* is None if there is none, as for a shim with a provider of its own; *is_broken* tells that it is missed.
+    """
+
+    socket: str
+    plugin: PluginFile | None = None
+    is_broken: bool = False
+
+
 class ProviderFacts(Value):
-    """A provider of the config; *place* is its file and its path in it, *plugin* None if there is no such file."""
+    """A provider of the config; *place* is its file and its path in it, *plugin* None if there is no such file.
+
+    *shim* is None if the file is the plugin itself.
+    """
 
     name: str
     patterns: tuple[str, ...]
     place: tuple[str, str]
     plugin: PluginFile | None = None
+    shim: ShimFacts | None = None
+
+
+class AgentFacts(Value):
+    """A node agent: its socket, and who names it; what it tells is asked for only online.
+
+    *problem* tells why it gave no answer. *is_closed* tells that it answers, and that this user may not see its status.
+    """
+
+    socket: str
+    named_by: str
+    is_there: bool = False
+    problem: str = ""
+    is_closed: bool = False
+    version: str = ""
+    config: str = ""
+    has_same_config: bool = True
+    reload_problems: tuple[str, ...] = ()
 
 
 class ConfigFacts(Value):
@@ -157,6 +191,7 @@ class NodeFacts(Value):
     probes: tuple[RegistryProbe, ...] = ()
     is_online: bool = False
     is_root: bool = True
+    agents: tuple[AgentFacts, ...] = ()
 
     @property
     def is_node(self) -> bool:

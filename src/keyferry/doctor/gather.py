@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from keyferry._core.paths import format_path
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
+from keyferry.doctor.agents import find_agents, question_agent
 from keyferry.doctor.facts import (
     ConfigFacts,
     DiskFacts,
@@ -19,6 +20,7 @@ from keyferry.doctor.facts import (
     RecordsFacts,
     RegistryProbe,
     RuntimeFacts,
+    ShimFacts,
 )
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.config.files import ReadConfig, read_config
@@ -30,6 +32,7 @@ from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.node import Node
 from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings
 from keyferry.images.reference import parse_image, registry_of
+from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import lint_records
 from keyferry.pulls.cri.client import SOCKETS
@@ -81,6 +84,13 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
     is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
     registries = tuple(dict.fromkeys(name.partition("/")[0] for name in _plain_names(read)))
     runtime = _runtime(kubelet, options) if is_here else None
+    agents = tuple(find_agents(config, options.host_root, os.environ))
+    if options.is_online:
+        config_hash = "" if read is None else read.hash
+        agents = tuple(
+            question_agent(each, config_hash, options.timeout_seconds) if each.is_there else each
+            for each in agents
+        )
     return NodeFacts(
         kubelet,
         config,
@@ -93,6 +103,7 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         _probes(registries, options, *_proxy_owner(kubelet, runtime)) if options.is_online else (),
         is_online=options.is_online,
         is_root=sys.platform == "win32" or os.geteuid() == 0,
+        agents=agents,
     )
 
 
@@ -143,9 +154,22 @@ def _config(
 def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
     for provider, location in zip(read.providers, read.locations, strict=True):
         place = location.file.path, format_path(("providers", location.index))
-        plugin = _plugin(plugin_path(bin_dir, provider.name)) if bin_dir else None
+        path = plugin_path(bin_dir, provider.name) if bin_dir else ""
+        plugin = _plugin(path) if path else None
         patterns = tuple(map(hide_user_info, provider.match_images or ()))
-        yield ProviderFacts(provider.name, patterns, place, plugin)
+        shim = _shim(path) if plugin is not None and is_shim(path) else None
+        yield ProviderFacts(provider.name, patterns, place, plugin, shim)
+
+
+def _shim(path: str) -> ShimFacts:
+    try:
+        socket = os.readlink(path + LINK)
+    except OSError:
+        socket = ""
+    behind = plugin_behind(path)
+    plugin = _plugin(behind) if behind and not is_shim(behind) else None
+    is_named = any(os.path.lexists(path + suffix) for suffix in BEHIND)
+    return ShimFacts(socket, plugin, is_broken=plugin is None and is_named)
 
 
 def _plugin(path: str) -> PluginFile | None:

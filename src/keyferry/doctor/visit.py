@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from keyferry.doctor.checks.agents import check_agents
 from keyferry.doctor.checks.kubelet import check_kubelet
 from keyferry.doctor.checks.online import check_clock, check_registries
 from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
@@ -25,6 +26,7 @@ def examine(facts: NodeFacts, hints: Hints) -> NodeHealth:
         ("provider config", check_config(facts.config, facts.kubelet, hints)),
         ("plugins", check_plugins(facts.config, hints)),
         ("patterns", check_patterns(facts.config, hints)),
+        ("node agent", check_agents(facts, hints)),
         ("container runtime", check_runtime(facts.runtime, hints, is_online=facts.is_online)),
         ("mirrors", check_mirrors(facts, hints)),
         ("pull records", check_records(facts.records, hints, is_root=facts.is_root)),

@@ -12,7 +12,8 @@ from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.secret_cures import Cure, new_secret, renewed_secret, used_secret
 from keyferry.explain.verdict import who
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, Source, SourceKind, lookup_all
+from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome

@@ -1,8 +1,6 @@
 """Credentials and failures as documents for programs, with stable fields and no secrets by default."""
 
 from keyferry._core.secrets import MASK
-from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, Source
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document
 
@@ -10,10 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from keyferry.images.answer import Failure
+    from keyferry.images.answer import Answer, Failure
+    from keyferry.images.credential import Credential, Source
 
 
-def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:
+def credentials_document(answer: "Answer", *, reveal: bool = False) -> dict[str, object]:
     """Return the output of ``keyferry get``; with *reveal*, passwords are not masked."""
     return make_document(
         "ImageCredentials",
@@ -26,7 +25,7 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
     )
 
 
-def source_document(source: Source) -> dict[str, object]:
+def source_document(source: "Source") -> dict[str, object]:
     """Return a credential's source as a document."""
     document: dict[str, object] = {"kind": str(source.kind), "name": source.name}
     account = source.service_account
@@ -39,7 +38,7 @@ def source_document(source: Source) -> dict[str, object]:
     return document
 
 
-def credential_document(credential: Credential, *, reveal: bool = False) -> dict[str, object]:
+def credential_document(credential: "Credential", *, reveal: bool = False) -> dict[str, object]:
     """Return a credential as a document; with *reveal*, its password is not masked."""
     return {
         "username": credential.username,

@@ -9,7 +9,8 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import Kind, MatchError
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.explain.registry import PullVerdict, RegistryCheck, describe_attempt, verdict
-from keyferry.images.keyring import Credential, lookup_all
+from keyferry.images.credential import Credential
+from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import Providers
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import judge

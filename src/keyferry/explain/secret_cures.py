@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.json import dumps
 from keyferry._core.values import Value
 from keyferry.explain.explanation import Explanation
-from keyferry.images.keyring import SourceKind
+from keyferry.images.credential import SourceKind
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import registry_of
 from keyferry.show.paste import quote_word

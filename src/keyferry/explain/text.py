@@ -9,7 +9,7 @@ from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, attempt_lines
 from keyferry.explain.verdict import Verdict, find_verdict
 from keyferry.images.answer import Answer, LookupOutcome
-from keyferry.images.keyring import SourceKind
+from keyferry.images.credential import SourceKind
 from keyferry.images.match.rules import MatchRule
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.why.nearness import Miss, find_misses

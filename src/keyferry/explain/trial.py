@@ -19,7 +19,7 @@ from keyferry.explain.chain import Chain, Link, LinkName, LinkState
 from keyferry.explain.link_reports import LinkReports
 from keyferry.explain.plugin_links import Matched, keys_link, plugin_link, provider_link, registry_link
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.keyring import Credential
+from keyferry.images.credential import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import (
     Pod,

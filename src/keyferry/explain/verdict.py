@@ -4,7 +4,7 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, verdict
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupOutcome, LookupResult
 

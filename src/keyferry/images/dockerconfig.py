@@ -77,16 +77,6 @@ def read_pull_secret(secret: PullSecret) -> "DockerConfig | None":
     )
 
 
-def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, bool], ...]:
-    """Return the paths of the node's docker config, in the kubelet's order, and whether each is a ``config.json``."""
-    modern = (root, cwd, os.path.join(home, ".docker") if home else "", "/.docker")
-    legacy = (root, cwd, home, "/")
-    return (
-        *((os.path.join(folder, "config.json"), True) for folder in modern if folder),
-        *((os.path.join(folder, ".dockercfg"), False) for folder in legacy if folder),
-    )
-
-
 def load_docker_config(path: str) -> DockerConfig:
     """Return the entries of a docker config file; a ``.dockercfg`` has the old format."""
     try:

@@ -4,20 +4,30 @@ import os
 
 from keyferry._core.clock import check_timeout, monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Mapping
+from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
-from keyferry.images.config.files import ReadConfig, config_hash, read_config
+from keyferry.images.config.contents import config_hash
+from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.refusals import find_refusals
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
 from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
 from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.images.provider.agent import AgentSource
+
+
+_OWN_ENVIRONMENT = "the environment of the plugins is given, and the agent's plugins have its own"
 
 
 class ProviderSettings(Value):
@@ -37,6 +47,7 @@ class ProviderSettings(Value):
     cache_limits: CacheLimits = CacheLimits()
     on_cached: Callable[[Provider, CacheEntry], None] | None = None
     listen: Callable[[bytes], bytes] | None = None
+    agent: AgentUse | None = None
 
 
 def load_providers(
@@ -51,20 +62,27 @@ def load_providers(
     environ: Mapping[str, str] | None = None,
     coalesce: bool = True,
     clock: Callable[[], int] = monotonic_ns,
+    agent: str = "off",
 ) -> Providers:
     """Load the provider config in a file or a directory, and return its providers.
 
     If *config* or *bin_dir* is not given, it is searched as by the command line: in
     KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, then in the places that this node uses. Raise
     ConfigError, with all problems, for a config that would stop a kubelet,
-    EnvironmentProblem if no config is found, and ValueError if *timeout_seconds* is not positive.
+    EnvironmentProblem if no config is found, and ValueError if *timeout_seconds* is not positive or *agent* is none
+    of its values.
 
     *service_accounts* supplies accounts and tokens to providers with ``tokenAttributes``;
     *service_account_tokens* is the feature gate for them. *environ* is the environment
     of plugins, by default that of this process; *withhold_env* names variables that are
     removed from it. If *coalesce* is false, images of one registry never share a run.
+
+    *agent* is ``off``, ``auto``, or the path of a node agent's socket. The agent is asked before a plugin is run, and
+    only what it has for the same config and bin dir counts; the reasons of an answer tell where it is from. ``auto`` is
+    KEYFERRY_AGENT, else the usual place. The agent is not asked if *environ* or *withhold_env* is given.
     """
     check_timeout(timeout_seconds)
+    check_agent(agent)
     found = discover(_path(config), _path(bin_dir))
     settings = ProviderSettings(
         service_accounts,
@@ -75,6 +93,7 @@ def load_providers(
         environ,
         coalesce,
         clock,
+        agent=choose_agent(agent, why_not=_OWN_ENVIRONMENT if environ is not None or withhold_env else ""),
     )
     return make_providers(found.config, found.bin_dir, settings)
 
@@ -92,6 +111,8 @@ def make_providers(
     limits = Limits(timeout_seconds=settings.timeout_seconds)
     environment = None if settings.environ is None else encode_environment(settings.environ)
     kept = {provider.name: provider for provider in previous}
+    contents = tuple(file.data for file in read.files)
+    agent = None if settings.agent is None else _agent_source(settings, contents, plugins)
     providers = []
     for entry in read.providers:
         plugin = exec_plugin(
@@ -101,10 +122,11 @@ def make_providers(
         if before is not None and before.config == entry and before.plugin == plugin:
             providers.append(before)
             continue
-        providers.append(_make_provider(entry, plugin, settings))
+        providers.append(_make_provider(entry, plugin, settings, agent))
+    names = ", ".join(provider.name for provider in providers)
+    log_debug("images", "the config %s has the providers %s", config, names or "(none)")
     # check_config has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
-    contents = tuple(file.data for file in read.files)
     return Providers(
         providers,
         config_hash=lambda: config_hash(contents),
@@ -138,7 +160,23 @@ def make_unrun_providers(
     return whole, tuple(sorted(problems, key=lambda each: each.place))
 
 
-def _make_provider(entry: CredentialProvider, plugin: ExecPlugin, settings: ProviderSettings) -> Provider:
+def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_dir: str) -> "AgentSource":
+    # Imported here: most machines have no agent.
+    from keyferry.images.provider.agent import AgentSource
+
+    assert settings.agent is not None  # noqa: S101 - the caller has checked it
+    return AgentSource(
+        settings.agent,
+        lambda: config_hash(contents),
+        bin_dir,
+        clock=settings.clock,
+        timeout_seconds=settings.timeout_seconds,
+    )
+
+
+def _make_provider(
+    entry: CredentialProvider, plugin: ExecPlugin, settings: ProviderSettings, agent: "AgentSource | None"
+) -> Provider:
     return Provider(
         entry,
         plugin,
@@ -148,6 +186,7 @@ def _make_provider(entry: CredentialProvider, plugin: ExecPlugin, settings: Prov
         timeout_seconds=settings.timeout_seconds,
         cache_limits=settings.cache_limits,
         on_cached=settings.on_cached,
+        agent=agent,
     )
 
 

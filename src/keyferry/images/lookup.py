@@ -7,20 +7,15 @@ from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Sequence
+from keyferry._core.log import log_debug
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
+from keyferry.images.credential import Credential, SecretRef, Source, SourceKind
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import (
-    Credential,
-    Keyring,
-    SecretRef,
-    Source,
-    SourceKind,
-    join_keyrings,
-    lookup_all,
-)
+from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -29,9 +24,17 @@ from keyferry.images.warm import Warm, WarmTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+    from keyferry._core.type_forms import Protocol, T
     from keyferry.images.match.rules import Pattern
+
+    class _Submitted(Protocol):
+        """A future of any result."""
+
+        def running(self) -> bool: ...
+        def done(self) -> bool: ...
+
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
@@ -77,6 +80,8 @@ class Providers:
         self._node = _NodeConfig(docker_config)
         self._warm = WarmTable()
         self._executor: ThreadPoolExecutor | None = None
+        # What threads are to do, until it is done.
+        self._submitted: set[_Submitted] = set()
         self._executor_lock = allocate_lock()
         _alive.add(self)
 
@@ -151,7 +156,7 @@ class Providers:
         import asyncio
 
         asked = monotonic()
-        queued = self._threads().submit(self._ask, question, timeout_seconds, asked)
+        queued = self._submit(self._ask, question, timeout_seconds, asked)
         answer = asyncio.wrap_future(queued)
         if timeout_seconds is not None:
             try:
@@ -166,6 +171,20 @@ class Providers:
     def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
         """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
         return self._recall_or_ask(image, pod, ())[1]
+
+    def foresee(self, image: str | ImageName) -> Answer:
+        """Return what ``lookup`` returns as far as it is in memory; a plugin that would run has an unknown answer.
+
+        Nothing is read, run, waited for or counted.
+        """
+        name = parse_image(image)
+        covering = self._index.match(name.repository)
+        provisions = tuple(
+            self._providers[owner].recall(name.repository) or _unrun(self._providers[owner].name)
+            for owner, _ in covering
+        )
+        node = self._node.kept(self._clock) or ([], 0)
+        return self._finish(_Question(name, covering, None, (), None), provisions, [], node)
 
     async def provide_async(
         self, provider: str, image: str | ImageName, *, pod: Pod | None = None
@@ -184,7 +203,7 @@ class Providers:
             return recalled
         import asyncio
 
-        return await asyncio.wrap_future(self._threads().submit(asked.provide, repository, pod))
+        return await asyncio.wrap_future(self._submit(asked.provide, repository, pod))
 
     def find(self, provider: str, image: str | ImageName) -> Provider | None:
         """Return the provider of this name, or None if no pattern of it covers *image*.
@@ -201,7 +220,7 @@ class Providers:
         """
         import asyncio
 
-        provision = await asyncio.wrap_future(self._threads().submit(self._by_name[provider].refresh, image))
+        provision = await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
         if provision.error is None:
             self._drop_warm()
         return provision
@@ -236,6 +255,10 @@ class Providers:
             for provider in warm.cached_from():
                 hits[provider] += seen
         return hits
+
+    def waiting(self) -> int:
+        """Return the number of lookups and renewals that wait for a thread, since all are busy with plugin runs."""
+        return sum(not each.running() and not each.done() for each in tuple(self._submitted))
 
     def _question(
         self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
@@ -272,6 +295,7 @@ class Providers:
         for (owner, _), provision in zip(question.covering, provisions, strict=True):
             if provision.outcome is ProvisionOutcome.CACHED:
                 self._providers[owner].counters.count("hits")
+        log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
@@ -280,6 +304,7 @@ class Providers:
         secrets = pull_secrets_keyring(question.pull_secrets)
         node = self._node.read(self._clock)
         repository = question.name.repository
+        log_debug("images", "%s: %d providers match", repository, len(question.covering))
         provisions = tuple(
             self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
             for owner, _ in question.covering
@@ -340,6 +365,12 @@ class Providers:
             for provider in warm.cached_from():
                 self._by_name[provider].counters.count("hits", seen)
 
+    def _submit(self, call: "Callable[..., T]", *arguments: object) -> "Future[T]":
+        future = self._threads().submit(call, *arguments)
+        self._submitted.add(future)
+        future.add_done_callback(self._submitted.discard)
+        return future
+
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
 
@@ -350,10 +381,16 @@ class Providers:
 
     def _reset_after_fork(self) -> None:
         self._executor = None
+        self._submitted = set()
         self._executor_lock = allocate_lock()
         self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()
+
+
+def _unrun(provider: str) -> Provision:
+    missing = (MissingInput(LookupInput.PLUGIN, provider),)
+    return Provision(provider, ProvisionOutcome.UNKNOWN, missing=missing)
 
 
 def _reset_all_after_fork() -> None:

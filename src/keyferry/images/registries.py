@@ -13,7 +13,7 @@ from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ImageNameError, MatchError
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern, fits, is_literal, parse_pattern
 from keyferry.images.match.url import parse_registry_url

@@ -2,11 +2,15 @@
 
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
-from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
-from keyferry.images.keyring import Credential, Keyring
+from keyferry.images.credential import Credential
 from keyferry.images.missing import LookupInput, MissingInput, distinct
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.api.kubeletconfig.v1 import CredentialProvider
+    from keyferry.images.keyring import Keyring
 
 
 class LookupOutcome(WordEnum):
@@ -45,8 +49,8 @@ class LookupResult(Value):
     credentials: tuple[Credential, ...]
     provisions: tuple[Provision, ...]
     covering: tuple[tuple[int, str], ...]
-    providers: tuple[CredentialProvider, ...] = field(repr=False)
-    keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
+    providers: "tuple[CredentialProvider, ...]" = field(repr=False)
+    keyrings: "tuple[Keyring, ...]" = field(default=(), repr=False)
     untold: tuple[MissingInput, ...] = ()
     answered_ns: int = field(default=0, repr=False)
 

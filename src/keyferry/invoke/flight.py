@@ -44,6 +44,9 @@ class Flights(Generic[T]):
     def __init__(self) -> None:
         self._under_way: dict[Hashable, Flight[T]] = {}
 
+    def __len__(self) -> int:
+        return len(set(map(id, self._under_way.values())))
+
     def find(self, key: "Hashable") -> "Flight[T] | None":
         """Return the call in progress for *key*, if any."""
         return self._under_way.get(key)

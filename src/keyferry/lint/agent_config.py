@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
+from keyferry._net.listen_address import parse_listen_address
 from keyferry.api.agentconfig.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -20,7 +21,12 @@ from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
 from keyferry.lint.report import FileKind, LintReport, make_report
 
-__all__ = ["OVERFLOW_ID", "CheckedAgentConfig", "check_agent_config", "lint_agent_config"]
+__all__ = [
+    "OVERFLOW_ID",
+    "CheckedAgentConfig",
+    "check_agent_config",
+    "lint_agent_config",
+]
 
 # The user and group that a kernel shows for ids that have no number in the reader's user namespace.
 OVERFLOW_ID = 65534
@@ -38,6 +44,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "cacheBytes": (1 << 16, 1 << 40),
     "connections": (8, 1_000_000),
 }
+# An example of each address, and whether it is on loopback alone: the page is not encrypted.
+ADDRESSES = {"page": ("127.0.0.1:7475", True), "metrics": ("127.0.0.1:9750", False)}
 WORDS: dict[str, tuple[str, ...]] = {
     "logLevel": ("debug", "info", "warning", "error"),
     "logFormat": ("text", "json"),
@@ -115,7 +123,17 @@ def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the 
         return f"found {value!r}, expected an absolute path"
     if name == "socketMode" and not _is_mode(str(value)):
         return f"found {value!r}, expected three octal digits after a 0, such as '0660'"
+    if name in ADDRESSES and value != "off":
+        return _address_problem(str(value), *ADDRESSES[name])
     return ""
+
+
+def _address_problem(text: str, example: str, is_loopback: bool) -> str:  # noqa: FBT001 - see ADDRESSES
+    address = parse_listen_address(text)
+    if address is not None and (address.is_loopback or not is_loopback):
+        return ""
+    kind = "a loopback address" if is_loopback else "an IP address"
+    return f"found {text!r}, expected 'off' or {kind} and a port, such as {example!r}"
 
 
 def _is_mode(text: str) -> bool:

@@ -16,13 +16,14 @@ from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.images.config.decode import CONFIG_KIND
 from keyferry.images.config.files import read_config
 from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.federation.config import lint_federation
 from keyferry.lint.federation.decode import FederationFile, decode_federation, kubelet_audiences
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
-from keyferry.lint.nested import add_nested
+from keyferry.lint.nested import add_nested, find_nested
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import KINDS as RECORD_KINDS
 from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
@@ -97,20 +98,29 @@ def lint_any(
 
     if data is None:
         return report
-    return add_nested(report, data, lint_inside, is_read_by_kubelet=is_read_by_kubelet)
+    linters = {CONFIG_KIND: lint_inside, FEDERATION: lambda inner: _lint_inner_federation(path, inner)}
+    return add_nested(report, data, linters, is_read_by_kubelet=is_read_by_kubelet)
+
+
+def _lint_inner_federation(path: str, data: bytes) -> LintReport:
+    """Lint a FederationConfig inside *path*; what is found of the file itself is not about the config."""
+    report = lint_federation(path, data)
+    return replace(report, findings=tuple(each for each in report.findings if each.line is not None))
 
 
 def find_federations(paths: Iterable[str]) -> Iterator[FederationFile]:
-    """Yield the federation configs among *paths*; only regular files are read, because lint reads them again."""
+    """Yield the federation configs among *paths* and inside them; only regular files, as lint reads them again."""
     for path in paths:
         data = _read(path) if _is_regular(path) else None
         # Few files are, and a large kubeconfig takes long to parse.
-        if (
-            data is not None
-            and FEDERATION.encode() in data
-            and recognise(data, os.path.basename(path)) is FileKind.FEDERATION
-        ):
+        if data is None or FEDERATION.encode() not in data:
+            continue
+        kind = recognise(data, os.path.basename(path))
+        if kind is FileKind.FEDERATION:
             yield decode_federation(path, data)
+        elif kind is FileKind.PROVIDERS:
+            inside = (each for each in find_nested(data) if each.kind == FEDERATION)
+            yield from (decode_federation(each.name, each.data) for each in inside)
 
 
 def find_audiences(paths: Iterable[str]) -> tuple[str, ...]:
@@ -120,11 +130,28 @@ def find_audiences(paths: Iterable[str]) -> tuple[str, ...]:
         data = _read(path)
         kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
         if data is not None and kind is FileKind.FEDERATION:
-            found |= dict.fromkeys(kubelet_audiences(decode_federation(path, data).config))
+            found |= dict.fromkeys(_federation_audiences(path, data))
         elif kind is FileKind.PROVIDERS:
-            attributes = (each.token_attributes for each in read_config(path, data).providers)
-            found |= {each.service_account_token_audience: None for each in attributes if each is not None}
+            found |= dict.fromkeys(_provider_audiences(path, data))
+            for nested in find_nested(data or b""):
+                found |= dict.fromkeys(_AUDIENCES[nested.kind](path, nested.data))
     return tuple(filter(None, found))
+
+
+def _provider_audiences(path: str, data: bytes | None) -> Iterator[str]:
+    for provider in read_config(path, data).providers:
+        if provider.token_attributes is not None:
+            yield provider.token_attributes.service_account_token_audience
+
+
+def _federation_audiences(path: str, data: bytes) -> tuple[str, ...]:
+    return kubelet_audiences(decode_federation(path, data).config)
+
+
+_AUDIENCES: dict[str, Callable[[str, bytes], Iterable[str]]] = {
+    CONFIG_KIND: _provider_audiences,
+    FEDERATION: _federation_audiences,
+}
 
 
 def read_once(path: str) -> bytes | None:

@@ -3,7 +3,7 @@
 Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from keyferry._core.extras import missing_extra
 
@@ -13,29 +13,35 @@ try:
 except ImportError as missing:
     raise missing_extra("metrics", missing) from None
 
+from keyferry._core.clock import time_ns
 from keyferry.images.lookup import Providers
-from keyferry.images.provider.counters import BUCKETS, Counts
+from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts
 from keyferry.images.provider.provider import Provider
 
 
-def metrics_collector(providers: Providers) -> Collector:
+def metrics_collector(providers: Providers, *, clock: Callable[[], int] = time_ns) -> Collector:
     """Return a collector for *providers*.
 
-    Register it with ``REGISTRY.register(keyferry.metrics_collector(providers))``.
+    Register it with ``REGISTRY.register(keyferry.metrics_collector(providers))``. *clock* returns the wall time in
+    nanoseconds since 1970.
     """
-    return _ProvidersCollector(providers)
+    return _ProvidersCollector(providers, clock)
 
 
 class _ProvidersCollector(Collector):
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: Providers, clock: Callable[[], int]) -> None:
         self._providers = providers
+        self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
-        counts = [(provider, provider.counters.read()) for provider in self._providers.providers]
+        providers = self._providers.providers
+        counts = [(provider, provider.counters.read()) for provider in providers]
         yield from _kubelet_metrics(counts, self._providers.config_hash)
         yield from _run_metrics(counts)
-        yield _cache_metric(counts, self._providers.cache_hits())
-        yield _expiry_metric(self._providers.providers)
+        yield _lookup_metric(counts, self._providers.cache_hits())
+        yield _expiry_metric(providers, self._clock())
+        yield from _cache_metrics(providers)
+        yield from _queue_metrics(self._providers)
 
 
 def _kubelet_metrics(counts: list[tuple[Provider, Counts]], config_hash: str) -> Iterator[Metric]:
@@ -70,12 +76,12 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
     )
     for provider, count in counts:
         runs.add_metric([provider.name], count.runs)
-        for kind, number in sorted(count.failures.items()):
-            failures.add_metric([provider.name, str(kind)], number)
+        for kind in sorted({*CAUSES, *count.failures}):
+            failures.add_metric([provider.name, str(kind)], count.failures.get(kind, 0))
     yield from (runs, failures)
 
 
-def _cache_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -> Metric:
+def _lookup_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -> Metric:
     lookups = CounterMetricFamily(
         "keyferry_provider_lookups",
         "Lookups of a provider: a cache hit, a miss that ran the plugin, or a run shared with another lookup",
@@ -88,17 +94,50 @@ def _cache_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -
     return lookups
 
 
-def _expiry_metric(providers: tuple[Provider, ...]) -> Metric:
+def _expiry_metric(providers: tuple[Provider, ...], now_ns: int) -> Metric:
+    """Return when credentials expire; in whole seconds, since the clocks of caches and of timestamps differ."""
     expiry = GaugeMetricFamily(
-        "keyferry_provider_seconds_to_expiry",
-        "Seconds until the first cache entry of a provider expires; absent if the cache is empty",
+        "keyferry_credential_expiry_timestamp_seconds",
+        "When the first cached answer of a provider expires, in seconds since 1970; absent if none is cached",
         labels=["plugin_name"],
     )
     for provider in providers:
         seconds = provider.soonest_expiry_seconds()
         if seconds is not None:
-            expiry.add_metric([provider.name], seconds)
+            expiry.add_metric([provider.name], round(now_ns / 1e9 + seconds))
     return expiry
+
+
+def _cache_metrics(providers: tuple[Provider, ...]) -> Iterator[Metric]:
+    def gauge(name: str, documentation: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"keyferry_cache_{name}", documentation, labels=["plugin_name", "cache"])
+
+    entries = gauge("entries", "Cached answers: shared by everybody, or of one tenant's token")
+    most_entries = gauge("entries_limit", "The most answers that are cached; the oldest are dropped")
+    size = gauge("size_bytes", "The approximate memory of the cached answers")
+    most_bytes = gauge("size_limit_bytes", "The most memory of cached answers; the oldest are dropped")
+    for provider in providers:
+        for cache, use in zip(("shared", "tenant"), provider.cache_uses(), strict=True):
+            labels = [provider.name, cache]
+            entries.add_metric(labels, use.entries)
+            most_entries.add_metric(labels, use.limits.entries)
+            size.add_metric(labels, use.bytes)
+            most_bytes.add_metric(labels, use.limits.bytes)
+    yield from (entries, most_entries, size, most_bytes)
+
+
+def _queue_metrics(providers: Providers) -> Iterator[Metric]:
+    flights = GaugeMetricFamily(
+        "keyferry_plugin_flights", "Plugin executions under way", labels=["plugin_name"]
+    )
+    for provider in providers.providers:
+        flights.add_metric([provider.name], provider.flights())
+    yield flights
+    yield GaugeMetricFamily(
+        "keyferry_lookups_waiting",
+        "Asynchronous lookups and renewals that wait for a thread, since all are busy with plugin executions",
+        value=providers.waiting(),
+    )
 
 
 def _buckets(count: Counts) -> list[tuple[str, float]]:

@@ -13,10 +13,10 @@ __all__ = [
     "ExplainedPull",
     "ExplainedStep",
     "Health",
+    "HealthProblem",
     "LatencyBucket",
     "Life",
     "PageModel",
-    "Problem",
     "ProviderCard",
     "ProviderState",
     "ReloadRow",
@@ -42,7 +42,7 @@ class StepState(WordEnum):
     UNKNOWN = "unknown"  # cannot be told here
 
 
-class Problem(Value):
+class HealthProblem(Value):
     """Something that is not well: what, what to do about it, and the path on the page that shows it."""
 
     text: str
@@ -56,7 +56,7 @@ class Health(Value):
     is_well: bool
     headline: str
     since: float
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[HealthProblem, ...] = ()
 
 
 class LatencyBucket(Value):

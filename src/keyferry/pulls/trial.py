@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.credential import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing

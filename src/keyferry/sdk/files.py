@@ -4,13 +4,14 @@ import os
 import stat
 from time import sleep
 
-from keyferry._core.files import Folder, open_folder
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
+    from keyferry._core.files import Folder
     from keyferry._net.deadline import Deadline
 
 __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
@@ -21,10 +22,21 @@ _PAUSE_SECONDS = 0.05
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
-    """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it."""
+def read_bounded(
+    path: str,
+    what: str,
+    most_bytes: int = _MOST_BYTES,
+    *,
+    check: "Callable[[os.stat_result], None] | None" = None,
+) -> bytes:
+    """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it.
+
+    *check* gets the status of the open file, and can raise an error of its own before anything is read.
+    """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
+            if check is not None:
+                check(os.fstat(file.fileno()))
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or "its name is invalid"
@@ -43,6 +55,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def read_private(path: str) -> bytes | None:
     """Return the content of the user's own file; None if it is missing, unreadable, or readable by others."""
+    from keyferry._core.files import open_folder  # here, because most plugins only read files
+
     folder, name = os.path.split(path)
     try:
         with open_folder(folder) as opened:
@@ -73,6 +87,8 @@ def write_private(path: str, data: bytes) -> bool:
 
     Returns False if that fails: a cache that cannot be written only costs time.
     """
+    from keyferry._core.files import open_folder  # here, because most plugins only read files
+
     folder, name = os.path.split(path)
     try:
         with open_folder(folder, make=0o700) as opened:
@@ -95,6 +111,8 @@ class Lock:
         self._fd = -1
 
     def __enter__(self) -> bool:
+        from keyferry._core.files import open_folder  # here, because most plugins only read files
+
         folder, name = os.path.split(self._path)
         try:
             with open_folder(folder, make=0o700) as opened:
@@ -103,7 +121,7 @@ class Lock:
             # The lock file cannot be created, or the system has no locks: waiting would not help.
             return False
 
-    def _wait(self, folder: Folder, name: str) -> bool:
+    def _wait(self, folder: "Folder", name: str) -> bool:
         while (fd := folder.lock_file(name, waits=False)) is None:
             left = self._deadline.seconds_left
             if left <= 0:

@@ -1,7 +1,6 @@
-"""The response: one login for the image's own registry, which is not the subject token in another form."""
+"""The response: one login for the image's own registry, never the subject token in another form, and its lifetime."""
 
 from keyferry.sdk import AuthConfig, ProvideError, Response
-from keyferry_plugins.federation.lifetime import kept_seconds
 from keyferry_plugins.federation.parameters import expand
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -9,12 +8,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from keyferry.sdk import Request
-    from keyferry.sdk.federation import CompleteRule
+    from keyferry.sdk.federation import CacheLifetime, CompleteRule
     from keyferry_plugins.federation.subject import SubjectToken
 
-__all__ = ["make_response"]
+__all__ = ["kept_seconds", "make_response"]
 
-_STANDARD = bytes.maketrans(b"-_", b"+/")
+_STANDARD = str.maketrans("-_", "+/")
+_EXPIRY = "exp"
+_NANOSECONDS = 1_000_000_000
+_LONGEST_NUMBER = 15
+_LEEWAY_SECONDS = 60.0
 
 
 def make_response(
@@ -33,24 +36,77 @@ def make_response(
 
 def _refuse_subject(username: str, password: str, subject: str) -> None:
     """Raise ProvideError if the login contains the token: the kubelet compares it with the whole password alone."""
-    for text in (username, password):
-        if any(subject in form for form in _forms(text)):
+    from keyferry.sdk.forms import decode_percent
+
+    cores, digits = list(_base64_cores(subject.encode())), subject.encode().hex()
+    for text in (username, password, decode_percent(username), decode_percent(password)):
+        standard = text.translate(_STANDARD)
+        if subject in text or digits in text.lower() or any(core in standard for core in cores):
             raise ProvideError(
                 "a server returned the subject token itself as a login, which is not passed on",
                 "if the registry takes the token itself, use a recipe without calls, and cacheType: Token",
             )
 
 
-def _forms(text: str) -> "Iterator[str]":
-    """Yield *text* as it is, and decoded as often as it may be encoded."""
-    from binascii import Error, a2b_base64
+def _base64_cores(data: bytes) -> "Iterator[str]":
+    """Yield what base64 of *data* has in any case, for each number of bytes that may stand before it."""
+    from binascii import b2a_base64
 
-    from keyferry.sdk.forms import decode_percent
+    for before, shared in ((0, 0), (1, 2), (2, 3)):
+        text = b2a_base64(bytes(before) + data, newline=False).decode().rstrip("=")
+        # The last character also depends on what comes after, unless the bytes end with it.
+        yield text[shared:] if (before + len(data)) % 3 == 0 else text[shared:-1]
 
-    yield text
-    yield decode_percent(text)
+
+def kept_seconds(lifetime: "CacheLifetime", values: "Mapping[str, str]", password: str, now: float) -> float:
+    """Return the seconds for which the kubelet may keep a login: its own lifetime less a margin.
+
+    Raise ProvideError if the password says that it has expired, or is not valid yet.
+    """
+    expires_in = _remaining(password, now)
+    known = (
+        expires_in if source == _EXPIRY else _seconds(values.get(source, "")) for source in lifetime.sources
+    )
+    found = next((each for each in known if each is not None), None)
+    life = lifetime.unknown_ns / _NANOSECONDS if found is None else _less_margin(lifetime, found)
+    most = lifetime.most_ns / _NANOSECONDS
+    if expires_in is not None:
+        # Whatever a response says of its lifetime, the token itself is the limit.
+        most = min(most, _less_margin(lifetime, expires_in))
+    return float(int(max(0.0, min(life, most))))
+
+
+def _less_margin(lifetime: "CacheLifetime", seconds: float) -> float:
+    if lifetime.margin_percent is not None:
+        return seconds * (100 - lifetime.margin_percent) / 100
+    return seconds - lifetime.margin_ns / _NANOSECONDS
+
+
+def _seconds(text: str) -> float | None:
+    """Return a positive number of seconds; None for anything else, as 0 means that nothing is known."""
+    whole = text.partition(".")[0]
+    if not (whole.isascii() and whole.isdigit() and len(whole) < _LONGEST_NUMBER):
+        return None
+    return float(whole) or None
+
+
+def _remaining(password: str, now: float) -> float | None:
+    """Return the seconds until the expiry in a JSON web token; None for any other password."""
+    from keyferry.sdk.jwt_claims import JwtError, read_claims
+
     try:
-        data = text.encode("ascii").translate(_STANDARD).rstrip(b"=")
-        yield a2b_base64(data + b"=" * (-len(data) % 4)).decode("utf-8", "replace")
-    except (Error, ValueError):
-        pass
+        claims = read_claims(password)
+    except JwtError:
+        return None
+    expires_at, not_before = claims.get("exp"), claims.get("nbf")
+    if _is_number(not_before) and not_before > now + _LEEWAY_SECONDS:  # type: ignore[operator] # a number
+        raise ProvideError("the token of the response is not valid yet", "check this machine's clock")
+    if not _is_number(expires_at):
+        return None
+    if expires_at <= now:  # type: ignore[operator] # a number
+        raise ProvideError("the token of the response has expired already", "check this machine's clock")
+    return float(expires_at - now)  # type: ignore[operator] # a number
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e15 < value < 1e15

@@ -2,7 +2,7 @@
 
 from time import monotonic
 
-from keyferry.sdk import ProvideError
+from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.federation import FieldEncoding, TemplateError, build_url, is_plain
 from keyferry_plugins.federation.parameters import expand
 
@@ -10,7 +10,6 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk import Deadline
     from keyferry.sdk.federation import CompleteRule, ExchangeCall
     from keyferry.sdk.http import Reply
     from keyferry_plugins.federation.subject import SubjectToken
@@ -20,6 +19,7 @@ __all__ = ["make_calls"]
 
 _MOST_BYTES = 1 << 20
 _LONGEST_VALUE = 1 << 16
+_LARGEST = 1 << 63  # also excludes infinity
 _ATTEMPT_SECONDS = 15.0
 _CODE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LONGEST_CODE = 64
@@ -34,14 +34,15 @@ def make_calls(
     rule: "CompleteRule",
     values: dict[str, str],
     subject: "SubjectToken",
-    deadline: "Deadline",
+    ends_at: float,
     teller: "Teller",
 ) -> dict[str, str]:
     """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
 
-    *teller* tells each call and its status.
+    All calls together end by the monotonic time *ends_at*. *teller* tells each call and its status.
     """
     found = dict(values)
+    deadline = Deadline(ends_at - monotonic())
     optional = frozenset(rule.recipe.lifetime.sources)
     for number, call in enumerate(rule.recipe.calls, 1):
         with teller.step(f"call-{number}"):
@@ -68,7 +69,7 @@ def make_calls(
     return found
 
 
-def _send(call: "ExchangeCall", values: "Mapping[str, str]", ca_file: str, deadline: "Deadline") -> "Reply":
+def _send(call: "ExchangeCall", values: "Mapping[str, str]", ca_file: str, deadline: Deadline) -> "Reply":
     from keyferry.sdk.http import HttpOptions, fetch
 
     try:
@@ -169,7 +170,7 @@ def _text(document: object, pointer: str) -> str:
             return ""
     if isinstance(value, str):
         return value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     return str(value) if is_number else ""
 
 

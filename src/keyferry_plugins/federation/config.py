@@ -26,8 +26,11 @@ def load_config(flags: "Flags", environ: "Mapping[str, str]") -> "FederationConf
     path = read_text(flags, environ, "config")
     if path:
         refuse_both(flags)
-        _check_owner(path)
-        return read_federation(read_bounded(path, "the config", _MOST_BYTES), path)
+
+        def check(status: os.stat_result) -> None:
+            _check_owner(path, status)
+
+        return read_federation(read_bounded(path, "the config", _MOST_BYTES, check=check), path)
     document = make_document(flags.values, environ)
     if not read_text(flags, environ, "preset") and not read_text(flags, environ, "registry"):
         raise ProvideError(
@@ -37,14 +40,10 @@ def load_config(flags: "Flags", environ: "Mapping[str, str]") -> "FederationConf
     return interpret_federation(document, "the flags and variables")
 
 
-def _check_owner(path: str) -> None:
+def _check_owner(path: str, status: os.stat_result) -> None:
     """Raise ProvideError if another user can write the file: it decides where tokens are sent."""
     if sys.platform == "win32":
         return
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return  # whoever reads it reports this
     if status.st_mode & _OTHERS_WRITE or status.st_uid not in (0, os.geteuid()):
         raise ProvideError(
             f"the config {path!r} can be written by other users, who could choose where tokens are sent",

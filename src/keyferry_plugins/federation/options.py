@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "read_text", "read_timeout", "refuse_both"]
 
+_USUAL_TIMEOUT, _USUAL_SECONDS = "45s", 45.0
 FLAGS = (
     Flag("config", "a FederationConfig as JSON; the flags from --registry to --ca-file take its place"),
     Flag("registry", "a registry that the login is for, as in image names", is_repeated=True),
@@ -27,7 +28,7 @@ FLAGS = (
     Flag("subject-variable", "the variable that the token is in"),
     Flag("cache-key-type", "the images that a login applies to", choices=(REGISTRY, IMAGE)),
     Flag("ca-file", "a bundle of authorities to trust in place of the system's"),
-    Flag("timeout", "the time for all calls together, at most 50s", default="45s"),
+    Flag("timeout", "the time for all calls together, at most 50s", default=_USUAL_TIMEOUT),
     Flag("verbose", "tell each step on standard error, without secrets", is_switch=True),
     Flag("show-preset", "print a preset, which can be the start of a recipe, and exit"),
     *LOG_FLAGS,
@@ -44,9 +45,11 @@ def read_text(flags: "Flags", environ: "Mapping[str, str]", name: str) -> str:
 
 def read_timeout(flags: "Flags") -> float:
     """Return the seconds for all calls together."""
-    from keyferry.sdk.times import DurationError, parse_duration
-
     text = flags.text("timeout")
+    if text == _USUAL_TIMEOUT:
+        return _USUAL_SECONDS
+    from keyferry.sdk.times import DurationError, parse_duration  # here: few set it
+
     try:
         seconds = parse_duration(text) / _NANOSECONDS
     except DurationError:

@@ -2,14 +2,13 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.federation import SubjectSource, is_cluster_audience
-from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk import Deadline, Request
+    from keyferry.sdk import Request
     from keyferry.sdk.federation import SubjectSettings
 
 __all__ = ["SubjectToken", "check_subject", "obtain_subject"]
@@ -40,14 +39,14 @@ class SubjectToken(Value):
         }
 
     def __str__(self) -> str:
-        iss, sub, aud = (shown(each, 200) for each in (self.issuer, self.subject, self.audience))
-        return f"iss {iss!r}, sub {sub!r}, aud {aud!r}, exp {int(self.expires_at)}"
+        iss, sub, aud = (_quote(each) for each in (self.issuer, self.subject, self.audience))
+        return f"iss {iss}, sub {sub}, aud {aud}, exp {int(self.expires_at)}"
 
 
 def obtain_subject(
-    settings: "SubjectSettings", request: "Request", environ: "Mapping[str, str]", deadline: "Deadline"
+    settings: "SubjectSettings", request: "Request", environ: "Mapping[str, str]", ends_at: float
 ) -> str:
-    """Return the token from its one source; there is no other source in place of it."""
+    """Return the token from its one source, by the monotonic time *ends_at*; there is no other in place of it."""
     if settings.source is SubjectSource.KUBELET:
         return _need(
             request.service_account_token,
@@ -65,7 +64,7 @@ def obtain_subject(
             f"the variable {settings.variable!r} is not set or empty",
             "in GitLab, add it to the job's id_tokens",
         )
-    return _ask_github(settings.audience, environ, deadline)
+    return _ask_github(settings.audience, environ, ends_at)
 
 
 def _need(token: str, problem: str, hint: str = "") -> str:
@@ -74,8 +73,11 @@ def _need(token: str, problem: str, hint: str = "") -> str:
     return token
 
 
-def _ask_github(audience: str, environ: "Mapping[str, str]", deadline: "Deadline") -> str:
+def _ask_github(audience: str, environ: "Mapping[str, str]", ends_at: float) -> str:
     """Return the token of the current job of GitHub Actions."""
+    from time import monotonic
+
+    from keyferry.sdk import Deadline
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import HttpOptions, fetch
 
@@ -90,7 +92,7 @@ def _ask_github(audience: str, environ: "Mapping[str, str]", deadline: "Deadline
         "GET",
         f"{url}{mark}{encode_query({'audience': audience})}",
         headers={"Authorization": f"bearer {token}", "Accept": "application/json"},
-        deadline=deadline,
+        deadline=Deadline(ends_at - monotonic()),
         options=HttpOptions(most_bytes=_LONGEST),
     )
     value = reply.json().get("value") if reply.is_success else None
@@ -109,7 +111,7 @@ def check_subject(token: str, settings: "SubjectSettings", now: float) -> Subjec
     audience = _audience(claims.get("aud"))
     if is_cluster_audience(audience, issuer):
         raise ProvideError(
-            f"the subject token is for the API server itself (aud {shown(audience, 200)!r}), and is not sent anywhere",
+            f"the subject token is for the API server itself (aud {_quote(audience)}), and is not sent anywhere",
             "set serviceAccountTokenAudience in the kubelet's config to the audience of the registry",
         )
     for name, found, expected, hint in (
@@ -123,7 +125,7 @@ def check_subject(token: str, settings: "SubjectSettings", now: float) -> Subjec
     ):
         if found != expected:
             raise ProvideError(
-                f"the subject token's {name} is {shown(found, 200)!r}, expected {expected!r}; it is not sent anywhere",
+                f"the subject token's {name} is {_quote(found)}, expected {expected!r}; it is not sent anywhere",
                 hint,
             )
     expires_at, not_before = _number(claims.get("exp")), _number(claims.get("nbf"))
@@ -132,6 +134,13 @@ def check_subject(token: str, settings: "SubjectSettings", now: float) -> Subjec
     if not_before is not None and not_before > now + _LEEWAY_SECONDS:
         raise ProvideError("the subject token is not valid yet", "check this machine's clock")
     return SubjectToken(token, issuer, subject, audience, expires_at)
+
+
+def _quote(text: str) -> str:
+    """Return a claim for a message."""
+    from keyferry.sdk.text import shown  # here, because only messages need it
+
+    return repr(shown(text, 200))
 
 
 def _read_claims(token: str) -> dict[str, object]:

@@ -220,7 +220,7 @@ def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent)
     assert 'kubelet_credential_provider_plugin_duration_count{plugin_name="plugin"} 1.0' in figures
     assert "keyferry_config_reload_success 1.0" in figures
     assert 'keyferry_agent_requests_total{status="200"}' in figures
-    assert "keyferry_agent_planned_refreshes 1.0" in figures
+    assert 'keyferry_agent_planned_refreshes{plugin_name="plugin"} 1.0' in figures
 
 
 def test_curl_can_ask(agent: RunningAgent) -> None:
@@ -285,3 +285,27 @@ def test_plugins_of_the_agent_do_not_ask_it(node: Node) -> None:
     with running_agent(node) as agent:
         agent.look_up(IMAGE)
     assert (node.root / "seen").read_text() == "agent=off\n"
+
+
+def test_an_answer_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
+    """The agent tells the config that an answer stands for, and does nothing for a caller that means another one."""
+    config = agent.status["config"]
+    mine = {"configHash": config["hash"], "binDir": config["binDir"]}
+    for question in ({}, {"provider": PLUGIN}):
+        for _ in range(2):  # from a run, then from the cache
+            reply = agent.look_up(IMAGE, **question, **mine)
+            assert (reply.status, reply.document["configHash"]) == (200, config["hash"])
+        assert "configHash" not in agent.look_up(IMAGE, **question).document
+        for other in ({"configHash": "sha256:0"}, {"binDir": "/elsewhere"}):
+            reply = agent.look_up("registry.example/unseen", **question, **{**mine, **other})
+            assert (reply.status, reply.document["reason"]) == (409, "OtherConfig")
+    assert agent.node.runs() == [IMAGE]
+
+
+def test_a_lookup_tells_the_inputs_that_were_not_given(node: Node) -> None:
+    """The kubelet, which has the pod, may get another answer."""
+    optional = {**TOKENS, "requireServiceAccount": False}
+    node.provider(tokenAttributes=optional)
+    with running_agent(node) as agent:
+        assert [each["input"] for each in agent.look_up(IMAGE).document["missing"]] == ["pod"]
+        assert agent.look_up("elsewhere.example/app").document["missing"] == []

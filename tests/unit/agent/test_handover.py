@@ -35,6 +35,7 @@ def test_the_successor_has_the_answers_with_the_time_that_is_left() -> None:
     assert take_over_entries(second, document, later.now) == 1
     [provision] = second.lookup("reg.io/other").provisions
     assert (provision.outcome, provision.expires_ns) == (ProvisionOutcome.CACHED, 507 * SECOND)
+    assert provision.got_ns == (7 - 100) * SECOND
     assert plugin.runs == 0
 
 
@@ -54,7 +55,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-names = ("provider", "config", "image", "cacheKeyType", "millisecondsLeft", "auth")
+names = ("provider", "config", "image", "cacheKeyType", "millisecondsLeft", "millisecondsOld", "auth")
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(names), values) | values, max_size=4))

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from keyferry.agent.lookups import BadQuestionError, ReplyMemo, lookup_reply, read_question
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.agent.lookups import AgentQuestion, BadQuestionError, ReplyMemo, lookup_reply, read_question
+from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.reference import parse_image
 from support.function_plugins import answering, provider, providers
 
 SECOND = 1_000_000_000
@@ -47,8 +48,9 @@ def test_a_kept_reply_is_the_one_that_would_be_written() -> None:
     for image in images * 3:
         answer = asked.recall(image)
         assert answer is not None
-        assert memo.find(answer, SECOND) == lookup_reply(answer, SECOND)
-        assert json.loads(memo.find(answer, SECOND).body)["image"] == image
+        question = AgentQuestion(parse_image(image))
+        assert memo.find(question, answer, SECOND) == lookup_reply(question, answer, SECOND)
+        assert json.loads(memo.find(question, answer, SECOND).body)["image"] == image
     assert len(memo._kept) == 4
 
 
@@ -59,8 +61,9 @@ def test_kept_replies_are_bounded_and_written_again() -> None:
         asked.lookup(f"one.example/{number}")
         answer = asked.recall(f"one.example/{number}")
         assert answer is not None
-        memo.find(answer, SECOND)
+        question = AgentQuestion(parse_image(answer.image))
+        memo.find(question, answer, SECOND)
     assert len(memo._kept) <= 3
     assert answer is not None
-    first, later = memo.find(answer, SECOND), memo.find(answer, 100 * SECOND)
+    first, later = memo.find(question, answer, SECOND), memo.find(question, answer, 100 * SECOND)
     assert first.body != later.body  # the same instant of one clock is another one of the other

@@ -68,6 +68,8 @@ def test_a_failed_renewal_is_logged_and_tried_again_later() -> None:
         task.cancel()
 
     asyncio.run(run())
+    assert refresher.outcomes["plugin", True] == refresher.succeeded == 1
+    assert refresher.outcomes["plugin", False] == refresher.failed >= 1
     assert "refresh failed" in log.getvalue()
     assert "exited with status 3" in log.getvalue()
 

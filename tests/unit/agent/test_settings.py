@@ -49,6 +49,7 @@ def test_a_provider_config_of_the_file_is_stronger_than_discovery(tmp_path: Path
 def test_every_wrong_value_is_reported_at_once(tmp_path: Path) -> None:
     environ = PLACES | {"KEYFERRY_AGENT_LOG_LEVEL": "loud", "KEYFERRY_AGENT_WATCH": "yes"}
     flags = {"cacheEntries": "0", "socketMode": "rw", "stopTimeout": "soon", "connections": "x"}
+    flags["metrics"] = "everywhere:9750"
     with pytest.raises(ConfigError) as caught:
         resolve_settings(Given(flags, None, environ), node=node(tmp_path))
     assert sorted(problem.path for problem in caught.value.problems) == [
@@ -56,6 +57,7 @@ def test_every_wrong_value_is_reported_at_once(tmp_path: Path) -> None:
         "KEYFERRY_AGENT_WATCH",
         "flag --cache-entries",
         "flag --connections",
+        "flag --metrics",
         "flag --socket-mode",
         "flag --stop-timeout",
     ]

@@ -9,7 +9,7 @@ from keyferry.agent.usage import EvictionLimit, Usage
 def test_users_beyond_a_number_are_counted_together() -> None:
     usage = Usage()
     for uid in range(1000):
-        usage.count(uid, 403 if uid % 2 else 200)
+        usage.count(uid, 403 if uid % 2 else 200, 1.0)
     users = usage.users()
     assert len(users) <= 257
     assert sum(each.requests for each in users.values()) == 1000

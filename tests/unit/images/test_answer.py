@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.errors import PluginExitError, PluginProtocolError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")

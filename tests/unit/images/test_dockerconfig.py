@@ -11,7 +11,6 @@ from keyferry.images.dockerconfig import (
     DockerEntry,
     PullSecret,
     load_docker_config,
-    node_config_candidates,
     parse_docker_config_json,
     parse_dockercfg,
     read_pull_secret,
@@ -108,21 +107,6 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path, name:
     """No OSError and no ValueError crosses the door."""
     with pytest.raises(PullSecretError, match="cannot be read"):
         load_docker_config(f"{tmp_path}/{name}")
-
-
-def test_the_node_is_searched_in_the_kubelets_order() -> None:
-    """New files everywhere before old ones; without a home its places are left out."""
-    assert node_config_candidates("/r", "/w", "/h") == (
-        ("/r/config.json", True),
-        ("/w/config.json", True),
-        ("/h/.docker/config.json", True),
-        ("/.docker/config.json", True),
-        ("/r/.dockercfg", False),
-        ("/w/.dockercfg", False),
-        ("/h/.dockercfg", False),
-        ("/.dockercfg", False),
-    )
-    assert len(node_config_candidates("/r", "/w", "")) == 6
 
 
 def test_no_repr_shows_a_password() -> None:

@@ -1,15 +1,14 @@
 """Keys are tried in descending byte order, several sources one after the other."""
 
-from keyferry.images.keyring import (
+from keyferry.images.credential import (
     Credential,
-    Keyring,
     SecretRef,
     ServiceAccountRef,
     Source,
     SourceKind,
     credential_hash,
-    lookup_all,
 )
+from keyferry.images.keyring import Keyring, lookup_all
 
 ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
 

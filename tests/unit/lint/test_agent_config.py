@@ -34,7 +34,23 @@ def codes(text: str, head: str = HEAD) -> list[tuple[str, int | None, str]]:
         ("pluginTimeout: soon\n", [("KF503", 3, "pluginTimeout")]),
         ("socket: run/a.sock\n", [("KF510", 3, "socket")]),
         ("socketMode: '660'\n", [("KF510", 3, "socketMode")]),
+        ("metrics: 127.0.0.1:9750\n", []),
+        ("metrics: '[::]:9750'\n", []),
+        ("metrics: localhost:9750\n", [("KF510", 3, "metrics")]),
+        ("metrics: ':9750'\n", [("KF510", 3, "metrics")]),
+        ("metrics: 9750\n", [("KF503", 3, "metrics")]),
         ("logLevel: loud\n", [("KF510", 3, "logLevel")]),
+        ("page: 127.0.0.1:7475\n", []),
+        ("page: '[::1]:0'\n", []),
+        ("page: 'off'\n", []),
+        *(
+            (f"page: '{address}'\n", [("KF510", 3, "page")])
+            for address in (
+                *("0.0.0.0:7475", ":7475", "10.0.0.1:7475", "[::]:7475", "localhost:7475"),
+                *("127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.1:80", "::1:80"),
+                *("127.0.0.1.evil.example:80", "127.0.0.1:7475/", "on"),
+            )
+        ),
         ("access:\n- uids: [1000]\n  registries: [registry.example]\n", []),
         ("access:\n- uids: [1000]\n", [("KF511", 4, "access[0]")]),
         ("access:\n- registries: [a.example]\n", [("KF511", 4, "access[0]")]),

@@ -1,10 +1,10 @@
-"""Provider configs inside other documents are found, and their findings have positions in the whole file."""
+"""Configs inside other documents are found, and their findings have positions in the whole file."""
 
 from pathlib import Path
 
 import pytest
 
-from keyferry.lint.dispatch import lint_any
+from keyferry.lint.dispatch import find_audiences, find_federations, lint_any
 from keyferry.lint.nested import add_nested
 from keyferry.lint.report import LintReport
 from support.lint import write
@@ -109,4 +109,77 @@ def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
     report = lint_any(path)
     assert [each.code for each in report.findings] == ["KF105"]
     broken = LintReport(path, "1.36", findings=report.findings)
-    assert add_nested(broken, b"a: [", lambda _: report) == broken
+    assert add_nested(broken, b"a: [", {}) == broken
+
+
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: node-files}
+data:
+  providers.yaml: |
+    apiVersion: kubelet.config.k8s.io/v1
+    kind: CredentialProviderConfig
+    providers:
+    - name: keyferry-federate
+      apiVersion: credentialprovider.kubelet.k8s.io/v1
+      matchImages: [zot.example.com]
+      defaultCacheDuration: 0s
+      args: [--config=/etc/keyferry/federation.json]
+      tokenAttributes:
+        serviceAccountTokenAudience: registry.example.com
+        cacheType: ServiceAccount
+        requireServiceAccount: true
+  federation.json: |
+    {"apiVersion": "keyferry.dev/v1alpha1", "kind": "FederationConfig", "rules": [
+      {"registries": ["zot.example.com"], "preset": "passthrough",
+       "subject": {"audience": "registry.example.com", "issuer": "https://kubernetes.example.com"}}
+    ]}
+"""
+VALUES = """\
+nodes:
+  federation:
+    apiVersion: keyferry.dev/v1alpha1
+    kind: FederationConfig
+    rules:
+    - registries: [zot.example.com]
+      preset: nexus
+      subject: {audience: other.example.com, issuer: "https://kubernetes.example.com"}
+"""
+
+
+def places(path: str) -> dict[str, tuple[str, int | None, int | None]]:
+    """The findings of a file, linted with the federation configs in it: path, line and column by code."""
+    beside = tuple(find_federations([path]))
+    return {each.code: (each.path, each.line, each.column) for each in lint_any(path, beside=beside).findings}
+
+
+def test_both_configs_in_one_document_are_linted_together(tmp_path: Path) -> None:
+    """As the files of a ConfigMap: what only both show is found at its place there."""
+    path = write(tmp_path, CONFIG_MAP)
+    assert places(path) == {
+        "KF184": ("data.providers.yaml", 5, 3),
+        "KF670": ("data.providers.yaml.providers[0].tokenAttributes.cacheType", 16, 9),
+        "KF659": ("data.federation.json", 18, 3),
+    }
+    assert find_audiences([path]) == ("registry.example.com",)
+
+
+def test_a_federation_config_is_refused_at_its_place_in_a_document(tmp_path: Path) -> None:
+    """As text of a ConfigMap and as a part of the values of a chart; nobody reads the document itself as a config."""
+    path = write(tmp_path, CONFIG_MAP.replace('"passthrough"', '"nexus"'))
+    assert places(path)["KF608"] == ("data.federation.json.rules[0].preset", 20, 43)
+    path = write(tmp_path, VALUES)
+    assert places(path) == {
+        "KF659": ("nodes.federation", 2, 3),
+        "KF608": ("nodes.federation.rules[0].preset", 7, 7),
+    }
+    assert find_audiences([path]) == ("other.example.com",)
+    assert [each.path for each in find_federations([path])] == ["federation"]
+
+
+def test_a_file_that_cloud_init_writes_has_its_own_name(tmp_path: Path) -> None:
+    inner = CONFIG_MAP.partition("federation.json: |\n")[2]
+    text = f"write_files:\n- path: /etc/keyferry/f.json\n  content: |\n{inner}"
+    (found,) = find_federations([write(tmp_path, text)])
+    assert found.path == "/etc/keyferry/f.json"

@@ -1,16 +1,24 @@
 """Metrics have the kubelet's names, labels and buckets, and keyferry's own by reason."""
 
+import asyncio
 import re
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import keyferry
+from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import PluginError, PluginExitError, PluginProtocolError, PluginTimeoutError
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.provider.cache import CacheLimits
+from keyferry.images.provider.provider import Provider
 from support.scripted import (
+    SECOND,
     Accounts,
     Clock,
     Scripted,
@@ -27,10 +35,10 @@ DURATION = "kubelet_credential_provider_plugin_duration"
 ERRORS = "kubelet_credential_provider_plugin_errors_total"
 
 
-def scraped(providers: Providers) -> dict[str, float]:
+def scraped(providers: Providers, clock: Callable[[], int] = time.time_ns) -> dict[str, float]:
     """Every sample as it is exposed, by name and labels."""
     registry = CollectorRegistry()
-    registry.register(keyferry.metrics_collector(providers))
+    registry.register(keyferry.metrics_collector(providers, clock=clock))
     lines = generate_latest(registry).decode().splitlines()
     samples = [line.rpartition(" ") for line in lines if not line.startswith("#")]
     return {name: float(value) for name, _, value in samples}
@@ -49,7 +57,7 @@ def one() -> tuple[Providers, Scripted, Clock]:
 
 
 def test_names_and_types_are_exact() -> None:
-    """The kubelet's three, and keyferry's four."""
+    """The kubelet's three, and keyferry's own."""
     providers, _, _ = one()
     assert types(providers) == {
         "kubelet_credential_provider_plugin_errors_total": "counter",
@@ -58,7 +66,13 @@ def test_names_and_types_are_exact() -> None:
         "keyferry_plugin_runs_total": "counter",
         "keyferry_plugin_failures_total": "counter",
         "keyferry_provider_lookups_total": "counter",
-        "keyferry_provider_seconds_to_expiry": "gauge",
+        "keyferry_credential_expiry_timestamp_seconds": "gauge",
+        "keyferry_cache_entries": "gauge",
+        "keyferry_cache_entries_limit": "gauge",
+        "keyferry_cache_size_bytes": "gauge",
+        "keyferry_cache_size_limit_bytes": "gauge",
+        "keyferry_plugin_flights": "gauge",
+        "keyferry_lookups_waiting": "gauge",
     }
 
 
@@ -162,18 +176,84 @@ def test_a_missing_account_is_a_failure_by_its_reason() -> None:
     assert samples['keyferry_plugin_runs_total{plugin_name="plugin"}'] == 0
 
 
-def test_the_time_to_expiry_is_there_while_something_is_cached() -> None:
-    """By the clock that the providers go by; an empty cache has no such sample."""
+def test_the_time_of_expiry_is_there_while_something_is_cached() -> None:
+    """On the wall clock, so that it stays the same while time passes; an empty cache has no such sample."""
     clock = Clock()
     asked = provider(Scripted(response(cache_seconds=600)), clock)
     providers = Providers([asked], clock=clock)
-    name = 'keyferry_provider_seconds_to_expiry{plugin_name="plugin"}'
-    assert name not in scraped(providers)
+    name = 'keyferry_credential_expiry_timestamp_seconds{plugin_name="plugin"}'
+
+    def expiry() -> float | None:
+        return scraped(providers, lambda: clock() + 1_700_000_000 * SECOND).get(name)
+
+    assert expiry() is None
+    started = clock() // SECOND
     providers.lookup("reg.io/app")
+    assert expiry() == 1_700_000_000 + started + 600
     clock.step(100)
-    assert scraped(providers)[name] == 500
+    assert expiry() == 1_700_000_000 + started + 600
     clock.step(501)
-    assert name not in scraped(providers)
+    assert expiry() is None
+
+
+def test_every_cause_is_there_before_it_happens() -> None:
+    """Otherwise its first failure would be no increase."""
+    providers, plugin, _ = one()
+    before = {name for name in scraped(providers) if name.startswith("keyferry_plugin_failures_total")}
+    plugin.answer = PluginExitError("plugin", 1)
+    providers.lookup("reg.io/app")
+    after = {name for name in scraped(providers) if name.startswith("keyferry_plugin_failures_total")}
+    assert before == after
+    assert len(before) == 8
+
+
+def test_both_caches_are_shown_with_their_limits() -> None:
+    """What everybody gets, and what was got with a token that somebody passed on."""
+    clock = Clock()
+    plugin = Scripted(response(cache_key_type="Image"))
+    asked = Provider(configured(), plugin, clock=clock, cache_limits=CacheLimits(2, 1 << 20))
+    providers = Providers([asked], clock=clock)
+    for name in ("a", "b", "c"):
+        providers.lookup(f"reg.io/{name}")
+    samples = scraped(providers)
+    found = {
+        (name, cache): samples[f'keyferry_cache_{name}{{cache="{cache}",plugin_name="plugin"}}']
+        for name in ("entries", "entries_limit", "size_limit_bytes")
+        for cache in ("shared", "tenant")
+    }
+    assert found["entries", "shared"] == found["entries_limit", "shared"] == 2
+    assert (found["entries", "tenant"], found["entries_limit", "tenant"]) == (0, 2)
+    assert found["size_limit_bytes", "shared"] == found["size_limit_bytes", "tenant"] == 1 << 20
+    assert samples['keyferry_cache_size_bytes{cache="shared",plugin_name="plugin"}'] > 2000
+
+
+def test_runs_under_way_and_lookups_in_the_queue_are_counted() -> None:
+    """One flight for each registry here; beyond the number of threads, lookups wait."""
+    go, started = threading.Event(), threading.Semaphore(0)
+
+    def slow(_: object) -> CredentialProviderResponse:
+        started.release()
+        assert go.wait(20)
+        return response(cache_key_type="Image")
+
+    asked = Provider(configured(match_images=("*.io",)), Scripted(slow))
+    providers = Providers([asked])
+
+    async def run() -> tuple[float, float]:
+        tasks = [asyncio.create_task(providers.lookup_async(f"r{each}.io/app")) for each in range(70)]
+        await asyncio.sleep(0)
+        for _ in range(64):
+            assert await asyncio.to_thread(started.acquire, timeout=20)
+        samples = scraped(providers)
+        go.set()
+        await asyncio.gather(*tasks)
+        return samples['keyferry_plugin_flights{plugin_name="plugin"}'], samples["keyferry_lookups_waiting"]
+
+    assert asyncio.run(run()) == (64, 6)
+    samples = scraped(providers)
+    assert (
+        samples['keyferry_plugin_flights{plugin_name="plugin"}'] == samples["keyferry_lookups_waiting"] == 0
+    )
 
 
 def test_real_plugins_are_measured(tmp_path: Path) -> None:

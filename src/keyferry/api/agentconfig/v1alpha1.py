@@ -40,7 +40,7 @@ class AgentConfig(Value):
     manage: tuple[ManageRule, ...] | None = None
 
 
-TEXTS = ("socket", "socketMode", "providerConfig", "binDir", "logLevel", "logFormat")
+TEXTS = ("socket", "socketMode", "providerConfig", "binDir", "page", "metrics", "logLevel", "logFormat")
 DURATIONS = ("pluginTimeout", "refreshIdle", "stopTimeout")
 NUMBERS = ("socketGroup", "cacheEntries", "cacheBytes", "connections")
 SWITCHES = ("refreshAhead", "handOver", "watch")

@@ -1,6 +1,5 @@
 """The URLs of a recipe, which consist of what the file says and of nothing else, and names of registries."""
 
-from keyferry._net.forms import encode_percent
 from keyferry.api.federation.templates import TemplateError, parse_template
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -73,4 +72,6 @@ def _expand_path(piece: "Piece", values: "Mapping[str, str]") -> str:
     segments = value.split("/") if piece.is_path else [value]
     if any(segment in ("", ".", "..") or not is_plain(segment) for segment in segments):
         raise TemplateError(f"the value of {piece.name!r} cannot be a part of a path")
+    from keyferry._net.forms import encode_percent  # here, because most paths have no values
+
     return piece.text + "/".join([encode_percent(segment) for segment in segments])

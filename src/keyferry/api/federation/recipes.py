@@ -3,7 +3,7 @@
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.federation.addresses import host_template, is_plain
-from keyferry.api.federation.templates import TemplateError, is_name, parse_template
+from keyferry.api.federation.templates import OF_THE_IMAGE, TemplateError, is_name, parse_template
 from keyferry.api.federation.v1alpha1 import FieldEncoding
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from keyferry._core.paths import Path
     from keyferry.api.federation.v1alpha1 import ExchangeCall, Recipe
 
-__all__ = ["BUILT_IN", "Provenance", "RecipeProblem", "find_problems"]
+__all__ = ["Provenance", "RecipeProblem", "find_problems"]
 
 MOST_CALLS = 3
 EXPIRY = "exp"
 _METHODS = ("GET", "POST", "PUT")
 _HEADER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+# The fields that say what a token is for, in place of who asks for it, and their names in the protocols.
+_PURPOSES = frozenset((
+    "aud", "audience", "client_assertion_type", "grant_type", "iss", "issuer", "requested_token_type", "resource",
+    "scope", "subject_issuer", "subject_token_type",
+))  # fmt: skip
 # Set by the client itself, or by other fields of a call.
 _OWN_HEADERS = frozenset((
     "accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host",
@@ -44,6 +49,7 @@ class Place(WordEnum):
     PATH = "a path"
     QUERY = "a query"
     FIELD = "a field"
+    PURPOSE = "a field that says what a token is for"
     HEADER = "a header"
     BEARER = "a bearer token"
     LOGIN_NAME = "the user name of a call"
@@ -53,13 +59,14 @@ class Place(WordEnum):
 
 
 _SECRET_PLACES = frozenset((
-    Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_NAME, Place.LOGIN_PASSWORD, Place.USERNAME, Place.PASSWORD,
+    Place.FIELD, Place.PURPOSE, Place.HEADER, Place.BEARER, Place.LOGIN_NAME, Place.LOGIN_PASSWORD, Place.USERNAME,
+    Place.PASSWORD,
 ))  # fmt: skip
 _ALLOWED = {
     Provenance.FILE: frozenset(Place),
-    # Whoever may annotate a service account must not choose where a token is sent.
+    # Whoever may annotate a service account must not choose where a token is sent, or what another one is for.
     Provenance.ANNOTATION: frozenset((Place.FIELD, Place.LOGIN_NAME, Place.USERNAME)),
-    Provenance.IMAGE: frozenset((Place.FIELD, Place.QUERY)),
+    Provenance.IMAGE: frozenset((Place.FIELD, Place.PURPOSE, Place.QUERY)),
     # Nothing secret is a part of a URL, which servers and proxies log.
     Provenance.SECRET: _SECRET_PLACES,
     Provenance.ANSWER: _SECRET_PLACES,
@@ -67,11 +74,10 @@ _ALLOWED = {
         (Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_PASSWORD, Place.PASSWORD)
     ),
 }
-BUILT_IN = {
+_BUILT_IN = {
     "subject": Provenance.SUBJECT,
     "registry": Provenance.FILE,  # the entry of the rule, which is equal to the image's host
-    "image": Provenance.IMAGE,
-    "repository": Provenance.IMAGE,
+    **dict.fromkeys(OF_THE_IMAGE, Provenance.IMAGE),
 }
 
 
@@ -85,7 +91,7 @@ class RecipeProblem(Value):
 
 def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
     """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
-    known = {**BUILT_IN, **parameters}
+    known = {**_BUILT_IN, **parameters}
     if len(recipe.calls) > MOST_CALLS:
         yield RecipeProblem(("calls",), f"found {len(recipe.calls)} calls, expected at most {MOST_CALLS}")
     for number, call in enumerate(recipe.calls):
@@ -111,7 +117,8 @@ def _check_call(
         yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
     yield from _check_url(call.url, (*path, "url"), known)
     for name, text in call.fields.items():
-        place = Place.QUERY if is_query else Place.FIELD
+        place = Place.PURPOSE if name.lower() in _PURPOSES else Place.FIELD
+        place = Place.QUERY if is_query else place
         yield from _check_text(text, (*path, "fields", name), known, place)
     for name, text in call.headers.items():
         if not name or not _HEADER.issuperset(name) or name.lower() in _OWN_HEADERS:

@@ -3,8 +3,7 @@
 from keyferry._core.values import Value, replace
 from keyferry.api.federation.addresses import build_url, is_host_port, is_plain
 from keyferry.api.federation.presets import PRESETS, load_preset
-from keyferry.api.federation.recipes import BUILT_IN, Provenance, RecipeProblem, find_problems
-from keyferry.api.federation.templates import TemplateError, is_name, parse_template
+from keyferry.api.federation.templates import BUILT_IN, OF_THE_IMAGE, TemplateError, is_name, parse_template
 from keyferry.api.federation.v1alpha1 import FederationPreset, ParameterSource, SubjectSource
 from keyferry.errors import Kind
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from keyferry._core.paths import Path
     from keyferry.api.codec import Reader
+    from keyferry.api.federation.recipes import RecipeProblem
     from keyferry.api.federation.v1alpha1 import (
         FederationConfig,
         FederationRule,
@@ -27,7 +27,6 @@ __all__ = ["CompleteRule", "check_config", "complete_rule", "expand_parameter", 
 
 _CLUSTER = "kubernetes.default"
 _CACHE_KEY_TYPES = ("Registry", "Image")
-_IMAGE_VALUES = frozenset(name for name, provenance in BUILT_IN.items() if provenance is Provenance.IMAGE)
 
 
 class CompleteRule(Value):
@@ -43,7 +42,10 @@ class CompleteRule(Value):
 
 def complete_rule(rule: "FederationRule") -> CompleteRule:
     """Return *rule* with what its preset adds; of an unknown preset, nothing."""
-    preset = _preset_of(rule)
+    return _complete(rule, _preset_of(rule))
+
+
+def _complete(rule: "FederationRule", preset: FederationPreset) -> CompleteRule:
     defaults = {
         name: ParameterSource(parameter.default or "") for name, parameter in preset.parameters.items()
     }
@@ -71,7 +73,7 @@ def expand_parameter(text: str, registry: str) -> str:
 
 def is_cluster_audience(audience: str, issuer: str) -> bool:
     """Return whether a token for *audience* is one for the API server, where it could be used for anything."""
-    host = audience.removeprefix("https://").partition("/")[0].partition(":")[0].lower()
+    host = audience.lower().rpartition("://")[2].partition("/")[0].partition(":")[0].rstrip(".")
     return audience == issuer or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
 
 
@@ -89,14 +91,35 @@ def _check_rule(rule: "FederationRule", number: int, owners: dict[str, int]) -> 
     yield from _check_registries(rule, number, owners)
     no_recipe = list(_check_source(rule))
     yield from no_recipe
-    complete = complete_rule(rule)
+    preset = _preset_of(rule)
+    complete = _complete(rule, preset)
     yield from _check_subject(rule, complete.subject)
-    yield from _check_parameters(rule)
-    classes = {name: _provenance(source) for name, source in complete.parameters.items()}
-    problems = [] if no_recipe else list(find_problems(complete.recipe, classes))
+    yield from _check_parameters(rule, preset)
+    problems = [] if no_recipe or _only_fills_in(rule) else _check_recipe(complete)
     yield from ((_path_of(problem, rule), problem.message) for problem in problems)
     yield from () if problems or no_recipe else _check_urls(rule, complete)
     yield from _check_caching(rule, complete)
+
+
+def _only_fills_in(rule: "FederationRule") -> bool:
+    """Return whether a rule adds nothing but texts to its preset, which may stand wherever a preset has a parameter."""
+    return bool(rule.preset) and rule.lifetime is None and all(map(_is_text, rule.parameters.values()))
+
+
+def _is_text(source: ParameterSource) -> bool:
+    return not (source.annotation or source.file or source.variable)
+
+
+def _check_recipe(complete: CompleteRule) -> "list[RecipeProblem]":
+    from keyferry.api.federation.recipes import Provenance, find_problems  # here: most rules do not need it
+
+    def classify(source: ParameterSource) -> Provenance:
+        if _is_text(source):
+            return Provenance.FILE
+        return Provenance.ANNOTATION if source.annotation else Provenance.SECRET
+
+    classes = {name: classify(source) for name, source in complete.parameters.items()}
+    return list(find_problems(complete.recipe, classes))
 
 
 def _check_registries(rule: "FederationRule", number: int, owners: dict[str, int]) -> "Found":
@@ -154,8 +177,7 @@ def _agrees(given: "SubjectSettings", fixed: "SubjectSettings") -> bool:
     )
 
 
-def _check_parameters(rule: "FederationRule") -> "Found":
-    preset = _preset_of(rule)
+def _check_parameters(rule: "FederationRule", preset: FederationPreset) -> "Found":
     for name, source in rule.parameters.items():
         path: Path = ("params", name)
         if rule.preset in PRESETS and name not in preset.parameters:
@@ -198,13 +220,7 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _provenance(source: ParameterSource) -> Provenance:
-    if source.annotation:
-        return Provenance.ANNOTATION
-    return Provenance.SECRET if source.file or source.variable else Provenance.FILE
-
-
-def _path_of(problem: RecipeProblem, rule: "FederationRule") -> "Path":
+def _path_of(problem: "RecipeProblem", rule: "FederationRule") -> "Path":
     """Return where a problem of the recipe is in the rule: that of a preset lies in the parameter that was given."""
     if rule.recipe is not None or problem.path[0] == "lifetime":
         return problem.path
@@ -223,15 +239,22 @@ def _check_urls(rule: "FederationRule", complete: CompleteRule) -> "Found":
             try:
                 build_url(call.url, values)
             except TemplateError as error:
-                yield ("calls", number, "url") if rule.recipe else ("params",), str(error)
+                at = ("calls", number, "url") if rule.recipe else _source_of(call.url, rule)
+                yield at, f"the URL of a call cannot be made: {error}"
                 return
+
+
+def _source_of(url: str, rule: "FederationRule") -> "Path":
+    """Return the path of the parameter that a preset's URL has a problem with: the only given one in it, or all."""
+    given = [name for name in parse_template(url).names if name in rule.parameters]
+    return ("params", given[0]) if len(given) == 1 else ("params",)
 
 
 def _check_caching(rule: "FederationRule", complete: CompleteRule) -> "Found":
     if rule.cache_key_type not in _CACHE_KEY_TYPES:
         yield ("cacheKeyType",), f"expected one of {', '.join(_CACHE_KEY_TYPES)}"
     texts = [text for call in complete.recipe.calls for text in call.fields.values()]
-    uses = {name for name in _IMAGE_VALUES if any(f"${{{name}}}" in text for text in texts)}
+    uses = {name for name in OF_THE_IMAGE if any(f"${{{name}}}" in text for text in texts)}
     if uses and rule.cache_key_type != "Image":
         yield (
             ("cacheKeyType",),

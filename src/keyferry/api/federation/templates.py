@@ -2,11 +2,14 @@
 
 from keyferry._core.values import Value
 
-__all__ = ["Piece", "Template", "TemplateError", "is_name", "parse_template"]
+__all__ = ["BUILT_IN", "OF_THE_IMAGE", "Piece", "Template", "TemplateError", "is_name", "parse_template"]
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyz")
 _REST = _FIRST | frozenset("0123456789_")
 _LONGEST_NAME = 63
+# The values that every recipe can refer to.
+OF_THE_IMAGE = ("image", "repository")
+BUILT_IN = ("subject", "registry", *OF_THE_IMAGE)
 
 
 class TemplateError(Exception):

@@ -37,6 +37,8 @@ HELP = {
     "watch": ("BOOL", "reload when a config changes, true or false (default: true)"),
     "handOver": ("BOOL", "take over the cache of a running agent at the start (default: true)"),
     "stopTimeout": ("DURATION", "time for requests under way when the agent stops (default: 10s)"),
+    "page": ("ADDRESS", "serve the page here, on loopback, such as 127.0.0.1:7475; or off (default: off)"),
+    "metrics": ("ADDRESS:PORT", "serve figures for Prometheus here, without a login; or off (default: off)"),
     "logLevel": ("LEVEL", "debug, info, warning or error; debug has every request (default: info)"),
     "logFormat": ("FORMAT", "text or json (default: text)"),
 }

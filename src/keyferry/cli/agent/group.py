@@ -16,6 +16,7 @@ follows changes of the config. It is an accelerator: without it everything works
   status   show providers, cache, next refreshes, last failures and who asked
   reload   read all configs again; a broken config is refused, and the old one stays
   config   show every setting in force, and where its value comes from
+  page     print a link to the agent's page, which works once
 
 'keyferry lint /etc/keyferry/agent.yaml' lists every problem of the agent's config."""
 
@@ -32,6 +33,7 @@ SUBCOMMANDS = {
     "status": Command("keyferry.cli.agent.status", "show providers, cache, refreshes, failures and callers"),
     "reload": Command("keyferry.cli.agent.reload", "read all configs again"),
     "config": Command("keyferry.cli.agent.config", "show every setting in force, and its origin"),
+    "page": Command("keyferry.cli.agent.page", "print a link to the agent's page, which works once"),
 }
 
 

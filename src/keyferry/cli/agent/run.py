@@ -18,12 +18,17 @@ KEYFERRY_AGENT for --socket), else from the agent's config, else from the node, 
 that systemd passes on (LISTEN_FDS) are used in place of --socket. An agent that listens already is replaced
 without a refused connection; its clients stay connected to it until it is stopped.
 
+With --page 127.0.0.1:PORT, the agent also serves a page for browsers on this machine: whether all is well, what
+is cached and until when, the last requests and why they were answered so. It shows no secret, and opens to who
+has a link of 'keyferry agent page' alone.
+
 Plugins run as the agent's user, with its environment. Needs the extra 'agent', and Linux."""
 
 EXAMPLES = """\
 examples:
   sudo keyferry agent run
   sudo keyferry agent run --log-level debug --log-format json
+  sudo keyferry agent run --page 127.0.0.1:7475
   keyferry agent run --socket /tmp/me/agent.sock --config providers.yaml --bin-dir ./plugins"""
 
 

@@ -74,6 +74,10 @@ def _text(answer: Json) -> str:
         f"socket  {' '.join(map(str, sockets if isinstance(sockets, list) else ()))}",
         f"config  {config.get('providerConfig')} ({config.get('hash')}), loaded {config.get('loadedAt')}",
     ]
+    if answer.get("page"):
+        lines.append(f"page    {answer.get('page')}; 'keyferry agent page' prints a link to it")
+    if answer.get("pageProblem"):
+        lines.append(f"the page is not served: {answer.get('pageProblem')}")
     if answer.get("takenOver") is True:
         lines.append("another process has the socket now")
     if reload.get("applied") is not True:

@@ -1,7 +1,7 @@
 """Arguments that several commands share, and the function that parses them and runs a command."""
 
-from keyferry.cli.frame.color import add_color_argument, apply_color
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
+from keyferry.cli.frame.talk import add_talk_arguments, apply_talk
 from keyferry.cli.frame.usual import Declarations, read_usual
 from keyferry.errors import KeyferryError
 
@@ -28,7 +28,7 @@ def run_command(
         at = words.index("--")
     args = _parse(prog, module, words[:at])
     args.rest = words[at + 1 :]
-    apply_color(args)
+    apply_talk(args)
     try:
         return int(module.run(args))
     except WrongUsage as problem:
@@ -40,7 +40,7 @@ def run_command(
 def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":
     declared = Declarations()
     module.add_arguments(declared)
-    add_color_argument(declared)
+    add_talk_arguments(declared, module)
     args = read_usual(declared, words)
     if args is not None:
         return args  # type: ignore[return-value] # names and their values, as a Namespace
@@ -110,6 +110,32 @@ def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
         help="environment of the plugins: kubelet, or self for that of this process "
         "(default: kubelet if one is running, unless --config and --bin-dir are both given)",
     )
+
+
+def add_agent_argument(parser: "argparse.ArgumentParser") -> None:
+    """Declare the node agent that is asked before a plugin is run."""
+    group = parser.add_argument_group("node agent")
+    group.add_argument(
+        "--agent",
+        type=parse_agent,
+        metavar="WHICH",
+        help="ask this agent before a plugin is run: auto, off, or its socket; what it has for another config is not "
+        "used (default: KEYFERRY_AGENT, else auto)",
+    )
+
+
+def parse_agent(text: str) -> str:
+    """Return *text* if it is ``auto``, ``off`` or the path of a socket; raise ArgumentTypeError if not."""
+    # Imported here: few command lines name an agent.
+    from keyferry.images.provider.agent_use import check_agent
+
+    try:
+        return check_agent(text)
+    except ValueError:
+        pass
+    from argparse import ArgumentTypeError
+
+    raise ArgumentTypeError(f"{text!r} is neither auto nor off nor the absolute path of a socket")
 
 
 def parse_seconds(text: str) -> float:

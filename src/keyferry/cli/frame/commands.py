@@ -127,14 +127,14 @@ def exit_code(error: Exception) -> Exit:
         return Exit.NO
     if isinstance(error, errors.ImagePullError) and _is_silence(error):
         return Exit.UNKNOWN
-    for family, codes in _BY_FAMILY:
+    for family, codes in _by_family():
         if isinstance(error, family) and error.kind in codes:
             return codes[error.kind]
     code = EXITS[error.kind]
     return _code_behind(error) if code is Exit.NO and isinstance(error, errors.ImagePullError) else code
 
 
-def _is_silence(error: errors.ImagePullError) -> bool:
+def _is_silence(error: "errors.ImagePullError") -> bool:
     """Return whether the registry said nothing about the image; that is as unknown after a pull as after a check."""
     for failure in error.failures:
         if failure.kind is not error.kind:
@@ -147,7 +147,7 @@ def _is_silence(error: errors.ImagePullError) -> bool:
     return False
 
 
-def _code_behind(error: errors.ImagePullError) -> Exit:
+def _code_behind(error: "errors.ImagePullError") -> Exit:
     """Return 3 if a problem of this machine stopped the pull, such as a target that is not a folder; else 1."""
     is_local = any(failure.kind is Kind.ENVIRONMENT for failure in error.failures)
     return Exit.ENVIRONMENT if is_local else Exit.NO
@@ -198,10 +198,14 @@ EXITS = {
     Kind.PULL_SECRET: Exit.ENVIRONMENT,
     Kind.SERVICE_ACCOUNT: Exit.PLUGIN,
 }
-# Kinds that registry errors also have, with another exit code for plugins, records and clusters.
-_BY_FAMILY: tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...] = (
-    (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
-    (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
-    (errors.ClusterAuthError, {Kind.UNREACHABLE: Exit.UNKNOWN}),
-    (errors.RegistryError, dict.fromkeys(_SILENCE, Exit.UNKNOWN)),
-)
+
+
+def _by_family() -> "tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...]":
+    """Return the kinds that registry errors also have, with another exit code for plugins, records and clusters."""
+    # Not a table of the module: the classes are loaded with the first error.
+    return (
+        (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
+        (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
+        (errors.ClusterAuthError, {Kind.UNREACHABLE: Exit.UNKNOWN}),
+        (errors.RegistryError, dict.fromkeys(_SILENCE, Exit.UNKNOWN)),
+    )

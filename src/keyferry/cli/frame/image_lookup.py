@@ -1,9 +1,16 @@
 """Code that ``get``, ``can-pull`` and ``explain`` share: read the options, look up the image, report notes."""
 
+import os
 import sys
 
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry._net.agent import Fallback
+from keyferry.cli.frame.arguments import (
+    add_agent_argument,
+    add_config_arguments,
+    add_output_argument,
+    add_run_arguments,
+)
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument, open_session
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.frame.machine import (
@@ -20,17 +27,12 @@ from keyferry.cli.frame.sources import (
     add_source_arguments,
     advice,
     deprecation_notes,
-    read_sources,
 )
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import ConfigError
-from keyferry.images.answer import Answer
-from keyferry.images.config.validate import GATE
-from keyferry.images.load import ProviderSettings, make_providers, make_unrun_providers
-from keyferry.images.lookup import Providers
-from keyferry.images.match.rules import covers
-from keyferry.images.missing import MissingInput
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
+from keyferry.images.provider.agent_use import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from keyferry.errors import Problem
+    from keyferry.images.answer import Answer
+    from keyferry.images.load import ProviderSettings
+    from keyferry.images.lookup import Providers
     from keyferry.images.reference import ImageName
 
 
@@ -69,7 +74,7 @@ class ImageLookup(Value):
     *environment* has notes about the environment of plugins if that is not the kubelet's.
     """
 
-    answer: Answer
+    answer: "Answer"
     inputs: Inputs
     environment: tuple[str, ...] = ()
 
@@ -96,6 +101,7 @@ def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = 
     add_namespace_argument(parser, namespace_of)
     add_source_arguments(parser)
     add_run_arguments(parser)
+    add_agent_argument(parser)
 
 
 def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -122,7 +128,7 @@ def gather_inputs(
     *images* are those that the command line asks about.
     ``args.node`` becomes the pod's node, which may be elsewhere. Raise EnvironmentProblem.
     """
-    sources = read_sources(args, images) if sources is None else sources
+    sources = _read_sources(args, images) if sources is None else sources
     args.node = choose_node(args, sources.node_name)
     sources = _with_requested_token(args, add_node_files(args, sources))
     # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
@@ -139,6 +145,17 @@ def gather_inputs(
     )
     missing = (*sources.missing, *missing_node(args, found))
     return Inputs(replace(sources, missing=missing), found, environment, machine)
+
+
+def _read_sources(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
+    """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
+    options = (args.filename, args.pod, args.secret, args.service_account, args.service_account_token)
+    if not any(each is not None and each != [] for each in options):
+        return Sources(missing=(MissingInput(LookupInput.POD),))
+    # Imported here: most lookups have no such files.
+    from keyferry.cli.frame.source_files import read_source_files
+
+    return read_source_files(args, images)
 
 
 def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sources:
@@ -178,23 +195,49 @@ def look_up_image(args: "argparse.Namespace", sources: Sources | None = None) ->
     return look_up(args, image, *open_providers(args, inputs))
 
 
+def ask_agent(args: "argparse.Namespace", image: "ImageName", inputs: Inputs) -> "Answer | Fallback | None":
+    """Ask the node agent for all providers at once, so that none is loaded here; None if it cannot answer for all.
+
+    That is so if the command line has other sources than the providers, or nobody names or has an agent.
+    """
+    found, sources, use = inputs.found, inputs.sources, agent_of(args)
+    has_others = sources.pod is not None or sources.pull_secrets or sources.docker_config is not None
+    if use is None or use.why_not or has_others or not (found.config and found.bin_dir):
+        return None
+    if not os.path.lexists(use.place) or not _takes_tokens(args, found):
+        return None
+    # Imported here: most machines have no agent.
+    from keyferry.images.agent_answer import ask_for_answer
+
+    with Waiting("asking the node agent"):
+        answer = ask_for_answer(use.place, image, found.config, found.bin_dir, args.timeout)
+    return (
+        answer if answer is None or isinstance(answer, Fallback) else replace(answer, untold=sources.missing)
+    )
+
+
 def look_up(
-    args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: Providers
+    args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: "Providers"
 ) -> ImageLookup:
     """Look up one image; with a pull secret that cannot be read, no other source is asked, as in the kubelet."""
     sources = inputs.sources
     if sources.unreadable is not None:
+        from keyferry.images.lookup import Providers
+
         return ImageLookup(Providers(()).lookup(image), inputs)
     with Waiting(_programs(providers, image.repository), args.timeout):
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    environment = environment_notes(args, inputs.environment) if answer.provisions else ()
+    is_run_here = not all(provision.is_from_agent for provision in answer.provisions)
+    environment = environment_notes(args, inputs.environment) if is_run_here else ()
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
-def _programs(providers: Providers, name: str) -> str:
+def _programs(providers: "Providers", name: str) -> str:
     """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
     if not sys.stderr.isatty():
         return ""
+    from keyferry.images.match.rules import covers
+
     matching = (
         config.name
         for config in providers.configs
@@ -204,11 +247,18 @@ def _programs(providers: Providers, name: str) -> str:
     return f"running {names}" if names else ""
 
 
-def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, Providers]:
+def open_providers(
+    args: "argparse.Namespace", inputs: Inputs, *, is_agent_asked: bool = False
+) -> "tuple[Inputs, Providers]":
     """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
 
+    If *is_agent_asked*, the node agent has been asked for all of them, and is not asked again.
     Raise ConfigError for a config that would stop a kubelet, unless plugins are not run.
     """
+    # Imported here: with an answer of the node agent, no provider is loaded.
+    from keyferry.images.load import ProviderSettings, make_unrun_providers
+    from keyferry.images.lookup import Providers
+
     found, sources = inputs.found, inputs.sources
     if not found.config:
         return inputs, Providers((), docker_config=sources.docker_config)
@@ -219,6 +269,7 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, 
         withhold_env=frozenset(args.withhold_env),
         environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
+        agent=None if is_agent_asked else agent_of(args),
     )
     if not args.no_run and found.bin_dir:
         return inputs, _make_providers(found, settings)
@@ -226,7 +277,16 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, 
     return replace(inputs, banner=_banner(problems)), providers
 
 
-def _make_providers(found: Discovery, settings: ProviderSettings) -> Providers:
+def agent_of(args: "argparse.Namespace") -> AgentUse | None:
+    """Return the agent to ask; none is asked if the command line says what the environment of plugins is."""
+    option = "--env-from" if args.env_from else "--withhold-env" if args.withhold_env else ""
+    why_not = f"{option} is given, and the plugins of the agent have its own environment" if option else ""
+    return choose_agent(args.agent, why_not=why_not)
+
+
+def _make_providers(found: Discovery, settings: "ProviderSettings") -> "Providers":
+    from keyferry.images.load import make_providers
+
     try:
         return make_providers(found.config, found.bin_dir, settings)
     except ConfigError as error:
@@ -245,6 +305,8 @@ def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     """Return the service account token gate of the kubelet whose config is used; True if it is not set."""
     if found.kubelet is None:
         return True
+    from keyferry.images.config.validate import GATE
+
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
@@ -253,7 +315,7 @@ def report_failed_plugins(lookup: ImageLookup) -> None:
     report(*failed_plugin_lines(lookup.answer, lookup.inputs.found))
 
 
-def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
+def failed_plugin_lines(answer: "Answer", found: Discovery) -> list[str]:
     """Return a line with the command to try for each provider that failed, if there is one."""
     if not answer.kubelet_failures:
         return []
@@ -272,7 +334,7 @@ def missing_lines(missing: tuple[MissingInput, ...], args: "argparse.Namespace")
     return [f"{each}; {advice(each.input, args)}" for each in missing]
 
 
-def code_for(answer: Answer) -> Exit:
+def code_for(answer: "Answer") -> Exit:
     """Return 0 with credentials, else a failure's code, else 6 if an input is missing and 1 if none is."""
     if answer.credentials:
         return Exit.OK

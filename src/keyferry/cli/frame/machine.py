@@ -5,8 +5,8 @@ import stat
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.sources import Sources
-from keyferry.images.dockerconfig import node_config_candidates
 from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.node.docker_config import node_config_candidates
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.node import Node
 

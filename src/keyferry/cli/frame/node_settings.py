@@ -2,7 +2,6 @@
 
 import os
 
-from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from keyferry._core.reasons import Reason
     from keyferry.images.node.settings import KubeletSettings
     from keyferry.pulls.records.policy import VerificationPolicy
 
@@ -136,7 +136,7 @@ class PluginEnvironment(Value):
 
     owner: str
     variables: "Mapping[str, str] | None" = field(default=None, repr=False)
-    traps: tuple[Reason, ...] = ()
+    traps: "tuple[Reason, ...]" = ()
 
 
 def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEnvironment:
@@ -163,8 +163,10 @@ def environment_notes(args: "argparse.Namespace", environment: PluginEnvironment
     return () if args.env_from == SELF else tuple(reason.text for reason in environment.traps)
 
 
-def _trap(args: "argparse.Namespace", kubelet: Kubelet) -> Reason:
+def _trap(args: "argparse.Namespace", kubelet: Kubelet) -> "Reason":
     """Return a warning that plugins get another environment than the kubelet's."""
+    from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage  # few environments cannot be read
+
     why = "as --env-from is self" if args.env_from == SELF else "which cannot be read; try with sudo"
     text = (
         f"plugins get the environment of this process, not that of {kubelet}, {why}: "

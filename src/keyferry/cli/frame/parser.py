@@ -4,9 +4,9 @@ import argparse
 import sys
 from types import ModuleType
 
-from keyferry.cli.frame.color import add_color_argument
 from keyferry.cli.frame.commands import leave_for_usage
 from keyferry.cli.frame.near_misses import did_you_mean
+from keyferry.cli.frame.talk import add_talk_arguments
 from keyferry.show.writer import Lines
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
@@ -85,7 +85,7 @@ def make_parser(prog: str, module: ModuleType) -> Parser:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    add_color_argument(parser)
+    add_talk_arguments(parser, module)
     return parser
 
 

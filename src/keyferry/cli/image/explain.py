@@ -1,5 +1,6 @@
 """Explain why the kubelet has, or does not have, credentials for an image."""
 
+from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.image_lookup import (
@@ -10,9 +11,10 @@ from keyferry.cli.frame.image_lookup import (
     look_up_image,
     missing_lines,
 )
+from keyferry.cli.frame.node_settings import PluginEnvironment
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, image_mirrors
-from keyferry.cli.frame.sources import pods_of, read_given_objects, sources_of
+from keyferry.cli.frame.source_files import pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.explain.explanation import Explanation
@@ -154,6 +156,9 @@ def explain_image(
     answer, inputs = lookup.answer, lookup.inputs
     mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
     is_checked = args.check_registry and inputs.sources.unreadable is None
+    # The agent's plugins have its environment, not the one that was found for plugins that are run here.
+    if answer.provisions and all(provision.is_from_agent for provision in answer.provisions):
+        inputs = replace(inputs, environment=PluginEnvironment("the node agent"))
     return Explanation(
         answer,
         check=check_answer(args, answer, mirrors) if is_checked else None,

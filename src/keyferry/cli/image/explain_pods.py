@@ -15,7 +15,8 @@ from keyferry.cli.frame.image_lookup import (
     look_up,
     open_providers,
 )
-from keyferry.cli.frame.sources import Sources, live_sources, sources_of
+from keyferry.cli.frame.source_files import live_sources, sources_of
+from keyferry.cli.frame.sources import Sources
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.clusters.api_call import ApiProblem

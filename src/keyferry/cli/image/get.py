@@ -4,16 +4,22 @@ import sys
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, printable
+from keyferry._net.agent import Fallback
 from keyferry.cli.frame.image_lookup import (
+    ImageLookup,
     add_image_and_output_arguments,
     add_lookup_arguments,
     add_question_arguments,
+    ask_agent,
     code_for,
-    look_up_image,
+    gather_inputs,
+    look_up,
+    open_providers,
     report_failed_plugins,
 )
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
+from keyferry.images.reference import parse_image
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import fitting_table
@@ -23,6 +29,8 @@ TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+
+    from keyferry.images.provider.provision import Provision
 
 DESCRIPTION = """\
 Print the credentials for an image, in the kubelet's trial order: pull secrets, then the node's docker
@@ -58,7 +66,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Print the credentials; report failures on standard error."""
-    lookup = look_up_image(args)
+    lookup = _look_up(args)
     lookup.report(args)
     answer = lookup.answer
     text = _WRITERS[args.output](answer, args.reveal)
@@ -77,13 +85,24 @@ def run(args: "argparse.Namespace") -> int:
     return code_for(answer)
 
 
+def _look_up(args: "argparse.Namespace") -> ImageLookup:
+    """Look up the image: by the node agent alone if it has the whole answer, else by each provider."""
+    image = parse_image(args.image)  # reports a wrong image name before any file is read
+    inputs = gather_inputs(args, (args.image,))
+    answer = ask_agent(args, image, inputs)
+    if answer is None or isinstance(answer, Fallback):
+        is_agent_asked = answer is not None
+        return look_up(args, image, *open_providers(args, inputs, is_agent_asked=is_agent_asked))
+    return ImageLookup(answer, inputs)
+
+
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     rows = [(c.username, c.password if reveal else MASK, c.key, str(c.source)) for c in answer.credentials]
     return fitting_table(("USERNAME", "PASSWORD", "KEY", "SOURCE"), rows) if rows else ""
 
 
 def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    how = {provision.provider: str(provision.outcome) for provision in answer.provisions}
+    how = {provision.provider: _how(provision) for provision in answer.provisions}
     rows = [
         (
             str(at),
@@ -96,6 +115,10 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
         for at, c in enumerate(answer.credentials, 1)
     ]
     return fitting_table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
+
+
+def _how(provision: "Provision") -> str:
+    return f"agent, {provision.outcome}" if provision.is_from_agent else str(provision.outcome)
 
 
 def _json(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer

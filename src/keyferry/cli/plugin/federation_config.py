@@ -1,41 +1,71 @@
 """The FederationConfig that ``plugin install`` writes: its problems, and the path where the plugin looks for it."""
 
 import os
+import sys
 
 from keyferry._core.values import Value, field
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.images.node.discover import discover
+from keyferry.kit.scaffold.install import config_text
+from keyferry.lint.dispatch import recognise
 from keyferry.lint.federation.arguments import named_config
 from keyferry.lint.federation.decode import FederationFile, decode_federation
 from keyferry.lint.federation.doubts import find_doubts
 from keyferry.lint.federation.providers import check_federations
+from keyferry.lint.fixes.diff import masked_diff
+from keyferry.lint.fixes.rounds import FixedFile
+from keyferry.lint.report import FileKind
 from keyferry.show.report import report
 
-__all__ = ["CheckedFederation", "check_federation"]
+__all__ = ["CheckedFederation", "check_federation", "show_change"]
 
 
 class CheckedFederation(Value):
-    """A config without errors: what to write, and where."""
+    """A config without errors: where to write it, and what is there before, None if nothing is, and after."""
 
     target: str
-    document: object = field(repr=False)
+    before: bytes | None = field(repr=False)
+    after: bytes = field(repr=False)
 
 
 def check_federation(path: str, config: str | None, program: str) -> CheckedFederation:
     """Return the config in *path* and the path that the provider *program* names; report what is doubtful.
 
     Raise ConfigError with all problems for which the plugin would refuse it, and EnvironmentProblem if it cannot be
-    read or no provider names a path for it.
+    read, no provider names a path for it, or something else has that path.
     """
     file = decode_federation(path, _read(path))
     if file.problems or file.document is None:
         raise ConfigError(file.problems)
     target = _find_target(file, config, program)
+    before = _read_older(target)
     report(*(f"{problem.code}: {problem}" for problem in find_doubts(file) if problem.line is not None))
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         report(f"{target} will belong to you: a kubelet that runs as root refuses it until root owns it")
-    return CheckedFederation(target, file.document.value)
+    return CheckedFederation(target, before, config_text(file.document.value))
+
+
+def show_change(checked: CheckedFederation) -> None:
+    """Tell what changes in a config that exists, without values that may be secrets."""
+    if checked.before is None:
+        return
+    if checked.before == checked.after:
+        report(f"{checked.target} is up to date")
+        return
+    for line in masked_diff(FixedFile(checked.target, checked.before, checked.after), checked.target):
+        print(line, file=sys.stderr)
+
+
+def _read_older(target: str) -> bytes | None:
+    """Return the config that is at *target*; None if nothing is."""
+    if not os.path.lexists(target):
+        return None
+    if not os.path.isfile(target) or recognise(_read(target)) is not FileKind.FEDERATION:
+        raise EnvironmentProblem(
+            f"{target!r} is not replaced: it is no FederationConfig; remove it, or name another path in the args"
+        )
+    return _read(target)
 
 
 def _read(path: str) -> bytes:

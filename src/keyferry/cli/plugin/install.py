@@ -17,8 +17,13 @@ than the script that pip installs.
 With --upstream-name, the program has the name of the cloud's own plugin, whose flags and config files it
 accepts, so that a node's config need not change. Without NAME, all plugins are listed.
 
+A program of the same plugin that is there already is updated. Anything else of that name is replaced only with
+--force.
+
 With --federation-config, a FederationConfig in YAML or JSON is linted, and written as JSON to the path that the
-provider's args name: those of the provider called like the program, in --config or in this node's provider config."""
+provider's args name: those of the provider called like the program, in --config or in this node's provider config.
+What changes in a config that is there already is shown as a diff, without values that may be secrets. A file that
+is no FederationConfig is never replaced."""
 
 _FEDERATE = "federate"
 
@@ -61,12 +66,12 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="PATH",
         help="with --federation-config: the provider config (default: KEYFERRY_CONFIG, else this node's)",
     )
-    parser.add_argument("--force", action="store_true", help="replace an existing program of that name")
+    parser.add_argument("--force", action="store_true", help="replace whatever has the name of the program")
 
 
 def run(args: "argparse.Namespace") -> int:
     """Install the plugins, or list all of them."""
-    from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, install, takes_no_arguments
+    from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, takes_no_arguments
     from keyferry.show.paste import quote_word
     from keyferry.show.report import report
 
@@ -82,8 +87,7 @@ def run(args: "argparse.Namespace") -> int:
     needy = [plugin for plugin in plugins if isinstance(plugin, OwnPlugin) and not takes_no_arguments(plugin)]
     for plugin in plugins:
         upstream = plugin.upstream if args.upstream_name else ""
-        path = install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force)
-        print(path)
+        path = _install(plugin, args, args.program or upstream or plugin.program)
         if plugin in needy:
             report(f"warning: {plugin.function!r} needs arguments, and a program calls it without any")
         if isinstance(plugin, OwnPlugin):
@@ -92,16 +96,33 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _install_with_config(args: "argparse.Namespace", plugin: "Plugin | OwnPlugin") -> int:
-    """Lint the config first; then write the program, which may exist already, and the config."""
-    from keyferry.cli.plugin.federation_config import check_federation
-    from keyferry.kit.scaffold.install import install, write_config
+    """Lint the config and look at what it replaces; then write the program and the config."""
+    from keyferry.cli.plugin.federation_config import check_federation, show_change
+    from keyferry.kit.scaffold.install import write_config
 
     program = args.program or plugin.program
     checked = check_federation(args.federation_config, args.config, program)
-    print(install(plugin, args.bin_dir, program, replace=args.force))
-    write_config(checked.target, checked.document)
+    _install(plugin, args, program)
+    show_change(checked)
+    if checked.before != checked.after:
+        write_config(checked.target, checked.after)
     print(checked.target)
     return Exit.OK
+
+
+def _install(plugin: "Plugin | OwnPlugin", args: "argparse.Namespace", program: str) -> str:
+    """Write the program, print its path, and tell what it replaces."""
+    from keyferry.kit.scaffold.install import ProgramState, find_program, install
+    from keyferry.show.report import report
+
+    state, python = find_program(plugin, args.bin_dir, program)
+    path = install(plugin, args.bin_dir, program, replace=args.force)
+    if state is ProgramState.OLDER:
+        report(f"{path} is updated; it was a program of the same plugin, with {python}")
+    elif state is ProgramState.CURRENT:
+        report(f"{path} is up to date")
+    print(path)
+    return path
 
 
 def _own(name: str, known: list[str]) -> "OwnPlugin":

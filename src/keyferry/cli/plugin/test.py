@@ -37,6 +37,8 @@ examples:
 exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 wrong usage; 3 the plugin is missing or cannot be run"""
 
 TAKES_REST = True
+# Its -v also lists checks.
+HAS_VERBOSE = True
 _FORMATS = ("table", "json", "junit")
 
 
@@ -68,7 +70,10 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         help="lowest severity to report: error, warning or info (default: info)",
     )
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="also list the checks that passed, one line for each"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="also list the checks that passed, one line for each, and log what is done",
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 after warnings, too")
     parser.add_argument(

@@ -4,7 +4,8 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
-from keyferry.cli.frame.sources import Sources, sources_of
+from keyferry.cli.frame.source_files import sources_of
+from keyferry.cli.frame.sources import Sources
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all

@@ -6,6 +6,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.log import log_debug
 from keyferry._core.secrets import printable
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
@@ -142,6 +143,7 @@ class ExecRunner:
         finally:
             if isinstance(program, int):
                 os.close(program)
+        log_debug("clusters", "plugin %s ran for %.1f ms", self._config.command, outcome.seconds * 1000)
         return self._judge(outcome), until
 
     def _decide_interactive(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.severity import Severity
-from keyferry.doctor.facts import ConfigFacts, KubeletFacts, ProviderFacts
+from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts, ShimFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import BIN_DIR_FLAG
@@ -59,11 +59,31 @@ def check_plugins(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLin
 
 
 def _plugin(provider: ProviderFacts) -> HealthLine:
-    plugin = provider.plugin
-    assert plugin is not None  # noqa: S101 - the caller has checked it
+    assert provider.plugin is not None  # noqa: S101 - the caller has checked it
+    text = f"{provider.plugin.path} is executable and {_owner(provider.plugin)}"
+    if provider.shim is None:
+        return HealthLine(HealthLevel.OK, provider.name, text)
+    return _shim(provider.name, text, provider.shim)
+
+
+def _owner(plugin: PluginFile) -> str:
     owner = "root" if plugin.user_id == 0 else f"user {plugin.user_id}"
-    text = f"{plugin.path} is executable and belongs to {owner} (mode {plugin.mode & 0o7777:04o})"
-    return HealthLine(HealthLevel.OK, provider.name, text)
+    return f"belongs to {owner} (mode {plugin.mode & 0o7777:04o})"
+
+
+def _shim(name: str, text: str, shim: ShimFacts) -> HealthLine:
+    """Return the line about a shim and the plugin behind it, which is run if the agent does not answer."""
+    text += f"; it is a shim that asks the node agent at {shim.socket or '(no link names it)'}"
+    command = "keyferry bridge kubelet status"
+    behind = shim.plugin
+    if behind is None:
+        if not shim.is_broken:
+            return HealthLine(HealthLevel.OK, name, f"{text}, with a provider of its own", command)
+        return HealthLine(HealthLevel.WARNING, name, f"{text}, and the plugin behind it is missing", command)
+    if not behind.mode & 0o111:
+        text += f", and {behind.path} behind it is not executable"
+        return HealthLine(HealthLevel.WARNING, name, text, command)
+    return HealthLine(HealthLevel.OK, name, f"{text}; behind it, {behind.path} {_owner(behind)}", command)
 
 
 def check_patterns(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:

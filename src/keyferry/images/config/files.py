@@ -1,22 +1,14 @@
 """Provider configs from one file or a directory of files, merged as in the kubelet."""
 
-import os
-import stat
-
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.lazy import lazy
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import ConfigError, Kind, MatchError, Problem
+from keyferry.images.config.contents import UnreadableError, config_files, config_hash
 from keyferry.images.config.decode import ConfigFile, decode_file, refused
 from keyferry.images.match.rules import Pattern, parse_pattern
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_EXTENSIONS = (".json", ".yaml", ".yml")
 
 
 class ProviderLocation(Value):
@@ -70,8 +62,8 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
     *data* is the content of a file that was read already, such as a pipe, which cannot be read again.
     """
     try:
-        files = tuple(map(_read_file, _config_files(path))) if data is None else (decode_file(path, data),)
-    except _Unreadable as error:
+        files = tuple(map(_read_file, config_files(path))) if data is None else (decode_file(path, data),)
+    except UnreadableError as error:
         return _unread(path, error.problem)
     providers, locations, clashes = _merge(files)
     problems = (*(problem for file in files for problem in file.problems), *clashes)
@@ -82,54 +74,8 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
     return ReadConfig(path, files, providers, locations, problems, text, kind)
 
 
-def config_hash(contents: "Iterable[bytes]") -> str:
-    """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
-    # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
-    from hashlib import sha256
-
-    digest = sha256()
-    for data in contents:
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return f"sha256:{digest.hexdigest()}"
-
-
-class _Unreadable(Exception):
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-
 def _unread(path: str, problem: Problem) -> ReadConfig:
     return ReadConfig(path, problems=(problem,), kubernetes_text=problem.kubernetes_text, kind=problem.kind)
-
-
-def _config_files(path: str) -> list[str]:
-    """Return the files of the config at *path*, in the order in which they are merged."""
-    if not path:
-        text = "credential provider config path is empty"
-        raise _Unreadable(Problem("", "no config path was given", code="KF101", kubernetes_text=text))
-    try:
-        mode = os.stat(path).st_mode
-        if not stat.S_ISDIR(mode):
-            return [path]
-        with os.scandir(path) as entries:
-            # Sorted below by the bytes of the whole path, so 10.yaml comes before 2.yaml.
-            names = [
-                entry.name
-                for entry in entries
-                if os.path.splitext("x" + entry.name)[1] in _EXTENSIONS
-                and not entry.is_dir(follow_symlinks=False)
-            ]
-    except (OSError, ValueError) as error:
-        text = f"unable to access path {quote(path)}: stat {path}: {go_strerror(error)}"
-        message = f"cannot be read: {go_strerror(error)}"
-        raise _Unreadable(Problem("", message, code="KF101", kubernetes_text=text, file=path)) from None
-    if not names:
-        text = f"no configuration files found in directory {quote(path)}"
-        message = f"the directory holds no {', '.join(_EXTENSIONS[:-1])} or {_EXTENSIONS[-1]} file"
-        raise _Unreadable(Problem("", message, code="KF102", kubernetes_text=text, file=path))
-    return sorted((os.path.join(path, name) for name in names), key=os.fsencode)
 
 
 def _read_file(path: str) -> ConfigFile:

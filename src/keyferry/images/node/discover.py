@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._core.log import log_debug
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
@@ -99,6 +100,7 @@ def discover(
     found = _choose(given, iter(()) if machine.elsewhere else _node_candidates(machine, top))
     if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
         raise _not_found(found, advice)
+    log_debug("images", "%s", found if found.config else "no provider config is found")
     return found
 
 

@@ -6,7 +6,7 @@ from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing

@@ -1,6 +1,7 @@
 """A cache of credentials as in the kubelet: by image, by registry or global, per service account."""
 
 import struct
+from itertools import count
 
 from keyferry._core.compiled import OrderedDict
 from keyferry._core.values import NamedTuple
@@ -19,15 +20,27 @@ _LONGEST = 0xFFFF
 MOST_BYTES = 64 * 1024 * 1024
 # The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
 _ENTRY_BYTES = 1200
+# One sequence for all caches of the process.
+_numbers = count(1)
 
 
-# A cache entry, valid up to and including ``expires_ns`` on the monotonic clock.
-class _Kept(NamedTuple):
+class KeptAnswer(NamedTuple):
+    """A cache entry, valid up to and including ``expires_ns`` on the monotonic clock, for everybody if it is shared.
+
+    What takes the place of another one has its number.
+    """
+
     provision: Provision
     expires_ns: int
     size: int
     image: str
     is_shared: bool
+    number: int
+
+    @property
+    def base(self) -> str:
+        """The first part of its key."""
+        return base_key(self.provision.cache_key_type, self.image)
 
 
 class CacheEntry(NamedTuple):
@@ -45,6 +58,14 @@ class CacheLimits(NamedTuple):
     bytes: int = MOST_BYTES
 
 
+class CacheUse(NamedTuple):
+    """The entries of a cache and their approximate memory, each with its limit."""
+
+    entries: int
+    bytes: int
+    limits: CacheLimits
+
+
 class Cache:
     """The cached answers of one provider; it is not thread-safe, so callers hold a lock.
 
@@ -55,7 +76,7 @@ class Cache:
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
-        self._entries: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self._bytes = 0
         self._last_sweep_ns = now_ns
         self._most = most
@@ -69,6 +90,11 @@ class Cache:
         """The approximate memory of all entries."""
         return self._bytes
 
+    @property
+    def use(self) -> CacheUse:
+        """How full the cache is; entries that have expired count until they are dropped."""
+        return CacheUse(len(self._entries), self._bytes, CacheLimits(self._most, self._most_bytes))
+
     def entries(self, now_ns: int) -> tuple[CacheEntry, ...]:
         """Return the entries that have not expired and that belong to no service account, oldest first."""
         return tuple(
@@ -76,6 +102,10 @@ class Cache:
             for kept in self._entries.values()
             if kept.is_shared and kept.expires_ns >= now_ns
         )
+
+    def held(self) -> tuple[KeptAnswer, ...]:
+        """Return all entries, oldest first, also those that have expired."""
+        return tuple(self._entries.values())
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
@@ -101,14 +131,16 @@ class Cache:
         if provision.expires_ns is None:
             return
         key = cache_key(base_key(provision.cache_key_type, image), account_key)
-        if key in self._entries:
+        before = self._entries.get(key)
+        if before is not None:
             self._drop(key)
         size = _ENTRY_BYTES + len(key) + auth_bytes(provision.auth)
         if size > self._most_bytes:
             return
         while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
-        self._entries[key] = _Kept(provision, provision.expires_ns, size, image, not account_key)
+        number = next(_numbers) if before is None else before.number
+        self._entries[key] = KeptAnswer(provision, provision.expires_ns, size, image, not account_key, number)
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from _thread import allocate_lock
 from bisect import bisect_left
+from time import time
 
 from keyferry._core.values import Value
 from keyferry.errors import (
@@ -20,9 +21,16 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # The kubelet counts an error only if the run failed, not if the response is unusable.
 _EXECUTION = (PluginExitError, PluginNotFoundError, PluginOutputError, PluginStartError, PluginTimeoutError)
 
+# Every kind of failure that is counted, also while it has not happened: a series that appears with its first failure
+# shows no increase.
+CAUSES = (
+    *(Kind.NOT_FOUND, Kind.START, Kind.EXIT, Kind.TIMEOUT, Kind.OUTPUT, Kind.PROTOCOL, Kind.ERROR),
+    Kind.SERVICE_ACCOUNT,
+)
+
 
 class Counts(Value):
-    """The values of one provider's counters at an instant."""
+    """The values of one provider's counters at an instant; the last run's is in seconds since 1970."""
 
     hits: int
     shared: int
@@ -31,12 +39,17 @@ class Counts(Value):
     failures: dict[Kind, int]
     buckets: tuple[int, ...]
     seconds: float
+    last_run_at: float | None = None
+    has_last_failed: bool = False
 
 
 class Counters:
     """The counters of one provider; thread-safe."""
 
-    __slots__ = ("_buckets", "_errors", "_failures", "_lock", "_runs", "_seconds", "_tallies")
+    __slots__ = (
+        *("_buckets", "_errors", "_failures", "_has_last_failed", "_last_run_at"),
+        *("_lock", "_runs", "_seconds", "_tallies"),
+    )
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
@@ -46,6 +59,8 @@ class Counters:
         self._seconds = 0.0
         self._failures: dict[Kind, int] = {}
         self._buckets = [0] * (len(BUCKETS) + 1)
+        self._last_run_at: float | None = None
+        self._has_last_failed = False
 
     def count(self, what: str, by: int = 1) -> None:
         """Count a cache hit (``hits``) or an answer from another lookup's run (``shared``)."""
@@ -57,6 +72,7 @@ class Counters:
         with self._lock:
             self._runs += 1
             self._observe(seconds or 0.0)
+            self._last_run_at, self._has_last_failed = time(), problem is not None
             if problem is not None:
                 self._fail(problem.kind if isinstance(problem, PluginError) else Kind.ERROR)
                 self._errors += isinstance(problem, _EXECUTION)
@@ -77,6 +93,8 @@ class Counters:
                 dict(self._failures),
                 tuple(self._buckets),
                 self._seconds,
+                self._last_run_at,
+                self._has_last_failed,
             )
 
     def _fail(self, kind: Kind) -> None:

@@ -5,7 +5,8 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.values import Value, field
+from keyferry._core.log import log_debug
+from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import (
@@ -30,6 +31,8 @@ from keyferry.images.provider.cache import (
     Cache,
     CacheEntry,
     CacheLimits,
+    CacheUse,
+    KeptAnswer,
     account_cache_key,
     base_key,
     covers,
@@ -39,13 +42,15 @@ from keyferry.images.provider.cache import (
 )
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from keyferry.images.provider.agent import AgentSource
 
 
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
@@ -73,6 +78,9 @@ class _Run(Value):
     seconds: float | None = None
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
+    agent: AgentNote | None = None
+    # How the agent got the response, if it is the agent's.
+    agent_outcome: ProvisionOutcome | None = None
 
 
 # The time that a caller has to wait for other lookups' runs and to run the plugin itself.
@@ -115,12 +123,14 @@ class Provider:
         timeout_seconds: float = _TIMEOUT_SECONDS,
         cache_limits: CacheLimits = _CACHE_LIMITS,
         on_cached: "Callable[[Provider, CacheEntry], None] | None" = None,
+        agent: "AgentSource | None" = None,
     ) -> None:
         self.config = config
         self.counters = Counters()
         self.plugin = plugin
         self.last_failure: LastFailure | None = None
         self._on_cached = on_cached
+        self._agent = agent
         self._accounts = accounts
         self._clock = clock
         self._coalesce = coalesce
@@ -217,11 +227,28 @@ class Provider:
         with self._lock:
             return self._cache.entries(self._clock())
 
+    def held(self) -> tuple[KeptAnswer, ...]:
+        """Return all cached answers: those that any lookup may get, then those of service accounts."""
+        with self._lock:
+            held = (*self._cache.held(), *self._relayed_cache.held())
+        now = self._clock()
+        return tuple([each for each in held if each.expires_ns >= now])
+
     def cache_size(self) -> tuple[int, int, int]:
         """Return the numbers of answers for everybody and for relayed tokens, and the memory of both in bytes."""
         with self._lock:
             both = self._cache.size_bytes + self._relayed_cache.size_bytes
             return len(self._cache), len(self._relayed_cache), both
+
+    def cache_uses(self) -> tuple[CacheUse, CacheUse]:
+        """Return how full the cache of answers for everybody is, and that of answers for relayed tokens."""
+        with self._lock:
+            return self._cache.use, self._relayed_cache.use
+
+    def flights(self) -> int:
+        """Return the number of plugin runs under way."""
+        with self._lock:
+            return len(self._flights)
 
     def restore(self, image: str, provision: Provision) -> None:
         """Cache an answer that another process had cached, unless there is one."""
@@ -245,6 +272,8 @@ class Provider:
                 for key in cache.evict(image, username, password, keep=self._evicted.keys())
             ]
             self._evicted.update(dict.fromkeys(keys, now))
+        if not keys and self._agent is not None:
+            return self._agent.evict(self.name, image, username, password)
         return bool(keys)
 
     def reset_after_fork(self) -> None:
@@ -283,6 +312,7 @@ class Provider:
                 kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
                     self.counters.count("hits")
+                    log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
@@ -320,7 +350,10 @@ class Provider:
             run.response is None or not covers(run.response.cache_key_type, run.image, image)
         ):
             return None
+        if run.image != image and run.agent_outcome is not None:
+            return None  # the agent may have given only what this user may have for that image
         self.counters.count("shared")
+        log_debug("images", "%s: from a run of plugin %s for another lookup", image, self.name)
         return self._from_run(run, identity, ProvisionOutcome.SHARED)
 
     def _late(self, seconds: float) -> Provision:
@@ -367,6 +400,7 @@ class Provider:
             None,
             identity.ref,
             cache_duration_ns=run.response.cache_duration_ns,
+            got_ns=self._clock(),
         )
         self._cache_of(identity).store(run.image, account_key, kept)
         return kept
@@ -378,6 +412,20 @@ class Provider:
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
         request = CredentialProviderRequest(image, identity.token, identity.annotations)
+        if self._agent is None:
+            return self._run_plugin(request, identity, timeout_seconds)
+        begun = monotonic()
+        told = self._agent.ask(self.name, self.config.api_version, request, timeout_seconds)
+        seconds = monotonic() - begun
+        if told.response is not None and self._refuse(told.response, identity) is None:
+            return _Run(image, told.response, None, seconds, agent=told.note, agent_outcome=told.outcome)
+        left = None if timeout_seconds is None else timeout_seconds - seconds
+        return replace(self._run_plugin(request, identity, left), agent=told.note)
+
+    def _run_plugin(
+        self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None
+    ) -> _Run:
+        image = request.image
         try:
             response, seconds = self.plugin(request, timeout_seconds)
         except PluginError as error:
@@ -385,8 +433,10 @@ class Provider:
             text = _FAILED_RUN + error.kubernetes_text
             # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
+            log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
             self.last_failure = LastFailure(image, error, self._clock())
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
+        log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.name, seconds * 1000)
         problem = self._refuse(response, identity)
         self.counters.ran(seconds, problem)
         if problem is not None:
@@ -432,11 +482,12 @@ class Provider:
                 account=identity.ref,
                 error=run.error,
                 kubernetes_text=run.kubernetes_text,
+                agent=run.agent,
             )
         response = run.response
         return Provision(
             self.name,
-            outcome,
+            outcome if run.agent_outcome is None else run.agent_outcome,
             response.auth or {},
             response.cache_key_type,
             run.expires_ns,
@@ -448,6 +499,8 @@ class Provider:
             "",
             (),
             response.cache_duration_ns,
+            None,
+            run.agent,
         )
 
 

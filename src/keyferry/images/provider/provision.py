@@ -6,8 +6,12 @@ from keyferry._core.values import Value, field, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import KeyferryError
-from keyferry.images.keyring import Keyring, ServiceAccountRef, Source, SourceKind
+from keyferry.images.credential import ServiceAccountRef, Source, SourceKind
 from keyferry.images.missing import MissingInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.keyring import Keyring
 
 Auth = Mapping[str, AuthConfig]
 
@@ -23,13 +27,21 @@ class ProvisionOutcome(WordEnum):
     UNKNOWN = "unknown"
 
 
+class AgentNote(Value):
+    """The part of the node agent in an answer: the agent gave it, or *fallback* is the word for why not."""
+
+    fallback: str = ""
+    message: str = ""
+
+
 class Provision(Value):
     """A provider's answer for one image, and its origin.
 
     *skipped* is the reason why the provider does not apply to the pod, and *lacking* the annotation that its account
     lacks, if it is that. *missing* are the inputs that a kubelet would have passed to the provider and that may change
     the answer.
-    *cache_duration_ns* is the plugin's own, None if its response has none.
+    *cache_duration_ns* is the plugin's own, None if its response has none. *got_ns* is when a cached answer was got.
+    *agent* is None if no agent was asked.
     """
 
     provider: str
@@ -45,10 +57,20 @@ class Provision(Value):
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
     cache_duration_ns: int | None = None
+    got_ns: int | None = None
+    agent: AgentNote | None = None
+
+    @property
+    def is_from_agent(self) -> bool:
+        """Whether the node agent gave the answer; then no plugin was run in this process."""
+        return self.agent is not None and not self.agent.fallback
 
     @lazy
-    def keyring(self) -> Keyring:
+    def keyring(self) -> "Keyring":
         """The credentials by auth key; built once for all images with this answer."""
+        # Imported here: the answer of another process has its credentials in order.
+        from keyferry.images.keyring import Keyring
+
         keyring = Keyring()
         source = Source(SourceKind.PROVIDER, self.provider, None, self.account)
         keyring.add(source, ((key, each.username, each.password, "") for key, each in self.auth.items()))

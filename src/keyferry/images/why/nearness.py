@@ -7,7 +7,7 @@ from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
-from keyferry.images.keyring import Source, SourceKind
+from keyferry.images.credential import Source, SourceKind
 from keyferry.images.match.rules import glob_matches, judge, parse_pattern
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url
 from keyferry.images.result import LookupResult

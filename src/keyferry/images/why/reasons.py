@@ -10,7 +10,8 @@ from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.keyring import Credential, Keyring, SourceKind
+from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.keyring import Keyring
 from keyferry.images.match.rules import MatchVerdict, judge
 from keyferry.images.missing import MissingInput, missing_documents
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -81,7 +82,10 @@ def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
 
 
 def _provision(provision: Provision, answered_ns: int) -> Reason:
-    text = _PROVISIONS[provision.outcome](provision, answered_ns)
+    texts = _AGENT_PROVISIONS if provision.is_from_agent else _PROVISIONS
+    text = texts[provision.outcome](provision, answered_ns)
+    if provision.agent is not None and provision.agent.fallback:
+        text += f"; the node agent was not used: {provision.agent.message}"
     if provision.missing and provision.outcome is not ProvisionOutcome.UNKNOWN:
         text += f"; the kubelet may get another response: {_say(provision.missing)}"
     facts = _provision_facts(provision, answered_ns)
@@ -101,6 +105,9 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
         facts["error"] = str(provision.error)
     if provision.missing:
         facts["missing"] = missing_documents(provision.missing)
+    if provision.agent is not None:
+        used = provision.is_from_agent
+        facts["agent"] = {"used": used, "fallback": provision.agent.fallback, "why": provision.agent.message}
     return facts
 
 
@@ -115,14 +122,18 @@ def remaining_seconds(provision: Provision, answered_ns: int) -> float:
 
 def _describe(provision: Provision, answered_ns: int) -> str:
     """Return the number of auth keys in a provision, and how long it is cached."""
-    number = len(provision.auth)
-    held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials"
+    held = _held(provision)
     if provision.expires_ns is None:
         kept = "not cached"
     else:
         left = _time_left(remaining_seconds(provision, answered_ns))
         kept = f"cached by {provision.cache_key_type.lower()} for {left}"
     return f"{held}, {kept}"
+
+
+def _held(provision: Provision) -> str:
+    number = len(provision.auth)
+    return f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials"
 
 
 def _time_left(seconds: float) -> str:
@@ -141,6 +152,16 @@ _PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
     ProvisionOutcome.FAILED: lambda p, _: f"failed: {p.error}",
     ProvisionOutcome.UNKNOWN: lambda p, _: (
         f"cannot tell what it returns, the plugin was not run: {_say(p.missing)}"
+    ),
+}
+
+_AGENT_PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
+    ProvisionOutcome.CACHED: lambda p, _: (
+        f"from the cache of the node agent, the plugin was not run: {_held(p)}"
+    ),
+    ProvisionOutcome.RAN: lambda p, _: f"the node agent ran the plugin: {_held(p)}",
+    ProvisionOutcome.SHARED: lambda p, _: (
+        f"the node agent ran the plugin, for several lookups at once: {_held(p)}"
     ),
 }
 

@@ -7,7 +7,7 @@ from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.word_enum import WordEnum
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.match.rules import MatchRule, judge
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult

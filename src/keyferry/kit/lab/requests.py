@@ -85,13 +85,18 @@ def _request(api_version: str, image: str, /, **other: object) -> bytes:
 
 
 def _plain(name: str, data: bytes, plugin: PluginUnderTest, feed: str = "", **fields: object) -> Experiment:
-    shown = b"" if feed else data.replace(CANARY.encode(), MASK.encode())
+    shown = b"" if feed else data
+    for secret in filter(None, (CANARY, plugin.token)):
+        shown = shown.replace(secret.encode(), MASK.encode())
     return Experiment(name, data, shown, feed, api_version=plugin.api_version, **fields)  # type: ignore[arg-type] # by name, and the caller knows them
 
 
 def _refusable(plugin: PluginUnderTest, image: str) -> Iterator[Experiment]:
     version = plugin.api_version
-    yield _plain("unknown field", _request(version, image, fieldOfTheFuture={"a": [1]}), plugin)
+    # This request is to be answered, so it has the token that a plugin may need.
+    account = {"serviceAccountToken": plugin.token, "serviceAccountAnnotations": dict(plugin.annotations)}
+    known = account if plugin.token else {}
+    yield _plain("unknown field", _request(version, image, **known, fieldOfTheFuture={"a": [1]}), plugin)
     yield _plain("wrong kind", _request(version, image, kind="CredentialProviderFoo"), plugin)
     yield _plain("wrong group", _request("keyferry.invalid/v1", image), plugin)
     yield _plain("wrong version", _request(f"{version.partition('/')[0]}/v99", image), plugin)

@@ -2,10 +2,12 @@
 
 import os
 import shlex
+import stat
 import sys
 
-from keyferry._core.files import open_folder
+from keyferry._core.files import Folder, open_folder
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
@@ -13,7 +15,10 @@ __all__ = [
     "PLUGINS",
     "OwnPlugin",
     "Plugin",
+    "ProgramState",
+    "config_text",
     "find_own",
+    "find_program",
     "install",
     "launcher_text",
     "program_text",
@@ -25,6 +30,9 @@ _MODE = 0o755
 _FOLDER_MODE, _CONFIG_MODE = 0o755, 0o644
 # The kernel truncates a "#!" line at this length.
 _LONGEST_FIRST_LINE = 127
+_OWN_LINES = 4  # of a launcher, after those that name the interpreter
+# More than a launcher can have.
+_MOST_BYTES = 1 << 16
 _CHECK_SECONDS = 60
 _NO_FUNCTION, _NEEDS_ARGUMENTS = 110, 111
 _CHECK = f"""\
@@ -75,6 +83,15 @@ class OwnPlugin(Value):
     def program(self) -> str:
         """The default name of its program: that of its package."""
         return self.module.partition(".")[0].replace("_", "-")
+
+
+class ProgramState(WordEnum):
+    """What has the name of a program that is to be installed."""
+
+    ABSENT = "absent"
+    CURRENT = "current"
+    OLDER = "older"  # a launcher of the same plugin, for another Python or other paths
+    FOREIGN = "foreign"
 
 
 PLUGINS = {
@@ -147,10 +164,51 @@ def _origin(module: str) -> str | None:
     return None if spec is None else spec.origin
 
 
+def find_program(plugin: Plugin | OwnPlugin, folder: str, name: str) -> tuple[ProgramState, str]:
+    """Return what *name* in *folder* is, and the interpreter of a launcher of *plugin*."""
+    try:
+        with open_folder(folder) as opened:
+            return _state_of(plugin, opened, name)
+    except FileNotFoundError:
+        return ProgramState.ABSENT, ""
+    except (OSError, ValueError):
+        return ProgramState.FOREIGN, ""
+
+
+def _state_of(plugin: Plugin | OwnPlugin, folder: Folder, name: str) -> tuple[ProgramState, str]:
+    """Judge a file by its content; a link, a folder and what cannot be read are somebody else's."""
+    if not stat.S_ISREG(folder.status_of(name).st_mode):
+        return ProgramState.FOREIGN, ""
+    fd = folder.open(name)
+    with open(fd, "rb") as stream:
+        data = stream.read(_MOST_BYTES)
+        mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+    python = _python_of(plugin, os.fsdecode(data).splitlines())
+    if not python:
+        return ProgramState.FOREIGN, ""
+    is_current = data == os.fsencode(launcher_text(plugin)) and mode == _MODE
+    return ProgramState.CURRENT if is_current else ProgramState.OLDER, python
+
+
+def _python_of(plugin: Plugin | OwnPlugin, lines: list[str]) -> str:
+    """Return the interpreter of a launcher of *plugin*; empty if a line is not as ``launcher_text`` writes it."""
+    *head, first, paths, name, call = lines if len(lines) > _OWN_LINES else [""] * (_OWN_LINES + 1)
+    expected = ("import sys", f"from {plugin.module} import {plugin.function}", f"{plugin.function}()")
+    if (first, name, call) != expected or not (paths.startswith("sys.path += [") and paths.endswith("]")):
+        return ""
+    if len(head) == 1:
+        python = head[0].removeprefix("#!").removesuffix(" -IS")
+    else:
+        python = head[-2].removeprefix("'''exec' '").partition("' -IS ")[0].replace("'\\''", "'")
+    is_ours = _is_writable(python) and _first_lines(python) == "\n".join([*head, ""])
+    return python if is_ours else ""
+
+
 def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool = False) -> str:
     """Write a program called *name* into *folder* that runs *plugin*; return its path.
 
-    Raise EnvironmentProblem if the folder does not exist or cannot be written, or the program exists already.
+    An older program of the same plugin is replaced, anything else only with *replace*. Raise EnvironmentProblem if the
+    folder does not exist or cannot be written, or something else has the name.
     """
     path = os.path.join(folder, name)
     if not os.path.isdir(folder):
@@ -160,8 +218,10 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
     text = os.fsencode(launcher_text(plugin))
     try:
         with open_folder(folder) as opened:
-            if not replace and opened.has(name):
-                raise EnvironmentProblem(f"{path!r} exists already; replace it with --force")
+            if not replace and find_program(plugin, folder, name)[0] is ProgramState.FOREIGN:
+                raise EnvironmentProblem(
+                    f"{path!r} exists already; replace it with --force, if this plugin is to take its place"
+                )
             # The mode does not depend on the umask, because the kubelet may be another user.
             opened.replace(name, text, mode=_MODE, is_exact=True)
     except OSError as error:
@@ -169,20 +229,24 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
     return path
 
 
-def write_config(path: str, document: object) -> None:
-    """Write a plugin's config as JSON, atomically, so that only this user can change it; make its folder if needed.
-
-    Raise EnvironmentProblem if it cannot be written.
-    """
+def config_text(document: object) -> bytes:
+    """Return a plugin's config as it is written."""
     # Imported here: an installation without a config does not need it.
     import json
 
+    return f"{json.dumps(document, indent=2)}\n".encode()
+
+
+def write_config(path: str, data: bytes) -> None:
+    """Write a plugin's config atomically, so that only this user can change it; make its folder if needed.
+
+    Raise EnvironmentProblem if it cannot be written.
+    """
     folder, name = os.path.split(path)
-    text = json.dumps(document, indent=2) + "\n"
     try:
         with open_folder(folder, make=_FOLDER_MODE) as opened:
             # The mode does not depend on the umask, because the kubelet may be another user.
-            opened.replace(name, text.encode(), mode=_CONFIG_MODE, is_exact=True)
+            opened.replace(name, data, mode=_CONFIG_MODE, is_exact=True)
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
 
@@ -206,8 +270,12 @@ def program_text(
     return "\n".join(lines)
 
 
+def _is_writable(executable: str) -> bool:
+    return bool(executable) and not any(mark in executable for mark in "\\\n\r")
+
+
 def _first_lines(executable: str) -> str:
-    if not executable or any(mark in executable for mark in "\\\n\r"):
+    if not _is_writable(executable):
         raise EnvironmentProblem(f"the path of this Python, {executable!r}, cannot be written into a program")
     line = f"#!{executable} -IS\n"
     is_plain = executable.isascii() and not any(mark in executable for mark in " \t")

@@ -33,7 +33,7 @@ _INFO = frozenset(
         "KF363",
         "KF365",
     }
-    | {"KF422", "KF425", "KF429", "KF655", "KF657", "KF676", "KF678"}
+    | {"KF422", "KF425", "KF429", "KF655", "KF657", "KF659", "KF676", "KF678"}
 )
 # Findings that depend on this machine: absent files and programs, owners, permissions.
 ON_THIS_MACHINE = frozenset(

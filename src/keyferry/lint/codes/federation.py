@@ -112,6 +112,12 @@ SUSPECT_FEDERATION: dict[str, tuple[str, str, str]] = {
         "only the first document of a file is read",
         "put all rules in one list",
     ),
+    "KF659": (
+        "a FederationConfig is nested in another document",
+        "the plugin reads only a file that is a FederationConfig, as JSON; another tool must take this one out of the "
+        "document",
+        "nothing, if such a tool does so; else put the config in a file of its own",
+    ),
     "KF670": (
         "cacheType must be Token for a rule that passes the token on",
         "with ServiceAccount, the kubelet refuses a response whose password is the token",

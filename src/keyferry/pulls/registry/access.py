@@ -1,7 +1,7 @@
 """Find the address of an image's registry once, and use it with several credentials."""
 
 from keyferry.errors import HttpError, RegistryError
-from keyferry.images.keyring import Credential
+from keyferry.images.credential import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.registry.client import Registry
 from keyferry.pulls.registry.destinations import find_origin

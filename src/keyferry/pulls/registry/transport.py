@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from threading import Lock
 
+from keyferry._core.log import log_debug
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError
@@ -70,7 +71,9 @@ class Transport:
         def judge(address: str) -> None:
             admit(address or literal_address(origin.host))
 
-        return self._client.request(origin, method, headers.items(), body, admit=judge)
+        answer = self._client.request(origin, method, headers.items(), body, admit=judge)
+        log_debug("registry", "%s %s: status %d", method, origin.host, answer.head.status)
+        return answer
 
     def speaks_tls(self, origin: Origin) -> bool:
         """Return whether a server speaks TLS; raise HttpError if it is not trusted or cannot be reached."""

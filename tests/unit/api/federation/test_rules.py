@@ -15,6 +15,8 @@ CREDENTIALS = {"username": "u", "password": "${token}"}
 OWN: dict[str, object] = {
     "registries": ["r.io"], "subject": SUBJECT, "calls": [CALL], "credentials": CREDENTIALS,
 }  # fmt: skip
+NO_URL = "the URL of a call cannot be made"
+NO_HOST = f"{NO_URL}: its host is not"
 PRESET: dict[str, object] = {
     "registries": ["r.io"], "subject": SUBJECT, "preset": "quay", "params": {"robot": "o+r"},
 }  # fmt: skip
@@ -56,8 +58,8 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
         {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
     ),
     "one of": ({**PRESET, "preset": "ibm", "params": {}}, "rules[0].params: the preset needs one of profile_id"),
-    "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, "rules[0].params: its host is not"),
-    "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, "rules[0].params: its host is not"),
+    "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, f"rules[0].params.host: {NO_HOST}"),
+    "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, f"rules[0].params.host: {NO_HOST}"),
     "empty parameter": ({**PRESET, "params": {"robot": ""}}, "rules[0].params.robot: expected a text, or an object"),
     "two sources": (
         {**PRESET, "params": {"robot": {"file": "/x", "env": "X"}}}, "rules[0].params.robot: expected a text, or"
@@ -80,7 +82,7 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "many calls": ({**OWN, "calls": [{**CALL, "out": {f"t{n}": "/t"}} for n in range(4)], "credentials": {
         "username": "u", "password": "${t0}"}}, "rules[0].calls: found 4 calls, expected at most 3"),
     "http": (call(url="http://sts.io/x"), "rules[0].calls[0].url: expected an https:// URL"),
-    "query in url": (call(url="https://sts.io/x?y=z"), "rules[0].calls[0].url: its path has a character"),
+    "query in url": (call(url="https://sts.io/x?y=z"), f"rules[0].calls[0].url: {NO_URL}: its path has a character"),
     "answer as host": (
         {**OWN, "calls": [CALL, {"url": "https://${token}/x", "out": {"y": "/y"}}]},
         "rules[0].calls[1].url: the value 'token' is the response of a server, which cannot be used in a host",

@@ -2,7 +2,7 @@
 
 from keyferry._core.severity import Severity
 from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
-from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts
+from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts, ShimFacts
 from keyferry.doctor.health import HealthLevel
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.discover import Discovery
@@ -57,3 +57,32 @@ def test_without_a_config_there_is_nothing_to_say() -> None:
     assert list(check_config(None, NOBODY, Hints())) == []
     assert list(check_plugins(None, Hints())) == []
     assert list(check_patterns(None, Hints())) == []
+
+
+def test_a_shim_is_shown_with_the_plugin_behind_it() -> None:
+    behind = PluginFile("/b/a.real", 0, 0o100755)
+    shims = (
+        ShimFacts("/run/a.sock", behind),
+        ShimFacts("", PluginFile("/b/a.real", 0, 0o100644)),
+        ShimFacts("/run/a.sock", is_broken=True),
+        ShimFacts("/run/a.sock"),
+    )
+    providers = tuple(
+        ProviderFacts("a", (), ("/c", "providers[0]"), PluginFile("/b/a", 0, 0o100755), shim)
+        for shim in shims
+    )
+    found = list(check_plugins(ConfigFacts(FOUND, LintReport("/c", "1.37"), providers), Hints()))
+    start = "/b/a is executable and belongs to root (mode 0755); it is a shim that asks the node agent at "
+    assert [line.text for line in found] == [
+        f"{start}/run/a.sock; behind it, /b/a.real belongs to root (mode 0755)",
+        f"{start}(no link names it), and /b/a.real behind it is not executable",
+        f"{start}/run/a.sock, and the plugin behind it is missing",
+        f"{start}/run/a.sock, with a provider of its own",
+    ]
+    assert [line.level for line in found] == [
+        HealthLevel.OK,
+        HealthLevel.WARNING,
+        HealthLevel.WARNING,
+        HealthLevel.OK,
+    ]
+    assert all(line.next_command == "keyferry bridge kubelet status" for line in found)

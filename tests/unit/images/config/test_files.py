@@ -1,13 +1,12 @@
 """One file or a directory of them is read, merged and hashed as the kubelet does."""
 
-import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from keyferry.errors import ConfigError
-from keyferry.images.config.files import config_hash, read_config
+from keyferry.images.config.files import read_config
 from support.scripted import CONFIG_V1, config_text
 
 
@@ -103,13 +102,6 @@ def test_every_problem_of_every_file_is_found(tmp_path: Path) -> None:
     assert 'unknown field "providers[0].matchImage"' in read.kubernetes_text
     assert read.kind == "strict"
     assert all(problem.file for problem in read.problems)
-
-
-def test_the_hash_is_over_lengths_and_contents() -> None:
-    """So moving a byte from one file to the next changes it, as does the order."""
-    expected = hashlib.sha256(b"\0" * 7 + b"\2ab" + b"\0" * 7 + b"\1c").hexdigest()
-    assert config_hash([b"ab", b"c"]) == f"sha256:{expected}"
-    assert len({config_hash(files) for files in ([b"ab", b"c"], [b"a", b"bc"], [b"c", b"ab"], [b"abc"])}) == 4
 
 
 def test_the_hash_is_of_the_raw_bytes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import (
     NOBODY,

@@ -90,3 +90,14 @@ def test_no_count_is_lost_between_threads() -> None:
         thread.join()
     counts = counters.read()
     assert (counts.hits, counts.shared, counts.runs) == (16_000, 32_000, 16_000)
+
+
+def test_the_last_run_is_known() -> None:
+    """When it was, and whether it failed."""
+    counters = Counters()
+    assert (counters.read().last_run_at, counters.read().has_last_failed) == (None, False)
+    counters.ran(0.1, PluginExitError("p", 1))
+    assert counters.read().has_last_failed
+    counters.ran(0.1, None)
+    assert not counters.read().has_last_failed
+    assert (counters.read().last_run_at or 0) > 1_000_000_000

@@ -12,7 +12,7 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, Relayed, ServiceAccount
 from keyferry.images.provider.cache import CacheEntry
@@ -499,3 +499,26 @@ def test_a_relayed_token_without_a_required_annotation_is_not_passed_on() -> Non
     assert asked.provide("reg.io/app", relayed("one")).outcome is ProvisionOutcome.SKIPPED
     assert asked.provide("reg.io/app", relayed("one", team="a")).outcome is ProvisionOutcome.RAN
     assert plugin.requests[0].service_account_annotations == {"team": "a"}
+
+
+def test_what_is_held_has_its_beginning_and_keeps_its_number() -> None:
+    """Answers of service accounts are among it; a renewal is the same answer with another life."""
+    clock = Clock()
+    asked = Provider(
+        configured(token_attributes=attributes(require=False)),
+        Scripted(response(cache_seconds=60)),
+        clock=clock,
+    )
+    asked.provide("reg.io/app")
+    asked.provide("reg.io/app", relayed("one"))
+    started = clock.now
+    everybody, account = asked.held()
+    assert (everybody.base, everybody.is_shared, account.is_shared) == ("reg.io", True, False)
+    assert everybody.provision.got_ns == started
+    assert everybody.number != account.number
+    clock.now += 10 * SECOND
+    asked.refresh("reg.io/app")
+    [renewed] = [each for each in asked.held() if each.is_shared]
+    assert (renewed.number, renewed.provision.got_ns) == (everybody.number, started + 10 * SECOND)
+    clock.now += 61 * SECOND
+    assert asked.held() == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.images.keyring import Source, SourceKind
+from keyferry.images.credential import Source, SourceKind
 from keyferry.images.match.rules import judge
 from keyferry.images.why.nearness import MissKind, find_misses, find_near_miss
 from support.function_plugins import answering, provider, providers

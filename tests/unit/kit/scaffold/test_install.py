@@ -3,13 +3,21 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.scaffold.install import PLUGINS, Plugin, install, launcher_text
+from keyferry.kit.scaffold.install import (
+    PLUGINS,
+    Plugin,
+    ProgramState,
+    find_program,
+    install,
+    launcher_text,
+)
 from support.sdk_plugins import SOURCE
 
 STATIC = PLUGINS["static"]
@@ -143,6 +151,52 @@ def test_a_program_is_not_replaced_unasked(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(EnvironmentProblem, match="exists already"):
         install(STATIC, str(tmp_path), "dangling")
+
+
+PYTHONS = [
+    "/usr/bin/python3",
+    "/opt/my python/bin/python3",
+    "/opt/it's/python3",
+    "/" + "long/" * 40 + "python3",
+]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_an_older_program_of_the_same_plugin_is_updated(python: str, tmp_path: Path) -> None:
+    """It was written for another Python, or is not executable; the one that is up to date is recognised."""
+    path = tmp_path / "plugin"
+    path.write_text(launcher_text(STATIC, python))
+    assert find_program(STATIC, str(tmp_path), "plugin") == (ProgramState.OLDER, python)
+    install(STATIC, str(tmp_path), "plugin")
+    assert path.read_text() == launcher_text(STATIC)
+    assert find_program(STATIC, str(tmp_path), "plugin") == (ProgramState.CURRENT, sys.executable)
+    path.chmod(0o644)
+    assert find_program(STATIC, str(tmp_path), "plugin")[0] is ProgramState.OLDER
+    assert find_program(STATIC, str(tmp_path), "other") == (ProgramState.ABSENT, "")
+
+
+FOREIGN: dict[str, Callable[[str], str]] = {
+    "another-plugin": lambda _: launcher_text(PLUGINS["federate"]),
+    "a-line-more": lambda text: text.replace("import sys", "import os\nimport sys"),
+    "a-line-after": lambda text: f"{text}print()\n",
+    "another-call": lambda text: text.replace("sys.path += [", "sys.path += list([").replace("]\n", "])\n"),
+    "no-interpreter": lambda text: text.partition("\n")[2],
+    "other-options": lambda text: text.replace(" -IS", " -I"),
+    "no-name": lambda text: f"#! -IS\n{text.partition(chr(10))[2]}",
+    "a-name-that-is-never-written": lambda text: f"#!/a\\b -IS\n{text.partition(chr(10))[2]}",
+    "empty": lambda _: "",
+    "binary": lambda _: "\x7fELF\x00",
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_program_of_somebody_else_is_kept(case: str, tmp_path: Path) -> None:
+    """Also a launcher that somebody has changed."""
+    text = FOREIGN[case](launcher_text(STATIC))
+    (tmp_path / "plugin").write_text(text)
+    with pytest.raises(EnvironmentProblem, match="exists already; replace it with --force"):
+        install(STATIC, str(tmp_path), "plugin")
+    assert (tmp_path / "plugin").read_text() == text
 
 
 def test_a_place_that_does_not_do_is_said_and_left_clean(tmp_path: Path) -> None:

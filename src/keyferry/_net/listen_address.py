@@ -1,0 +1,39 @@
+"""Addresses that a server listens at, as settings give them: an IP address and a port."""
+
+from keyferry._core.values import NamedTuple
+
+__all__ = ["ListenAddress", "parse_listen_address"]
+
+_MOST_PORT = 65535
+
+
+class ListenAddress(NamedTuple):
+    """An IP address, without brackets, and a port; port 0 stands for any that is free."""
+
+    host: str
+    port: int
+    is_loopback: bool
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_listen_address(text: str) -> ListenAddress | None:
+    """Return the address in a text such as ``127.0.0.1:9750`` or ``[::1]:9750``; None if it has none.
+
+    Host names are not accepted: what they stand for may change, and may be more than this machine's loopback.
+    """
+    # Imported here: a lint of other files must not pay for it.
+    from ipaddress import IPv6Address, ip_address
+
+    host, colon, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _MOST_PORT:
+        return None
+    try:
+        address = ip_address(host[1:-1] if is_bracketed else host)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) is not is_bracketed:
+        return None
+    return ListenAddress(str(address), int(port), address.is_loopback)

@@ -1,0 +1,111 @@
+"""What was decided on a request, in words for people: never a credential, a token or what a plugin printed."""
+
+from keyferry._core.values import NamedTuple
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors import KeyferryError, PluginError, PluginExitError, PluginTimeoutError
+from keyferry.images.answer import Answer
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
+
+__all__ = [
+    "LONGEST_KEPT",
+    "NO_PROVIDER",
+    "SOURCES",
+    "DecisionOutcome",
+    "DecisionResult",
+    "RequestDecision",
+    "own_words",
+    "result_of_answer",
+    "result_of_provision",
+]
+
+# Of each text of a caller; so the journal has a size.
+LONGEST_KEPT = 300
+# How an answer was got, in the words of the protocol; the slowest first.
+SOURCES = {
+    ProvisionOutcome.RAN: "run",
+    ProvisionOutcome.SHARED: "shared",
+    ProvisionOutcome.CACHED: "cache",
+}
+_WAYS = {
+    ProvisionOutcome.RAN: "the plugin was run",
+    ProvisionOutcome.SHARED: "the run of another lookup",
+    ProvisionOutcome.CACHED: "from the cache",
+}
+
+
+class DecisionOutcome(WordEnum):
+    """What came of a request."""
+
+    ANSWERED = "answered"
+    NO_MATCH = "no-match"
+    FAILED = "failed"
+    REFUSED = "refused"
+    EVICTED = "evicted"
+
+
+class DecisionResult(NamedTuple):
+    """What came of a request, how the answer was got (empty if there is none), and why."""
+
+    outcome: DecisionOutcome
+    source: str
+    reason: str
+
+
+class RequestDecision(NamedTuple):
+    """A request about an image, and its result; *provider* is empty if all were asked."""
+
+    image: str
+    account: str
+    provider: str
+    result: DecisionResult
+
+
+NO_PROVIDER = DecisionResult(DecisionOutcome.NO_MATCH, "", "no provider matches the image")
+
+
+def own_words(error: KeyferryError) -> str:
+    """Return the message of an error without what a plugin printed or a token says."""
+    if isinstance(error, PluginExitError):
+        return str(PluginExitError(error.plugin, error.status))
+    if isinstance(error, PluginTimeoutError):
+        return str(PluginTimeoutError(error.plugin, error.timeout_seconds, was_killed=error.was_killed))
+    if isinstance(error, PluginError):
+        return str(error)
+    return "the service account or its token cannot be used"
+
+
+def result_of_answer(answer: Answer) -> DecisionResult:
+    """Return the result of a lookup by all providers."""
+    provisions = answer.provisions
+    if not provisions:
+        return NO_PROVIDER
+    reason = "; ".join(map(_say, provisions))
+    got = {provision.outcome for provision in provisions}
+    for outcome, source in SOURCES.items():
+        if outcome in got:
+            return DecisionResult(DecisionOutcome.ANSWERED, source, reason)
+    has_failed = any(provision.error is not None for provision in provisions)
+    return DecisionResult(DecisionOutcome.FAILED if has_failed else DecisionOutcome.NO_MATCH, "", reason)
+
+
+def result_of_provision(provision: Provision | None) -> DecisionResult:
+    """Return the result of a question to one provider."""
+    if provision is None:
+        return DecisionResult(DecisionOutcome.NO_MATCH, "", "no pattern of this provider matches the image")
+    source = SOURCES.get(provision.outcome, "")
+    outcome = DecisionOutcome.ANSWERED if source else DecisionOutcome.NO_MATCH
+    if provision.error is not None:
+        outcome = DecisionOutcome.FAILED
+    return DecisionResult(outcome, source, _say(provision))
+
+
+def _say(provision: Provision) -> str:
+    way = _WAYS.get(provision.outcome)
+    if way is None:
+        way = provision.skipped and f"skipped: {provision.skipped}"
+    if not way:
+        error = provision.error
+        way = "it needs a service account" if error is None else f"failed: {own_words(error)}"
+    elif not provision.skipped and not provision.auth:
+        way = f"{way}, without a credential"
+    return f"provider {provision.provider!r}: {way}"

@@ -1,0 +1,220 @@
+"""The explanation of an image from what is cached: no plugin is run, no file is read and nothing is counted."""
+
+from collections.abc import Iterator
+
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.secrets import printable
+from keyferry._core.user_info import hide_user_info
+from keyferry.agent.decision import own_words
+from keyferry.agent.page.model import account_text
+from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.api.meta import format_time
+from keyferry.errors import ImageNameError
+from keyferry.explain.cures import describe_miss, find_cause
+from keyferry.explain.explanation import Explanation
+from keyferry.images.answer import Answer
+from keyferry.images.provider.cache import covers
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.why.nearness import find_misses
+from keyferry.page.model import ExplainedPull, ExplainedStep, StepState
+from keyferry.show.paste import join_words
+
+__all__ = ["explain_cached"]
+
+_SECOND = 1_000_000_000
+_MOST_LINES = 20
+_LONGEST_IMAGE = 1024
+
+
+def explain_cached(snapshot: PageSnapshot, image: str, account: str = "") -> ExplainedPull:
+    """Return what a pull of *image* for a service account would get, as far as it is in memory."""
+    try:
+        answer = snapshot.state.providers.foresee(image[:_LONGEST_IMAGE])
+    except ImageNameError as error:
+        verdict = printable(error.message)
+        return ExplainedPull(printable(image[:_LONGEST_IMAGE]), printable(account), verdict, (), (), "")
+    return _Explainer(snapshot, answer, account).explain()
+
+
+class _Explainer:
+    def __init__(self, snapshot: PageSnapshot, answer: Answer, account: str) -> None:
+        self._snapshot = snapshot
+        self._answer = answer
+        self._account = account
+        self._by_name = {each.name: each for each in snapshot.state.providers.providers}
+        self._for_account = dict(self._find_for_account()) if account else {}
+        self._unknown = [
+            each
+            for each in answer.provisions
+            if each.outcome is ProvisionOutcome.UNKNOWN and each.provider not in self._for_account
+        ]
+        settings = snapshot.state.settings
+        options = ("--service-account", account) if account else ()
+        self._command = join_words("keyferry", "explain", answer.image, *options)
+        self._explanation = Explanation(
+            answer,
+            config={"path": settings.text("providerConfig"), "binDir": settings.text("binDir")},
+            command=self._command,
+        )
+
+    def explain(self) -> ExplainedPull:
+        """Return the steps in the kubelet's order, and the verdict."""
+        verdict = self._verdict()
+        steps = (
+            self._secrets(),
+            ExplainedStep(
+                "node-config",
+                "Node config",
+                StepState.UNKNOWN,
+                (
+                    "The agent does not read the docker config of the node; the kubelet tries it second",
+                    f"On the node: {printable(self._command)} --docker-config auto",
+                ),
+            ),
+            self._providers(),
+            self._keys(),
+            self._order(),
+            ExplainedStep("verdict", "Verdict", self._verdict_state(), (verdict,)),
+        )
+        return ExplainedPull(
+            printable(self._answer.image),
+            printable(self._account),
+            verdict,
+            steps,
+            tuple(dict.fromkeys(map(printable, self._cures()))),
+            printable(self._command),
+        )
+
+    def _secrets(self) -> ExplainedStep:
+        lines = ["The agent does not know the pull secrets of a pod; the kubelet tries them first"]
+        namespace, slash, name = self._account.partition("/")
+        if slash:
+            command = ("kubectl", "get", "serviceaccount", name, "-n", namespace, "-o", "yaml")
+            lines.append(f"Those of the service account: {join_words(*command)}")
+        return ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, tuple(map(printable, lines)))
+
+    def _providers(self) -> ExplainedStep:
+        lines = [*self._provider_lines(), *self._missed(), *self._traps()]
+        more = len(lines) - _MOST_LINES
+        shown = [*lines[:_MOST_LINES], f"and {more} more"] if more > 0 else lines
+        return ExplainedStep("providers", "Providers", self._provider_state(), tuple(map(printable, shown)))
+
+    def _provider_state(self) -> StepState:
+        if any(self._is_failing(each.provider) for each in self._unknown):
+            return StepState.BROKEN
+        if self._unknown:
+            return StepState.UNKNOWN
+        return StepState.USED if self._answer.provisions else StepState.PASSED
+
+    def _provider_lines(self) -> Iterator[str]:
+        unknown = {each.provider for each in self._unknown}
+        for reason in self._reasons(ReasonStage.MATCH, ReasonStage.PROVIDER):
+            if reason.outcome is ReasonOutcome.NO_MATCH:
+                continue
+            if reason.stage is ReasonStage.PROVIDER and reason.subject in self._for_account:
+                yield f"{reason.subject}: {self._held_text(self._for_account[reason.subject])}"
+            elif reason.stage is ReasonStage.PROVIDER and reason.subject in unknown:
+                yield from self._would_run(reason.subject)
+            else:
+                yield f"{reason.subject}: {reason.text}"
+
+    def _would_run(self, name: str) -> Iterator[str]:
+        provider = self._by_name[name]
+        whose = ""
+        if provider.config.token_attributes is not None:
+            whose = f" with a token of {self._account or 'the service account of the pod'}"
+        yield f"{name}: would run the plugin {name!r}{whose}"
+        last = provider.last_failure
+        if last is not None and self._is_failing(name):
+            yield f"{name}: its last run failed: {own_words(last.error)}"
+
+    def _is_failing(self, name: str) -> bool:
+        return self._by_name[name].counters.read().has_last_failed
+
+    def _missed(self) -> Iterator[str]:
+        """Yield the patterns that nearly match, if none does, and the number of the other providers."""
+        answer = self._answer
+        near = [] if answer.provisions else [each for each in find_misses(answer) if each.is_near]
+        yield from map(describe_miss, near)
+        others = len(answer.providers) - len(answer.covering) - len({each.source.name for each in near})
+        if others > 0:
+            yield f"{others} provider{' does' if others == 1 else 's do'} not match the image"
+
+    def _traps(self) -> Iterator[str]:
+        return (f"Beware: {reason.text}" for reason in self._reasons(ReasonStage.TRAP))
+
+    def _keys(self) -> ExplainedStep:
+        found = list(self._reasons(ReasonStage.KEY))
+        lines = [f"{hide_user_info(each.subject)!r} {each.text}" for each in found[:_MOST_LINES]]
+        if len(found) > _MOST_LINES:
+            lines.append(f"and {len(found) - _MOST_LINES} more")
+        state = StepState.USED if self._answer.credentials else StepState.PASSED
+        if not found:
+            lines = ["No key is known before a plugin has answered" if self._unknown else "There is no key"]
+            state = StepState.UNKNOWN if self._unknown else StepState.PASSED
+        return ExplainedStep("keys", "Keys", state, tuple(map(printable, lines)))
+
+    def _order(self) -> ExplainedStep:
+        credentials = self._answer.credentials
+        lines = [
+            f"{at}. the login of {each.source}, key {hide_user_info(each.key)!r}"
+            for at, each in enumerate(credentials[:_MOST_LINES], 1)
+        ]
+        state = StepState.USED
+        if not lines:
+            state = StepState.UNKNOWN if self._unknown else StepState.PASSED
+            lines = ["Nothing to put in order"]
+        return ExplainedStep("order", "Order", state, tuple(map(printable, lines)))
+
+    def _verdict(self) -> str:
+        answer = self._answer
+        if not answer.covering:
+            text = "No provider matches: without a pull secret or a docker config, the pull is anonymous"
+        elif self._unknown:
+            names = ", ".join(repr(each.provider) for each in self._unknown)
+            text = f"Would run the plugin{'s' if len(self._unknown) > 1 else ''} {names}"
+        elif self._for_account:
+            ends = [each.expires_ns for each in self._for_account.values() if each.expires_ns is not None]
+            text = f"Would answer from the cache until {self._time(min(ends))}, to who has the same token"
+        elif answer.credentials:
+            ends = [each.expires_ns for each in answer.provisions if each.expires_ns is not None]
+            text = f"Would answer from the cache until {self._time(min(ends))}"
+        else:
+            text = "Would answer from the cache, without a credential: the pull is anonymous"
+        return printable(text)
+
+    def _verdict_state(self) -> StepState:
+        if self._unknown:
+            return self._provider_state()
+        return StepState.USED if self._answer.credentials or self._for_account else StepState.PASSED
+
+    def _cures(self) -> Iterator[str]:
+        for cure in find_cause(self._explanation).cures:
+            yield from cure.lines or (cure.text,)
+
+    def _reasons(self, *stages: ReasonStage) -> Iterator[Reason]:
+        return (reason for reason in self._answer.reasons if reason.stage in stages)
+
+    def _find_for_account(self) -> Iterator[tuple[str, Provision]]:
+        """Yield the cached answers for the account, of the providers that match, by their names."""
+        for index, _ in self._answer.covering:
+            name = self._answer.providers[index].name
+            for provision in _held_for(self._by_name[name], self._account, self._answer.name):
+                yield name, provision
+
+    def _held_text(self, provision: Provision) -> str:
+        number, end = len(provision.auth), self._time(provision.expires_ns or 0)
+        keys = f"{number} auth key{'' if number == 1 else 's'}"
+        return f"an answer for {self._account} is cached until {end}, for who has the same token: {keys}"
+
+    def _time(self, instant_ns: int) -> str:
+        return format_time(int(self._snapshot.wall(instant_ns) * _SECOND))
+
+
+def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision]:
+    for held in provider.held():
+        provision = held.provision
+        is_for = not held.is_shared and account_text(provision.account) == account
+        if is_for and covers(provision.cache_key_type, held.image, name):
+            yield provision

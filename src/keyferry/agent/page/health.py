@@ -1,0 +1,85 @@
+"""Whether all is well: what is not, since when, and what to do about it."""
+
+import os
+
+from keyferry._core.secrets import printable
+from keyferry._core.values import NamedTuple
+from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.agent.reload import ReloadOutcome
+from keyferry.page.model import Health, HealthProblem, ProviderCard, ProviderState
+from keyferry.page.wording import link_to
+from keyferry.show.paste import join_words
+
+__all__ = ["judge_health"]
+
+_WORDS = {
+    ProviderState.FAILING: "fails, and nothing of it is cached",
+    ProviderState.RENEWAL_FAILS: "fails; what it answered before is still served",
+}
+
+
+class _Dated(NamedTuple):
+    problem: HealthProblem
+    since: float
+
+
+def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> Health:
+    """Return whether all is well, and since when."""
+    found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
+    if not found:
+        return Health(True, "All is well", _well_since(snapshot, providers))
+    number = len(found)
+    headline = f"{number} thing{' is' if number == 1 else 's are'} not well"
+    return Health(False, headline, min(each.since for each in found), tuple(each.problem for each in found))
+
+
+def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
+    if not snapshot.is_taken_over:
+        return []
+    text = "Another process has the socket now; this one serves only those who are connected to it"
+    return [_Dated(HealthProblem(text, f"stop process {os.getpid()}", "/settings"), snapshot.now)]
+
+
+def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
+    last = snapshot.reloads[-1]
+    if last.is_applied:
+        return []
+    settings = snapshot.state.settings
+    # The agent's own config is named by its problems, if it is that.
+    command = join_words("keyferry", "lint", settings.text("providerConfig"))
+    first = next((each.at for each in _refused_in_a_row(snapshot.reloads)), last.at)
+    problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
+    return [_Dated(problem, first)]
+
+
+def _refused_in_a_row(reloads: tuple[ReloadOutcome, ...]) -> tuple[ReloadOutcome, ...]:
+    """Return the refused loads since the last one that was put in force, oldest first."""
+    applied = [at for at, each in enumerate(reloads) if each.is_applied]
+    return reloads[applied[-1] + 1 :] if applied else reloads
+
+
+def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
+    return [
+        _Dated(
+            HealthProblem(
+                f"Provider {printable(card.name)} {_WORDS[card.state]}",
+                card.cure,
+                link_to("providers", card.name),
+            ),
+            card.last_error_at or 0.0,
+        )
+        for card in providers
+        if card.state in _WORDS
+    ]
+
+
+def _well_since(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> float:
+    """Return when the last thing that was not well was put right."""
+    repaired = [
+        after.at
+        for before, after in zip(snapshot.reloads, snapshot.reloads[1:], strict=False)
+        if after.is_applied and not before.is_applied
+    ]
+    # What failed last and is well now has run well since.
+    recovered = [card.last_run or 0.0 for card in providers if card.last_error_at is not None]
+    return max(snapshot.started, *repaired, *recovered, 0.0)

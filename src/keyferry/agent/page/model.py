@@ -1,0 +1,251 @@
+"""The page's model: what the agent has at an instant, without a secret, a token, or anything that a plugin printed."""
+
+from functools import lru_cache
+
+from keyferry import __version__
+from keyferry._core.secrets import printable
+from keyferry._core.user_info import hide_user_info
+from keyferry.agent.decision import own_words
+from keyferry.agent.journal import JournalEntry
+from keyferry.agent.page.health import judge_health
+from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
+from keyferry.agent.settings import NAMES
+from keyferry.explain.plugin_hint import plugin_command
+from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.provider.cache import GLOBAL_KEY, KeptAnswer
+from keyferry.images.provider.counters import BUCKETS, Counts
+from keyferry.images.provider.plugin import ExecPlugin
+from keyferry.images.provider.provider import Provider
+from keyferry.page.model import (
+    CallerRow,
+    DecisionRow,
+    LatencyBucket,
+    Life,
+    PageModel,
+    ProviderCard,
+    ProviderState,
+    ReloadRow,
+)
+
+__all__ = ["ModelBuilder", "account_text"]
+
+_MOST_LIVES = 10_000
+_MILLISECONDS = 1000.0
+# A wall clock that goes otherwise than the monotonic one by more than this was set.
+_CLOCK_SECONDS = 0.5
+_OTHER_USERS = -1
+
+
+class ModelBuilder:
+    """Builds models one after the other; rows that have not changed since the last one are the same objects."""
+
+    def __init__(self) -> None:
+        self._lives: dict[int, tuple[tuple[object, ...], Life]] = {}
+        self._decisions: dict[int, DecisionRow] = {}
+        self._clock_offset = 0.0
+
+    def forget(self) -> None:
+        """Drop all rows."""
+        self._lives, self._decisions = {}, {}
+
+    def build(self, snapshot: PageSnapshot) -> PageModel:
+        """Return what the page shows of the agent at this instant."""
+        self._notice_clock(snapshot)
+        providers = snapshot.state.providers
+        planned = _Planned(snapshot)
+        held = [(provider, provider.held()) for provider in providers.providers]
+        hits = providers.cache_hits()
+        cards = tuple(
+            _card(snapshot, provider, answers, hits.get(provider.name, 0), planned)
+            for provider, answers in held
+        )
+        lives = self._make_lives(snapshot, held, planned)
+        accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
+        return PageModel(
+            __version__,
+            snapshot.node,
+            snapshot.now,
+            snapshot.started,
+            snapshot.socket,
+            judge_health(snapshot, cards),
+            cards,
+            lives,
+            sum(len(answers) for _, answers in held),
+            self._make_decisions(snapshot),
+            snapshot.entries_total,
+            tuple(
+                ReloadRow(each.at, each.is_applied, each.problems, each.notes)
+                for each in snapshot.reloads[::-1]
+            ),
+            tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
+            tuple(sorted(map(printable, accounts))),
+            _settings(snapshot),
+        )
+
+    def _notice_clock(self, snapshot: PageSnapshot) -> None:
+        """Drop the rows if the wall clock was set."""
+        offset = snapshot.wall(0)
+        if abs(offset - self._clock_offset) > _CLOCK_SECONDS:
+            self.forget()
+        self._clock_offset = offset
+
+    def _make_lives(
+        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[KeptAnswer, ...]]], planned: "_Planned"
+    ) -> tuple[Life, ...]:
+        before, made = self._lives, dict[int, tuple[tuple[object, ...], Life]]()
+        for provider, answers in held:
+            for answer in answers[: _MOST_LIVES - len(made)]:
+                renewal = planned.by_answer.get((provider.name, answer.base)) if answer.is_shared else None
+                key = (answer.expires_ns, renewal)
+                known = before.get(answer.number)
+                if known is None or known[0] != key:
+                    known = key, _life(snapshot, provider, answer, renewal)
+                made[answer.number] = known
+        self._lives = made
+        return tuple([life for _, life in made.values()])
+
+    def _make_decisions(self, snapshot: PageSnapshot) -> tuple[DecisionRow, ...]:
+        before = self._decisions
+        made = {entry.number: before.get(entry.number) or _decision(entry) for entry in snapshot.entries}
+        self._decisions = made
+        return tuple(made.values())
+
+
+class _Planned:
+    """The planned renewals of answers, by provider and first key part, and the first one of each provider."""
+
+    def __init__(self, snapshot: PageSnapshot) -> None:
+        self.by_answer: dict[tuple[str, str], tuple[int, int]] = {}
+        self.first: dict[str, int] = {}
+        if snapshot.is_refreshing:
+            for at_ns, refresh, failures in snapshot.upcoming():
+                self.by_answer[refresh.provider, refresh.base] = at_ns, failures
+                self.first.setdefault(refresh.provider, at_ns)
+
+
+def _card(
+    snapshot: PageSnapshot, provider: Provider, held: tuple[KeptAnswer, ...], hits: int, planned: _Planned
+) -> ProviderCard:
+    counts, plugin = provider.counters.read(), provider.plugin
+    first_ns = planned.first.get(provider.name)
+    state = _state(counts, is_held=bool(held))
+    return ProviderCard(
+        provider.name,
+        state,
+        tuple(map(hide_user_info, provider.config.match_images or ())),
+        plugin.path if isinstance(plugin, ExecPlugin) else "",
+        provider.config.token_attributes is not None,
+        len(held),
+        hits,
+        counts.runs,
+        sum(counts.failures.values()),
+        tuple(map(LatencyBucket, (*BUCKETS, None), counts.buckets)),
+        counts.last_run_at,
+        None if first_ns is None else snapshot.wall(first_ns),
+        *_last_error(snapshot, provider, state),
+    )
+
+
+def _state(counts: Counts, *, is_held: bool) -> ProviderState:
+    if counts.has_last_failed:
+        return ProviderState.RENEWAL_FAILS if is_held else ProviderState.FAILING
+    return ProviderState.WELL if counts.runs or is_held else ProviderState.UNUSED
+
+
+def _last_error(
+    snapshot: PageSnapshot, provider: Provider, state: ProviderState
+) -> tuple[str, float | None, str, str]:
+    """Return the last failure, when and for which image, and its cure while it lasts."""
+    last = provider.last_failure
+    if last is None:
+        return "", None, "", ""
+    settings = snapshot.state.settings
+    places = settings.text("providerConfig"), settings.text("binDir")
+    is_over = state is ProviderState.WELL
+    cure = "" if is_over else plugin_command(last.error, provider.name, last.image, *places)
+    text = f"{last.error.kind}: {own_words(last.error)}"
+    return printable(text), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
+
+
+def _life(
+    snapshot: PageSnapshot, provider: Provider, held: KeptAnswer, renewal: tuple[int, int] | None
+) -> Life:
+    """Return the life of an answer; *renewal* is its planned instant and the failures before it."""
+    expires_ns, provision = held.expires_ns, held.provision
+    got_ns = expires_ns if provision.got_ns is None else provision.got_ns
+    window: tuple[float | None, float | None, float | None] = (None, None, None)
+    if renewal is not None and expires_ns - got_ns >= SHORTEST_LIFE_NS:
+        # The ends of the same window that the instant was chosen from.
+        first_ns = refresh_at_ns(got_ns, expires_ns, lambda: 0.0)
+        last_ns = refresh_at_ns(got_ns, expires_ns, lambda: 1.0)
+        window = snapshot.wall(first_ns), snapshot.wall(last_ns), snapshot.wall(renewal[0])
+    return Life(
+        held.number,
+        provider.name,
+        "every image" if held.base == GLOBAL_KEY else printable(held.base),
+        printable(account_text(provision.account)),
+        snapshot.wall(got_ns),
+        snapshot.wall(expires_ns),
+        *window,
+        0 if renewal is None else renewal[1],
+        len(provision.auth),
+    )
+
+
+def account_text(account: ServiceAccountRef | None) -> str:
+    """Return a service account as it is shown; empty if there is none."""
+    return "" if account is None else f"{account.namespace}/{account.name}"
+
+
+def _decision(entry: JournalEntry) -> DecisionRow:
+    image, account, provider, result = entry.decision
+    return DecisionRow(
+        entry.number,
+        entry.at,
+        entry.caller.uid,
+        printable(entry.caller.program),
+        printable(image),
+        printable(account),
+        printable(provider),
+        str(result.outcome),
+        result.source,
+        printable(result.reason),
+        entry.seconds * _MILLISECONDS,
+    )
+
+
+def _caller(snapshot: PageSnapshot, uid: int) -> CallerRow:
+    used, last = snapshot.users[uid], snapshot.last_of_user.get(uid)
+    return CallerRow(
+        uid,
+        _user_name(uid),
+        "" if last is None else printable(last.caller.program),
+        used.requests,
+        used.refused,
+        used.last_at,
+        "" if last is None else printable(last.decision.image),
+    )
+
+
+@lru_cache(maxsize=512)
+def _user_name(uid: int) -> str:
+    """Return the name of a user; empty if it has none here."""
+    # Imported here: only the page shows names.
+    import pwd
+
+    if uid == _OTHER_USERS:
+        return "all others"
+    try:
+        return printable(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return ""
+
+
+def _settings(snapshot: PageSnapshot) -> tuple[tuple[str, str, str], ...]:
+    settings = snapshot.state.settings
+    return tuple(
+        (name, printable(settings.shown(name)), printable(settings.origins[name]))
+        for name in NAMES
+        if name in settings.values
+    )

@@ -1,0 +1,97 @@
+"""What the page is made of, taken at one instant in the event loop; the rest is done in another thread."""
+
+import os
+import time
+from collections.abc import Callable
+
+from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import Value
+from keyferry.agent.journal import Journal, JournalEntry
+from keyferry.agent.refresher import Refresher
+from keyferry.agent.reload import Reloader, ReloadOutcome
+from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent.state import AgentState
+from keyferry.agent.usage import CallerUsage, Usage
+
+__all__ = ["PageSnapshot", "PageSource"]
+
+_SECOND = 1_000_000_000
+
+
+class PageSnapshot(Value):
+    """The agent at one instant, which is *now* in seconds since 1970 and *now_ns* on the monotonic clock.
+
+    What takes long to collect and may be read from any thread is read later.
+    """
+
+    state: AgentState
+    now: float
+    now_ns: int
+    started: float
+    socket: str
+    is_taken_over: bool
+    is_refreshing: bool
+    upcoming: Callable[[], list[tuple[int, PlannedRefresh, int]]]
+    reloads: tuple[ReloadOutcome, ...]
+    users: dict[int, CallerUsage]
+    entries: tuple[JournalEntry, ...]
+    entries_total: int
+    last_of_user: dict[int, JournalEntry]
+    accounts: tuple[str, ...]
+
+    def wall(self, instant_ns: int) -> float:
+        """Return an instant of the monotonic clock in seconds since 1970."""
+        return self.now + (instant_ns - self.now_ns) / _SECOND
+
+    @property
+    def node(self) -> str:
+        """The name of this machine."""
+        return os.uname().nodename
+
+
+class PageSource:
+    """Takes snapshots of the agent; *sockets* and *is_taken_over* tell what only its process knows."""
+
+    def __init__(
+        self,
+        reloader: Reloader,
+        refresher: Refresher,
+        usage: Usage,
+        journal: Journal,
+        *,
+        sockets: Callable[[], str],
+        is_taken_over: Callable[[], bool],
+    ) -> None:
+        self._reloader = reloader
+        self._refresher = refresher
+        self._usage = usage
+        self._journal = journal
+        self._sockets = sockets
+        self._is_taken_over = is_taken_over
+        self._started = time.time()
+
+    @property
+    def state(self) -> AgentState:
+        """The state in force."""
+        return self._reloader.state
+
+    def take(self) -> PageSnapshot:
+        """Return the agent at this instant."""
+        users = self._usage.users()
+        last = {uid: self._journal.last_of(uid) for uid in users}
+        return PageSnapshot(
+            self._reloader.state,
+            time.time(),
+            monotonic_ns(),
+            self._started,
+            self._sockets(),
+            self._is_taken_over(),
+            self._refresher.is_on,
+            self._refresher.plan.upcoming,
+            tuple(self._reloader.history),
+            users,
+            tuple(self._journal.newest_first()),
+            self._journal.number,
+            {uid: entry for uid, entry in last.items() if entry is not None},
+            tuple(self._journal.accounts()),
+        )

@@ -1,0 +1,193 @@
+"""Sources of credentials that are given as files: a pod, its pull secrets, its service account and token."""
+
+from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.frame.sources import FILES, Sources
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
+from keyferry.workloads.pods import WorkloadPod, read_pod
+from keyferry.workloads.secrets import (
+    PodSecrets,
+    choose_secrets,
+    find_late_secrets,
+    read_secret,
+    secret_names,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from keyferry.images.dockerconfig import PullSecret
+    from keyferry.images.provider.accounts import ServiceAccounts
+    from keyferry.workloads.live import LiveWorkload
+
+__all__ = ["live_sources", "pods_of", "read_given_objects", "read_source_files", "sources_of"]
+
+
+def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
+    """Return the objects of all files that the options name; raise EnvironmentProblem or WrongUsage."""
+    if args.filename and args.pod:
+        raise WrongUsage("--pod is the same as -f: give one of them")
+    path = args.filename or args.pod
+    main = list(read_objects(path)) if path else []
+    if path and not any(each.kind.is_workload for each in main):
+        raise EnvironmentProblem(
+            f"{main[0].origin}: found no Pod and no workload; expected one, and secrets with --secret"
+        )
+    return [*main, *(item for each in args.secret for item in read_objects(each))]
+
+
+def read_source_files(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
+    """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
+    objects = read_given_objects(args)
+    pods = pods_of(args, objects, images)
+    if len(pods) > 1:
+        names = ", ".join(map(str, pods))
+        raise EnvironmentProblem(f"{pods[0].workload.origin}: {names} use this image; expected one of them")
+    sources = sources_of(args, objects, pods[0] if pods else None, images)
+    if sources.unreadable is not None and sources.unreadable.error is not None:
+        raise sources.unreadable.error
+    return sources
+
+
+def pods_of(
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", images: "Sequence[str]"
+) -> list[WorkloadPod]:
+    """Return the pods of *objects* that use any of *images*, or the only pod; raise EnvironmentProblem if none does.
+
+    Without images, return all.
+    """
+    pods = [read_pod(each, args.namespace or "") for each in objects if each.kind.is_workload]
+    using = [pod for pod in pods if any(map(pod.using, images))]
+    # A single pod may be asked about an image that it does not have yet.
+    if len(pods) < 2 or using or not images:
+        return using or pods
+    names, wanted = ", ".join(map(str, pods)), " or ".join(map(repr, images))
+    raise EnvironmentProblem(f"{pods[0].workload.origin}: no pod uses {wanted}: found {names}")
+
+
+def sources_of(
+    args: "argparse.Namespace",
+    objects: "Sequence[KubernetesObject]",
+    workload: WorkloadPod | None,
+    images: "Sequence[str]" = (),
+) -> Sources:
+    """Return the sources for one pod out of *objects*; raise EnvironmentProblem or WrongUsage.
+
+    A pod that uses none of *images* has a note.
+    """
+    pod = _pod(workload, args)
+    namespace = "" if pod is None else pod.namespace
+    given = [
+        read_secret(item, namespace or args.namespace or "")
+        for item in objects
+        if item.kind is ObjectKind.SECRET
+    ]
+    account = None if pod is None else _account_object(objects, pod)
+    if workload is None:
+        chosen = choose_secrets(given, None, namespace)
+    else:
+        chosen = _choose(given, workload, account, owner=pod or workload.pod)
+    unknown = (MissingInput(LookupInput.POD),) if workload is None and not chosen.used else ()
+    return Sources(
+        pod,
+        chosen.used,
+        _accounts(account, pod, args),
+        notes=tuple(_other_images(workload, images)),
+        unused=(*find_late_secrets(workload, account), *chosen.unused),
+        missing=(*unknown, *chosen.missing),
+        node_name=None if workload is None else workload.node_name,
+    )
+
+
+def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
+    """Return the sources for a pod of a cluster, with the secrets of ``--secret`` for those that cannot be read."""
+    pod = live.pod.pod
+    files = [item for path in args.secret for item in read_objects(path)]
+    found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
+    given = [read_secret(item, pod.namespace) for item in found]
+    chosen = _choose(
+        given, live.pod, live.account, owner=pod, problem=live.account_problem, refused=live.refused
+    )
+    return Sources(
+        pod,
+        chosen.used,
+        _accounts(live.account, pod, args),
+        notes=live.notes,
+        unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
+        missing=chosen.missing,
+        node_name=live.pod.node_name,
+    )
+
+
+def _choose(
+    given: "Sequence[PullSecret]",
+    workload: WorkloadPod,
+    account: KubernetesObject | None,
+    *,
+    owner: Pod,
+    problem: str = "",
+    refused: "Mapping[str, str] | None" = None,
+) -> PodSecrets:
+    """Return the secrets that the kubelet uses for the pod; its account's list is missing if it decides."""
+    names, unknown = secret_names(workload, account), None
+    if names is None:
+        name = f"{owner.namespace}/{owner.service_account_name}"
+        unknown = MissingInput(LookupInput.ACCOUNT_SECRETS, name, problem)
+    return choose_secrets(given, names or (), owner.namespace, refused, unknown)
+
+
+def _other_images(workload: WorkloadPod | None, images: "Sequence[str]") -> "Iterator[str]":
+    """Yield a note for a pod that has other images than the one that is asked about."""
+    if workload is None or not workload.containers:
+        return
+    for image in images:
+        if not workload.using(image):
+            yield f"{workload} does not use {image}; this is about the pod as if it did"
+
+
+def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:
+    namespace, _, name = (args.service_account or "").rpartition("/")
+    if args.service_account and not (namespace and name):
+        raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
+    if workload is None:
+        return Pod(namespace, "", "", name) if name else None
+    pod = workload.pod
+    return Pod(namespace, pod.name, pod.uid, name) if name else pod
+
+
+def _account_object(objects: "Sequence[KubernetesObject]", pod: Pod) -> KubernetesObject | None:
+    accounts = (each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT)
+    return next((each for each in accounts if _is_account_of(each, pod)), None)
+
+
+def _accounts(
+    item: KubernetesObject | None, pod: Pod | None, args: "argparse.Namespace"
+) -> "ServiceAccounts | None":
+    path = args.service_account_token
+    if pod is None:
+        if path is not None:
+            raise WrongUsage(
+                f"--service-account-token requires the token's account: add --service-account or {FILES}"
+            )
+        return None
+    account = ServiceAccount("", None) if item is None else ServiceAccount(item.uid, item.annotations)
+    return StaticAccount(account, None if path is None else _read_token(path))
+
+
+def _read_token(path: str) -> str:
+    """Return the token in a file; raise EnvironmentProblem if it holds anything that no token contains."""
+    token = read_file(path).decode("utf-8", "replace").strip()
+    if all("!" <= each <= "~" for each in token):
+        return token
+    raise EnvironmentProblem(
+        f"{path}: is not a token; expected one line, as printed by 'kubectl create token'"
+    )
+
+
+def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:
+    place = item.text("metadata", "namespace") or pod.namespace
+    return (place, item.name) == (pod.namespace, pod.service_account_name)

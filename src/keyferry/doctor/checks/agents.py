@@ -1,0 +1,52 @@
+"""The node agents: whether they answer, with which version and config."""
+
+from collections.abc import Iterator
+
+from keyferry import __version__
+from keyferry.doctor.facts import AgentFacts, NodeFacts
+from keyferry.doctor.health import HealthLevel, HealthLine
+from keyferry.doctor.hints import Hints
+
+__all__ = ["check_agents"]
+
+_STATUS = "keyferry agent status"
+_ALONE = "plugins are run without it"
+
+
+def check_agents(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
+    """Yield one line for each agent, and one for each thing about it that is not as it should be."""
+    for agent in facts.agents:
+        yield from _check(agent, hints, is_online=facts.is_online)
+
+
+def _check(agent: AgentFacts, hints: Hints, *, is_online: bool) -> Iterator[HealthLine]:
+    where = f"{agent.socket} (named by {agent.named_by})"
+    if agent.named_by == "its usual place":
+        where = f"{agent.socket} (its usual place)"
+    if not agent.is_there:
+        yield _line(HealthLevel.WARNING, f"{where} is not there; {_ALONE}", "keyferry agent run")
+    elif not is_online:
+        yield _line(HealthLevel.OK, f"{where} is there; --online asks it", hints.doctor("--online"))
+    elif agent.problem:
+        yield _line(HealthLevel.WARNING, f"{where} gives no answer, and {_ALONE}: {agent.problem}", _STATUS)
+    elif agent.is_closed:
+        text = f"{where} answers; this user may not see its status"
+        yield _line(HealthLevel.UNKNOWN, text, hints.doctor("--online", is_root=True))
+    else:
+        yield from _told(agent, where)
+
+
+def _told(agent: AgentFacts, where: str) -> Iterator[HealthLine]:
+    other = "" if agent.version == __version__ else f"; this command has version {__version__}"
+    yield _line(HealthLevel.OK, f"{where} answers: version {agent.version}{other}")
+    if not agent.has_same_config:
+        text = f"its config {agent.config} is not the one above, so lookups with that one do not use it"
+        yield _line(HealthLevel.WARNING, text, _STATUS)
+    for problem in agent.reload_problems[:1]:
+        more = len(agent.reload_problems) - 1
+        text = f"its last reload was refused: {problem}{f'; and {more} more' if more else ''}"
+        yield _line(HealthLevel.WARNING, text, _STATUS)
+
+
+def _line(level: HealthLevel, text: str, next_command: str = "") -> HealthLine:
+    return HealthLine(level, "agent", text, next_command)

@@ -1,0 +1,76 @@
+"""The files of a provider config before they are decoded: which they are, and their hash."""
+
+import os
+import stat
+
+from keyferry._core.gotext import go_strerror, quote
+from keyferry.errors import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["UnreadableError", "config_files", "config_hash", "hash_of_files"]
+
+_EXTENSIONS = (".json", ".yaml", ".yml")
+
+
+class UnreadableError(Exception):
+    """A config of which nothing can be read, and the problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def config_files(path: str) -> list[str]:
+    """Return the files of the config at *path*, in the order in which they are merged."""
+    if not path:
+        text = "credential provider config path is empty"
+        raise UnreadableError(Problem("", "no config path was given", code="KF101", kubernetes_text=text))
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            return [path]
+        with os.scandir(path) as entries:
+            # Sorted below by the bytes of the whole path, so 10.yaml comes before 2.yaml.
+            names = [
+                entry.name
+                for entry in entries
+                if os.path.splitext("x" + entry.name)[1] in _EXTENSIONS
+                and not entry.is_dir(follow_symlinks=False)
+            ]
+    except (OSError, ValueError) as error:
+        text = f"unable to access path {quote(path)}: stat {path}: {go_strerror(error)}"
+        message = f"cannot be read: {go_strerror(error)}"
+        raise UnreadableError(Problem("", message, code="KF101", kubernetes_text=text, file=path)) from None
+    if not names:
+        text = f"no configuration files found in directory {quote(path)}"
+        message = f"the directory holds no {', '.join(_EXTENSIONS[:-1])} or {_EXTENSIONS[-1]} file"
+        raise UnreadableError(Problem("", message, code="KF102", kubernetes_text=text, file=path))
+    return sorted((os.path.join(path, name) for name in names), key=os.fsencode)
+
+
+def config_hash(contents: "Iterable[bytes]") -> str:
+    """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
+    # Imported here: few lookups need it.
+    from keyferry._core.digests import sha256_of
+
+    parts = (part for data in contents for part in (len(data).to_bytes(8, "big"), data))
+    return f"sha256:{sha256_of(parts)}"
+
+
+def hash_of_files(path: str) -> str:
+    """Return the hash of the config at *path*; empty if it cannot be read, or not twice, such as a pipe."""
+    try:
+        files = config_files(path)
+        if not all(map(os.path.isfile, files)):
+            return ""
+        return config_hash(map(_read, files))
+    except (UnreadableError, OSError):
+        return ""
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()

@@ -1,0 +1,39 @@
+"""Which node agent a lookup asks, if any."""
+
+import os
+
+from keyferry._core.values import Value
+from keyferry._net.agent import AUTO, OFF, VARIABLE, find_socket
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["AgentUse", "check_agent", "choose_agent"]
+
+
+class AgentUse(Value):
+    """The socket of the agent to ask, and *why_not* if it is not asked all the same."""
+
+    place: str
+    why_not: str = ""
+
+
+def choose_agent(
+    given: str | None = None, environ: "Mapping[str, str] | None" = None, *, why_not: str = ""
+) -> AgentUse | None:
+    """Return the agent that is given as ``auto`` or a socket, or None if it is ``off``.
+
+    Without *given*, it is KEYFERRY_AGENT, else the usual place if there is a socket.
+    """
+    variables = os.environ if environ is None else environ
+    place = find_socket(variables, given or "")
+    is_named = given or variables.get(VARIABLE)
+    return AgentUse(place, why_not) if place and (is_named or os.path.lexists(place)) else None
+
+
+def check_agent(given: str) -> str:
+    """Return ``off``, ``auto`` or the absolute path of a socket as it is; raise ValueError for anything else."""
+    if given not in (OFF, AUTO) and not given.startswith("/"):
+        raise ValueError(f"agent is {given!r}, expected 'off', 'auto' or the absolute path of a socket")
+    return given

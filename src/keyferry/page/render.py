@@ -1,0 +1,143 @@
+"""The page as HTML: views of a model, notices, and the files that every view uses.
+
+Everything in a model is text from elsewhere. It is escaped by the templates, and characters that could reorder or hide
+text are replaced, wherever a template writes a value. No template has an inline style, an inline script or a handler.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from keyferry._core.secrets import printable
+from keyferry._core.values import Value
+from keyferry.page import wording
+from keyferry.page.model import ExplainedPull, PageModel, ProviderState, StepState
+from keyferry.page.views import find_view
+from keyferry.show.text import duration_text
+
+__all__ = ["RenderedView", "render_notice", "render_view", "static_file"]
+
+_STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_ROOMS = (
+    ("", "Overview"),
+    ("providers", "Providers"),
+    ("answers", "Answers"),
+    ("decisions", "Decisions"),
+    ("explain", "Explain"),
+    ("reloads", "Reloads"),
+    ("callers", "Callers"),
+    ("settings", "Settings"),
+)
+# A mark and words for each state: never a colour alone.
+_STATES = {
+    ProviderState.UNUSED: ("none", "not used yet"),
+    ProviderState.WELL: ("well", "well"),
+    ProviderState.RENEWAL_FAILS: ("warning", "renewal fails, still served"),
+    ProviderState.FAILING: ("bad", "failing"),
+}
+_STEPS = {
+    StepState.USED: ("well", "used"),
+    StepState.PASSED: ("none", "no effect"),
+    StepState.BROKEN: ("bad", "broken"),
+    StepState.UNKNOWN: ("unknown", "not known here"),
+}
+_OUTCOMES = {
+    "answered": "well",
+    "no-match": "none",
+    "failed": "bad",
+    "refused": "warning",
+    "evicted": "warning",
+}
+
+
+class RenderedView(Value):
+    """A view as HTML: the whole document, and each live part of it by its element id.
+
+    *is_found* is false if the address names an entry that is gone; the view then says so.
+    """
+
+    title: str
+    html: str
+    sections: dict[str, str]
+    is_found: bool = True
+
+
+def render_view(
+    model: PageModel, path: str, query: Mapping[str, str], explained: ExplainedPull | None = None
+) -> RenderedView | None:
+    """Return the view of *model* that *path* and *query*, both decoded, name, or None for an unknown path."""
+    view = find_view(model, path, query, explained)
+    if view is None:
+        return None
+    room = path.strip("/").partition("/")[0]
+    values = {"model": model, "room": room, "title": view.title, **view.context}
+    sections = {"health": _render("parts/health.html", values)}
+    for part in view.parts:
+        sections[part] = _render(f"parts/{part if view.is_found else 'gone'}.html", values)
+    parts = {name: Markup(html) for name, html in sections.items()}  # noqa: S704 - rendered by the templates above
+    return RenderedView(
+        view.title, _render(view.template, values | {"parts": parts}), sections, view.is_found
+    )
+
+
+def render_notice(title: str, text: str, command: str) -> str:
+    """Return a document that says why there is no view, and the command to type next; it may be empty."""
+    return _render("notice.html", {"title": title, "text": text, "command": command})
+
+
+def static_file(name: str) -> tuple[bytes, str] | None:
+    """Return the content and the type of a file that views refer to as ``/static/NAME``, or None."""
+    return (_read_static(name), _STATIC[name]) if name in _STATIC else None
+
+
+@cache
+def _read_static(name: str) -> bytes:
+    with open(os.path.join(os.path.dirname(__file__), "static", name), "rb") as file:
+        return file.read()
+
+
+def _render(template: str, values: Mapping[str, object]) -> str:
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("keyferry.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters |= {
+        "count": wording.count_text,
+        "instant": wording.instant_text,
+        "iso": wording.instant_iso,
+        "local": wording.local_path,
+    }
+    found.globals |= {
+        "counted": wording.counted,
+        "duration": duration_text,
+        "link_to": wording.link_to,
+        "outcome_marks": _OUTCOMES,
+        "rooms": _ROOMS,
+        "state_words": _STATES,
+        "step_words": _STEPS,
+    }
+    return found
+
+
+def _harmless(value: object) -> object:
+    """Return text from elsewhere without characters that hide or reorder text; other values as they are."""
+    if isinstance(value, Markup):
+        return value
+    return printable(str(value)) if isinstance(value, str) else value

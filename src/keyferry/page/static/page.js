@@ -1,0 +1,321 @@
+// The agent's page without a reload: parts that change are put in place by server-sent events, so that focus,
+// selection, scroll position and what is unfolded stay. The page is whole without this script.
+"use strict";
+
+const live = document.getElementById("live");
+const pauseButton = document.getElementById("pause");
+const connection = document.getElementById("connection");
+const state = { stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "" };
+
+// --- Times: "in 3 min", counted on; the time itself is in the tooltip ---
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+function relative(seconds, isLasting) {
+  const away = Math.abs(Math.round(seconds));
+  const at = UNITS.findIndex(([size]) => away >= size);
+  if (at < 0) return "now";
+  const [size, unit] = UNITS[at];
+  const parts = [`${Math.floor(away / size)} ${unit}`];
+  // The second unit only where it says something: 1 h 20 min, but 9 h.
+  const [finer, name] = UNITS[at + 1] ?? [];
+  const rest = finer && Math.floor((away % size) / finer);
+  if (rest && away / size < 5 && unit !== "min") parts.push(`${rest} ${name}`);
+  if (isLasting) return `for ${parts.join(" ")}`;
+  return seconds > 0 ? `in ${parts.join(" ")}` : `${parts.join(" ")} ago`;
+}
+
+function tickTime(element, now) {
+  const instant = Date.parse(element.dateTime) / 1000;
+  if (Number.isNaN(instant) || element.classList.contains("fixed")) return;
+  const away = relative(instant - now, element.classList.contains("lasting"));
+  const whole = element.dateTime.replace("T", " ").replace("Z", " UTC");
+  const text = element.classList.contains("whole") ? `${away} (${whole})` : away;
+  if (element.textContent !== text) element.textContent = text;
+  element.title = whole;
+}
+
+function tickLine(line, now) {
+  const from = Number(line.dataset.from);
+  const place = `${Math.min(100, Math.max(0, (100 * (now - from)) / (Number(line.dataset.until) - from))).toFixed(2)}%`;
+  line.setAttribute("x1", place);
+  line.setAttribute("x2", place);
+}
+
+function tick() {
+  const now = Date.now() / 1000 + clockOffset;
+  for (const each of document.querySelectorAll("time[datetime]")) tickTime(each, now);
+  for (const each of document.querySelectorAll("line.now[data-from]")) tickLine(each, now);
+}
+
+// The node's clock counts, not the browser's.
+const servedAt = Date.parse(document.querySelector(".foot time.fixed")?.dateTime ?? "");
+const clockOffset = Number.isNaN(servedAt) ? 0 : servedAt / 1000 - Date.now() / 1000;
+
+// --- Copy buttons ---
+
+function addCopyButtons(root) {
+  for (const old of root.querySelectorAll("button.copy")) {
+    if (!old.previousElementSibling?.classList.contains("copied")) old.remove();
+  }
+  for (const code of root.querySelectorAll(".copied")) {
+    const next = code.nextElementSibling;
+    const button = next?.classList.contains("copy") ? next : addCopyButton(code);
+    button.setAttribute("aria-label", `Copy ${code.textContent}`);
+  }
+}
+
+function addCopyButton(code) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.dataset.own = "";
+  button.textContent = "Copy";
+  button.addEventListener("click", () => copy(code, button));
+  code.after(button);
+  return button;
+}
+
+async function copy(code, button) {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch {
+    // Without the right to write, the text is selected, to be copied with a key.
+    getSelection().selectAllChildren(code);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
+
+// --- Bring a part up to date: only what differs is touched ---
+
+const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && "own" in node.dataset;
+const isSame = (old, fresh) => old.nodeName === fresh.nodeName && (old.id ?? "") === (fresh.id ?? "");
+
+function morph(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  if (old.nodeName === "TIME" && old.dateTime === fresh.dateTime) return;
+  morphAttributes(old, fresh);
+  morphChildren(old, fresh);
+}
+
+function morphAttributes(old, fresh) {
+  // What the reader has unfolded stays so.
+  const kept = old.nodeName === "DETAILS" ? ["open"] : [];
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+}
+
+function morphChildren(old, fresh) {
+  const coming = new Set([...fresh.children].map((each) => each.id).filter(Boolean));
+  const byId = new Map([...old.children].filter((each) => each.id).map((each) => [each.id, each]));
+  let place = old.firstChild;
+  const next = () => {
+    while (place && (isOwn(place) || (place.id && !coming.has(place.id)))) {
+      const passed = place;
+      place = place.nextSibling;
+      if (!isOwn(passed)) passed.remove();
+    }
+    return place;
+  };
+  for (const wanted of [...fresh.childNodes]) {
+    const here = next();
+    const known = wanted.id ? byId.get(wanted.id) : here && isSame(here, wanted) ? here : null;
+    if (known && known.nodeName === wanted.nodeName) {
+      if (known === here) place = here.nextSibling;
+      else old.insertBefore(known, here);
+      morph(known, wanted);
+    } else {
+      const added = document.importNode(wanted, true);
+      if (added.id && byId.size) added.classList.add("fresh");
+      old.insertBefore(added, here);
+    }
+  }
+  while (next()) {
+    const rest = place;
+    place = place.nextSibling;
+    rest.remove();
+  }
+}
+
+function swap(sections) {
+  for (const [id, html] of Object.entries(sections)) {
+    const old = document.getElementById(id);
+    const fresh = new DOMParser().parseFromString(html, "text/html").getElementById(id);
+    if (!old || !fresh) continue;
+    morph(old, fresh);
+    addCopyButtons(old);
+  }
+  showTitle();
+  tick();
+}
+
+// A tab in the background tells as well that something is not well.
+const title = document.title;
+
+function showTitle() {
+  const isBad = document.getElementById("health")?.classList.contains("is-bad");
+  document.title = isBad ? `✗ ${title}` : title;
+}
+
+// --- Live ---
+
+function show() {
+  const held = state.changes ? ` · ${state.changes} ${state.changes === 1 ? "change waits" : "changes wait"}` : "";
+  const text = state.gone
+    ? "The agent has stopped"
+    : state.lost
+      ? "Connection lost: what is shown may be old"
+      : state.paused
+        ? "Paused"
+        : "Live";
+  if (connection.textContent !== text) connection.textContent = text;
+  live.classList.toggle("is-lost", state.lost || state.gone);
+  live.classList.toggle("is-held", state.paused);
+  pauseButton.textContent = (state.paused ? "Resume" : "Pause") + held;
+}
+
+function pause() {
+  state.paused = !state.paused;
+  if (!state.paused) {
+    swap(Object.fromEntries(state.waiting));
+    state.waiting.clear();
+    state.changes = 0;
+  }
+  show();
+}
+
+function listen() {
+  state.stream?.close();
+  const stream = new EventSource("/events?view=" + encodeURIComponent(location.pathname + location.search));
+  state.stream = stream;
+  stream.addEventListener("sections", (event) => receive(JSON.parse(event.data)));
+  stream.addEventListener("gone", () => { state.gone = true; show(); });
+  stream.addEventListener("open", () => {
+    const wasAway = state.lost || state.gone;
+    state.lost = state.gone = false;
+    show();
+    if (wasAway) refresh();
+  });
+  stream.addEventListener("error", () => {
+    state.lost = true;
+    show();
+    // A stream that is refused is not tried again by the browser.
+    if (stream.readyState !== EventSource.CLOSED) return;
+    refresh();
+    setTimeout(() => { if (state.stream === stream) listen(); }, 5000);
+  });
+}
+
+function receive(sections) {
+  if (!state.paused) return swap(sections);
+  for (const [id, html] of Object.entries(sections)) state.waiting.set(id, html);
+  state.changes += 1;
+  show();
+}
+
+// The live parts of a view, as the server renders them now; null if it does not.
+async function fetchSections(url) {
+  const reply = await fetch(url, { headers: { Accept: "text/html" } }).catch(() => null);
+  // The link of this page is no longer good: the reply says what to do.
+  if (reply?.status === 401) location.reload();
+  if (!reply?.ok) return null;
+  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+  const parts = [...fresh.querySelectorAll("[data-part]")];
+  return Object.fromEntries(parts.map((each) => [each.id, each.outerHTML]));
+}
+
+async function refresh() {
+  const url = location.href;
+  const sections = await fetchSections(url);
+  if (sections && url === location.href) receive(sections);
+}
+
+// --- Search while typing: the same address as the form would have, and the address bar follows ---
+
+function searchOf(form) {
+  const given = [...new FormData(form)].filter(([, value]) => value !== "");
+  const query = new URLSearchParams(given).toString();
+  return form.getAttribute("action") + (query ? `?${query}` : "");
+}
+
+async function search(form) {
+  const url = searchOf(form);
+  state.asked = url;
+  const sections = await fetchSections(url);
+  // Another letter was typed meanwhile.
+  if (!sections || state.asked !== url) return;
+  swap(sections);
+  history.replaceState(null, "", url);
+  state.waiting.clear();
+  state.changes = 0;
+  listen();
+  show();
+}
+
+function watch(form) {
+  let timer = 0;
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => search(form), 150);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    search(form);
+  });
+}
+
+// --- Keys: single letters can disturb those who speak to their computer, so they can be turned off ---
+
+const keysButton = document.getElementById("keys-off");
+const areKeysOn = () => localStorage.getItem("keys") !== "off";
+
+function showKeys() {
+  keysButton.textContent = areKeysOn() ? "Turn keys off" : "Turn keys on";
+}
+
+function onKey(event) {
+  const isTyping = event.target.closest("input, select, textarea, [contenteditable]");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !areKeysOn()) return;
+  if (event.key === "p") pause();
+  if (event.key === "/") {
+    const box = document.querySelector("main form input");
+    if (box) event.preventDefault();
+    box?.focus();
+  }
+}
+
+// --- Start ---
+
+tick();
+showTitle();
+setInterval(tick, 1000);
+addCopyButtons(document);
+if (live) {
+  live.hidden = false;
+  document.getElementById("keys").hidden = false;
+  pauseButton.addEventListener("click", pause);
+  keysButton.addEventListener("click", () => {
+    localStorage.setItem("keys", areKeysOn() ? "off" : "on");
+    showKeys();
+  });
+  document.addEventListener("keydown", onKey);
+  for (const form of document.querySelectorAll("form[data-live]")) watch(form);
+  // Browsers open six connections to a server at most: a tab that nobody sees gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) state.stream?.close();
+    else { listen(); refresh(); }
+  });
+  showKeys();
+  show();
+  listen();
+}

@@ -1,0 +1,173 @@
+"""The timeline of lives: an axis, a bar for each answer, and how many end or are renewed when.
+
+Places are in percent of the picture's width, so that a browser can draw it at any size without a script. The axis moves
+in steps: pictures of two instants that are close together are equal, and a page that is kept up to date is not sent
+again each second.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from keyferry._core.values import Value
+from keyferry.page.model import Life
+from keyferry.page.wording import clock_text, instant_text
+
+__all__ = ["SPANS", "Axis", "Bar", "Column", "Tick", "draw_density", "draw_life", "make_axis"]
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+# The lengths of axis that can be chosen; the empty one fits what is shown.
+SPANS = {"": 0, "15m": 15 * _MINUTE, "1h": _HOUR, "6h": 6 * _HOUR, "24h": _DAY, "7d": 7 * _DAY}
+_STEPS = (
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+    *(days * _DAY for days in (1, 2, 7, 30, 91)),
+)
+_MOST_TICKS = 7
+_LONGEST = _DAY  # on each side of now, on an axis that fits
+_NOW_STEPS = 200
+_COLUMNS = 60
+_LEAST = 6.0
+
+
+class Tick(Value):
+    """A time on the axis: its place and its text."""
+
+    at: float
+    label: str
+    is_day: bool
+
+
+class Axis(Value):
+    """A span of time and its ticks. *now_at* is the place of the present, in steps."""
+
+    start: float
+    end: float
+    ticks: tuple[Tick, ...]
+    now_at: float
+
+    def at(self, instant: float) -> float:
+        """Return the place of an instant: 0 to 100, what lies outside at the edge."""
+        return round(min(100.0, max(0.0, 100 * (instant - self.start) / (self.end - self.start))), 2)
+
+
+class Bar(Value):
+    """The bar of one answer: its life, the window in which it may be renewed, and the planned instant."""
+
+    left: float
+    width: float
+    window_left: float | None
+    window_width: float
+    planned: float | None
+    is_cut_left: bool
+    is_cut_right: bool
+    description: str
+
+
+class Column(Value):
+    """How many answers are renewed, and how many end without a renewal, in one part of the axis."""
+
+    left: float
+    width: float
+    renewed: int
+    ended: int
+    renewed_height: float
+    ended_height: float
+
+
+def make_axis(lives: Iterable[Life], now: float, span: str = "", *, is_whole: bool = False) -> Axis:
+    """Return an axis of the length *span*, a quarter of it in the past, or one that fits the *lives*.
+
+    The past takes a third of an axis that fits, at most, unless *is_whole*.
+    """
+    length = SPANS.get(span, 0)
+    start, end = (
+        (now - length / 4, now + length * 3 / 4) if length else _fitting(lives, now, is_whole=is_whole)
+    )
+    step = next((each for each in _STEPS if (end - start) / each <= _MOST_TICKS), _STEPS[-1])
+    grain = step if not length else max(1, length // 48)
+    start, end = start // grain * grain, -(-end // grain) * grain
+    unmarked = Axis(start, end, (), 0.0)
+    marks = range(int(-(-start // step) * step), int(end) + 1, step)
+    now_step = (end - start) / _NOW_STEPS
+    return Axis(
+        start,
+        end,
+        tuple(_tick(unmarked, each, step) for each in marks),
+        unmarked.at(now // now_step * now_step),
+    )
+
+
+def _fitting(lives: Iterable[Life], now: float, *, is_whole: bool) -> tuple[float, float]:
+    edges = [(each.got, each.expires) for each in lives]
+    first = min((got for got, _ in edges), default=now - _HOUR)
+    last = max((expires for _, expires in edges), default=now + 3 * _HOUR)
+    end = min(max(last, now + 2 * _MINUTE), now + _LONGEST)
+    # What comes is more to the point than what was.
+    past = _LONGEST if is_whole else (end - now) / 2
+    return max(min(first, now - _MINUTE), now - past), end
+
+
+def _tick(axis: Axis, instant: int, step: int) -> Tick:
+    is_day = step >= _DAY or instant % _DAY == 0
+    return Tick(axis.at(instant), clock_text(instant, is_day=is_day), is_day)
+
+
+def draw_life(life: Life, axis: Axis) -> Bar:
+    """Return the bar of *life*."""
+    left, right = axis.at(life.got), axis.at(life.expires)
+    window_left = None if life.refresh_from is None else axis.at(life.refresh_from)
+    window_right = right if life.refresh_until is None else axis.at(life.refresh_until)
+    return Bar(
+        left,
+        # A life that is short for the axis, or outside of it, is still seen.
+        max(0.4, round(right - left, 2)),
+        window_left,
+        0.0 if window_left is None else max(0.0, round(window_right - window_left, 2)),
+        _inside(axis, life.refresh_at),
+        life.got < axis.start,
+        life.expires > axis.end,
+        _description(life),
+    )
+
+
+def _inside(axis: Axis, instant: float | None) -> float | None:
+    """Return the place of an instant, or None if it is not on the axis."""
+    return None if instant is None or not axis.start <= instant <= axis.end else axis.at(instant)
+
+
+def _description(life: Life) -> str:
+    parts = [f"Got {instant_text(life.got)}"]
+    if life.refresh_from is not None and life.refresh_until is not None:
+        parts.append(
+            f"may be renewed from {instant_text(life.refresh_from)} to {instant_text(life.refresh_until)}"
+        )
+    planned = life.refresh_at
+    parts.append("no renewal is planned" if planned is None else f"renewal planned {instant_text(planned)}")
+    parts.append(f"ends {instant_text(life.expires)}")
+    return ", ".join(parts)
+
+
+def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
+    """Return how many of the *lives* are renewed and end in each part of the axis; empty if none is inside."""
+    renewed, ended = [0] * _COLUMNS, [0] * _COLUMNS
+    length = (axis.end - axis.start) / _COLUMNS
+    for life in lives:
+        instant = life.expires if life.refresh_at is None else life.refresh_at
+        if axis.start <= instant < axis.end:
+            counts = ended if life.refresh_at is None else renewed
+            counts[int((instant - axis.start) / length)] += 1
+    highest = max(map(sum, zip(renewed, ended, strict=True)))
+    share = 100 / _COLUMNS
+    return tuple(
+        Column(
+            round(at * share + 0.15, 2),
+            round(share - 0.3, 2),
+            *counts,
+            *(_height(each, highest) for each in counts),
+        )
+        for at, counts in enumerate(zip(renewed, ended, strict=True))
+        if any(counts)
+    )
+
+
+def _height(number: int, highest: int) -> float:
+    return max(_LEAST, round(100 * number / highest, 1)) if number else 0.0

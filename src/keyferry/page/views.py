@@ -1,0 +1,206 @@
+"""Which view an address names, and what it shows of the model: its live parts and what their templates need."""
+
+from collections.abc import Callable, Mapping
+
+from keyferry._core.values import Value
+from keyferry.page.latency import draw_latency
+from keyferry.page.listing import find_page, searched
+from keyferry.page.lives import OVERVIEW_LIVES, life_rows, list_answers, shown_life
+from keyferry.page.model import CallerRow, DecisionRow, ExplainedPull, PageModel, ProviderCard, ProviderState
+from keyferry.page.timeline import draw_density, make_axis
+
+__all__ = ["View", "find_view"]
+
+Query = Mapping[str, str]
+Context = dict[str, object]
+
+_PROVIDERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = 24, 50, 100, 500
+_OVERVIEW_PROVIDERS, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = 8, 8, 3, 5
+_SUGGESTED_IMAGES, _SUGGESTED_ACCOUNTS = 50, 1000
+# What is not well comes first.
+_URGENCY = (ProviderState.FAILING, ProviderState.RENEWAL_FAILS, ProviderState.WELL, ProviderState.UNUSED)
+
+
+class View(Value):
+    """A view: its title, its template, the templates of its live parts by element id, and their values."""
+
+    title: str
+    template: str
+    parts: tuple[str, ...]
+    context: Context
+    is_found: bool = True
+
+
+def find_view(model: PageModel, path: str, query: Query, explained: ExplainedPull | None) -> View | None:
+    """Return the view that *path*, without escapes, names, or None. An entry that is gone has a view, which says so."""
+    room, _, rest = path.strip("/").partition("/")
+    if room == "explain" and not rest:
+        return _explain(model, query, explained)
+    make = _ENTRIES.get(room) if rest else None
+    if make is not None:
+        return make(model, rest)
+    make_list = _LISTS.get(room)
+    return None if make_list is None or rest else make_list(model, query)
+
+
+def _overview(model: PageModel, _: Query) -> View:
+    axis = make_axis(model.lives, model.now)
+    upcoming = sorted(
+        model.lives, key=lambda each: each.expires if each.refresh_at is None else each.refresh_at
+    )
+    return View(
+        "Overview",
+        "overview.html",
+        ("figures", "cards", "upcoming", "recent", "last_reloads", "last_callers"),
+        {
+            "cards": _cards(_by_urgency(model)[:_OVERVIEW_PROVIDERS]),
+            "axis": axis,
+            "density": draw_density(model.lives, axis),
+            "rows": life_rows(upcoming[:OVERVIEW_LIVES], axis),
+            "next_refresh": min(
+                (each.refresh_at for each in model.lives if each.refresh_at is not None), default=None
+            ),
+            "recent": model.decisions[:_OVERVIEW_DECISIONS],
+            "reloads": model.reloads[:_OVERVIEW_RELOADS],
+            "callers": _callers(model)[:_OVERVIEW_CALLERS],
+            **_suggestions(model),
+        },
+    )
+
+
+def _by_urgency(model: PageModel) -> list[ProviderCard]:
+    return sorted(model.providers, key=lambda each: _URGENCY.index(each.state))
+
+
+def _cards(providers: list[ProviderCard]) -> list[Context]:
+    return [{"provider": each, "latency": draw_latency(each.latency)} for each in providers]
+
+
+def _suggestions(model: PageModel) -> Context:
+    """Return what may be typed into the box: images that were asked for, accounts that were seen."""
+    images = dict.fromkeys(each.image for each in model.decisions if each.image)
+    return {"images": list(images)[:_SUGGESTED_IMAGES], "accounts": model.accounts[:_SUGGESTED_ACCOUNTS]}
+
+
+def _providers(model: PageModel, query: Query) -> View:
+    text, state = query.get("q", ""), query.get("state", "")
+    found = searched(_by_urgency(model), text, lambda each: (each.name, each.plugin_path, *each.patterns))
+    kept = [each for each in found if state in ("", each.state)]
+    listing = find_page(len(kept), query.get("page", ""), _PROVIDERS_A_PAGE)
+    cards = _cards(kept[listing.start : listing.last])
+    return View(
+        "Providers",
+        "providers.html",
+        ("cards",),
+        {"q": text, "state": state, "states": _URGENCY, "listing": listing, "cards": cards},
+    )
+
+
+def _provider(model: PageModel, name: str) -> View:
+    provider = next((each for each in model.providers if each.name == name), None)
+    if provider is None:
+        return _gone("provider", f"There is no provider {name!r} in the config.")
+    lives = [each for each in model.lives if each.provider == provider.name]
+    axis = make_axis(lives, model.now)
+    soonest = sorted(lives, key=lambda each: each.expires)[:OVERVIEW_LIVES]
+    return View(
+        provider.name,
+        "provider.html",
+        ("provider",),
+        {
+            "provider": provider,
+            "patterns": provider.patterns[:_PATTERNS_A_PAGE],
+            "latency": draw_latency(provider.latency),
+            "axis": axis,
+            "density": draw_density(lives, axis),
+            "rows": life_rows(soonest, axis),
+            "decisions": [each for each in model.decisions if each.provider == provider.name][
+                :_OVERVIEW_DECISIONS
+            ],
+        },
+    )
+
+
+def _answers(model: PageModel, query: Query) -> View:
+    return View("Answers", "answers.html", ("answers",), list_answers(model, query))
+
+
+def _answer(model: PageModel, identifier: str) -> View:
+    life = next((each for each in model.lives if str(each.identifier) == identifier), None)
+    if life is None:
+        text = "This answer is no longer cached: it was renewed, it ended, or it was dropped."
+        return _gone("answer", text)
+    return View(f"Answer {life.identifier}", "answer.html", ("answer",), shown_life(life, model.now))
+
+
+def _decisions(model: PageModel, query: Query) -> View:
+    text, outcome = query.get("q", ""), query.get("outcome", "")
+    found = searched(model.decisions, text, _decision_text)
+    kept = [each for each in found if outcome in ("", each.outcome)]
+    listing = find_page(len(kept), query.get("page", ""), _DECISIONS_A_PAGE)
+    context = {
+        "q": text,
+        "outcome": outcome,
+        "outcomes": sorted({each.outcome for each in model.decisions}),
+        "listing": listing,
+        "rows": kept[listing.start : listing.last],
+    }
+    return View("Decisions", "decisions.html", ("decisions",), context)
+
+
+def _decision_text(row: DecisionRow) -> tuple[str, ...]:
+    words = (row.image, row.account, row.provider, row.program, row.outcome, row.source, row.reason)
+    return (*words, f"uid={row.uid}")
+
+
+def _decision(model: PageModel, identifier: str) -> View:
+    row = next((each for each in model.decisions if str(each.identifier) == identifier), None)
+    if row is None:
+        return _gone("decision", "This decision is older than those that the agent keeps.")
+    return View(f"Decision {row.identifier}", "decision.html", ("decision",), {"row": row})
+
+
+def _explain(model: PageModel, query: Query, explained: ExplainedPull | None) -> View:
+    image, account = query.get("image", "").strip(), query.get("account", "").strip()
+    title = f"Explain {image}" if image else "Explain"
+    context = {"explained": explained, "image": image, "account": account, **_suggestions(model)}
+    return View(title, "explain.html", ("explained",), context)
+
+
+def _reloads(model: PageModel, _: Query) -> View:
+    return View("Reloads", "reloads.html", ("reloads",), {"reloads": model.reloads})
+
+
+def _callers(model: PageModel) -> list[CallerRow]:
+    return sorted(model.callers, key=lambda each: -each.last_at)
+
+
+def _callers_view(model: PageModel, query: Query) -> View:
+    listing = find_page(len(model.callers), query.get("page", ""), _CALLERS_A_PAGE)
+    shown = _callers(model)[listing.start : listing.last]
+    return View("Callers", "callers.html", ("callers",), {"listing": listing, "callers": shown})
+
+
+def _settings(model: PageModel, _: Query) -> View:
+    return View("Settings", "settings.html", ("settings",), {"settings": model.settings})
+
+
+def _gone(part: str, text: str) -> View:
+    """Return a view in place of *part*, so that a page that shows it changes as well when it goes."""
+    return View(part.capitalize(), "gone.html", (part,), {"text": text, "part": part}, is_found=False)
+
+
+_LISTS: dict[str, Callable[[PageModel, Query], View]] = {
+    "": _overview,
+    "providers": _providers,
+    "answers": _answers,
+    "decisions": _decisions,
+    "reloads": _reloads,
+    "callers": _callers_view,
+    "settings": _settings,
+}
+_ENTRIES: dict[str, Callable[[PageModel, str], View]] = {
+    "providers": _provider,
+    "answers": _answer,
+    "decisions": _decision,
+}

@@ -1,0 +1,60 @@
+"""Instants, numbers and addresses as the page writes them. All times are UTC, as in the logs."""
+
+from datetime import UTC, datetime
+
+from keyferry._net.forms import encode_percent, encode_query
+
+__all__ = ["clock_text", "count_text", "counted", "instant_iso", "instant_text", "link_to", "local_path"]
+
+# Instants that a date cannot express, or that are so far away that nobody means a date.
+_EARLIEST, _LATEST = 0, 253_402_300_799
+
+
+def instant_text(seconds: float) -> str:
+    """Return an instant as text, to the second; ``no end`` if it lies beyond the year 9999."""
+    moment = _moment(seconds)
+    return "no end" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def instant_iso(seconds: float) -> str:
+    """Return an instant for the ``datetime`` attribute, empty if it is no date."""
+    moment = _moment(seconds)
+    return "" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def clock_text(seconds: float, *, is_day: bool = False) -> str:
+    """Return the time of an instant for an axis, or its day."""
+    moment = _moment(seconds)
+    return "" if moment is None else f"{moment:%b %d}" if is_day else f"{moment:%H:%M}"
+
+
+def count_text(number: int) -> str:
+    """Return a number with separators between its thousands."""
+    return f"{number:,}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: *many* is the plural if it is not *one* with an s."""
+    return f"{count_text(number)} {one if number == 1 else many or one + 's'}"
+
+
+def link_to(*segments: str, **query: str) -> str:
+    """Return the address of a view: the parts of its path, and the parameters that are not empty."""
+    path = "/" + "/".join(encode_percent(_encodable(each)) for each in segments)
+    given = {name: _encodable(text) for name, text in query.items() if text}
+    return f"{path}?{encode_query(given)}" if given else path
+
+
+def local_path(link: str) -> str:
+    """Return *link* if it is a path of this page, else the path of the overview."""
+    is_local = link.startswith("/") and not link.startswith("//") and "\\" not in link
+    return link if is_local and link.isprintable() else "/"
+
+
+def _encodable(text: str) -> str:
+    """Return *text* without halves of pairs, which no address can have."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _moment(seconds: float) -> datetime | None:
+    return datetime.fromtimestamp(int(seconds), UTC) if _EARLIEST <= seconds <= _LATEST else None

@@ -1,0 +1,396 @@
+"""The agent's page in Chromium: what an operator does with it, and that nothing but its own code runs in it."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from keyferry._core.values import Value, replace
+from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
+from support.page_models import NOW, crowded_model, empty_model, usual_model
+from support.page_server import PageServer, serving
+from support.parts import need, need_part
+
+VIEWS = (
+    "/",
+    "/providers",
+    "/providers/acr-credential-provider",
+    "/answers",
+    "/answers/105",
+    "/decisions",
+    "/decisions/48213",
+    "/explain",
+    "/explain?image=team.azurecr.io/build/base:12&account=shop/checkout",
+    "/reloads",
+    "/callers",
+    "/settings",
+)
+# Those that look different on a new and on a crowded node.
+LISTS = ("/", "/providers", "/answers", "/decisions", "/reloads", "/callers")
+MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
+HOSTILE = "\"'><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = need("chromium")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def node() -> Iterator[PageServer]:
+    with serving(usual_model()) as server:
+        yield server
+
+
+@pytest.fixture
+def page_url(node: PageServer) -> str:
+    """The address of the page, without a final slash."""
+    return node.url
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of its own, on which nothing may be refused by the policy, and no script may fail."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    found = context.new_page()
+    complaints: list[str] = []
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield found
+    context.close()
+    # The server may end before the page does.
+    assert [each for each in complaints if "net::ERR_" not in each] == []
+
+
+def open_view(page: Page, url: str) -> None:
+    """Open a view and wait until it is live."""
+    page.goto(url)
+    expect(page.locator("#connection")).to_have_text("Live")
+
+
+def renew(model: PageModel, identifier: int) -> PageModel:
+    """The model after an answer was renewed."""
+    lives = tuple(
+        replace(each, got=NOW, expires=NOW + 7 * 3600, refresh_at=NOW + 5 * 3600, failures=0)
+        if each.identifier == identifier
+        else each
+        for each in model.lives
+    )
+    return replace(model, lives=lives)
+
+
+def with_decision(model: PageModel, image: str) -> PageModel:
+    newest = model.decisions[0]
+    row = replace(newest, identifier=newest.identifier + 1, image=image)
+    return replace(model, decisions=(row, *model.decisions), decisions_total=model.decisions_total + 1)
+
+
+def test_an_image_is_typed_and_its_explanation_read(page: Page, page_url: str) -> None:
+    open_view(page, page_url)
+    page.get_by_label("Image", exact=True).fill("team.azurecr.io/build/base:12")
+    page.get_by_label("Service account").fill("shop/checkout")
+    page.get_by_role("button", name="Explain").click()
+    page.wait_for_url("**/explain?image=team.azurecr.io*&account=shop*")
+    expect(page.get_by_role("heading", level=2)).to_have_text(re.compile("^Would be answered from the cache"))
+    steps = page.locator("ol.flow > li")
+    titles = ["Pull secrets", "Node config", "Providers", "Keys", "Order", "Verdict"]
+    expect(steps.locator("h3")).to_have_text(titles)
+    expect(steps.nth(0)).to_contain_text("not known here")
+    boxes = [each.bounding_box() for each in steps.all()]
+    assert len({box["y"] for box in boxes if box}) == 1  # a picture: side by side, on one line
+    expect(page.get_by_label("Image", exact=True)).to_have_value("team.azurecr.io/build/base:12")
+
+
+def test_a_renewed_answer_appears(page: Page, page_url: str, node: PageServer) -> None:
+    open_view(page, page_url + "/answers")
+    row = page.locator("#life-105")
+    expect(row).to_contain_text("5 renewals failed")
+    expect(row.locator("td").last).to_have_text("in 51 min")
+    node.model = renew(node.model, 105)
+    expect(row.locator("td").last).to_have_text(re.compile(r"in (6 h|7 h)"))
+    expect(row).not_to_contain_text("failed")
+
+
+def test_an_answer_that_goes_is_said_on_its_view(page: Page, page_url: str, node: PageServer) -> None:
+    whole = node.model
+    open_view(page, page_url + "/answers/105")
+    expect(page.get_by_role("heading", level=1)).to_have_text("team.azurecr.io")
+    node.model = replace(whole, lives=whole.lives[:3])
+    expect(page.locator("main")).to_contain_text("This answer is no longer cached")
+    node.model = whole
+    expect(page.get_by_role("heading", level=1)).to_have_text("team.azurecr.io")
+
+
+def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageServer) -> None:
+    good = node.model
+    open_view(page, page_url)
+    assert page.title().startswith("✗ Overview")
+    problem = HealthProblem(
+        "the config was refused: the old one is in force", "sudo keyferry agent reload", "/reloads"
+    )
+    broken = ReloadRow(NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())
+    node.model = replace(
+        good,
+        health=Health(is_well=False, headline="2 things are not well", since=NOW, problems=(problem,)),
+        reloads=(broken, *good.reloads),
+    )
+    expect(page.locator("#health-line")).to_have_text("2 things are not well")
+    expect(page.locator("#last_reloads")).to_contain_text("providers[0].name: is empty")
+    expect(page.locator("#last_reloads")).to_contain_text("the config before it stays in force")
+    page.get_by_role("link", name="the config was refused").click()
+    page.wait_for_url("**/reloads")
+    expect(page.locator("#reloads")).to_contain_text("providers[0].name: is empty")
+    node.model = good
+    expect(page.locator("#health-line")).to_have_text(good.health.headline)
+    expect(page.locator("#reloads")).not_to_contain_text("providers[0].name: is empty")
+
+
+def test_a_pause_holds_changes_and_counts_them(page: Page, page_url: str, node: PageServer) -> None:
+    open_view(page, page_url + "/decisions")
+    button = page.locator("#pause")
+    page.keyboard.press("p")
+    expect(page.locator("#connection")).to_have_text("Paused")
+    node.model = with_decision(node.model, "first.example/a")
+    expect(button).to_have_text("Resume · 1 change waits")
+    node.model = with_decision(node.model, "second.example/b")
+    expect(button).to_have_text("Resume · 2 changes wait")
+    expect(page.locator("#decisions")).not_to_contain_text("first.example/a")
+    button.click()
+    expect(page.locator("#decisions")).to_contain_text("first.example/a")
+    expect(page.locator("#decisions")).to_contain_text("second.example/b")
+    expect(button).to_have_text("Pause")
+    expect(page.locator("#connection")).to_have_text("Live")
+
+
+def test_a_change_leaves_focus_selection_scroll_and_what_is_unfolded(
+    page: Page, page_url: str, node: PageServer
+) -> None:
+    open_view(page, page_url + "/providers/acr-credential-provider")
+    page.get_by_text("As numbers").click()
+    link = page.locator("#decisions-title ~ a, #decision-48212 a").last
+    link.focus()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#decision-48212 p'))")
+    before = page.evaluate("[scrollY, String(getSelection()), document.activeElement.href]")
+    assert before[0] > 0
+    assert before[1]
+    provider = replace(node.model.providers[1], hits=777_777)
+    node.model = with_decision(
+        replace(node.model, providers=(node.model.providers[0], provider)), "x.example/y"
+    )
+    expect(page.locator("#provider")).to_contain_text("777,777")
+    assert page.evaluate("[scrollY, String(getSelection()), document.activeElement.href]") == before
+    expect(page.locator("details")).to_have_attribute("open", "")
+    expect(page.get_by_role("button", name=re.compile("^Copy"))).to_have_count(
+        page.locator(".copied").count()
+    )
+
+
+def test_a_search_follows_what_is_typed_and_the_address_follows_the_search(page: Page, page_url: str) -> None:
+    open_view(page, page_url + "/decisions")
+    box = page.get_by_label("Search", exact=True)
+    box.press_sequentially("skopeo")
+    expect(page.locator("#decisions tbody tr")).to_have_count(2)
+    page.wait_for_url("**/decisions?q=skopeo")
+    expect(box).to_be_focused()
+    page.get_by_label("Outcome").select_option("failed")
+    page.wait_for_url("**/decisions?q=skopeo&outcome=failed")
+    expect(page.locator("#decisions tbody tr")).to_have_count(1)
+    page.reload()
+    expect(box).to_have_value("skopeo")
+    expect(page.locator("#decisions tbody tr")).to_have_count(1)
+    box.fill("nothing like this")
+    expect(page.locator("#decisions")).to_contain_text("No decision fits.")
+
+
+def test_a_search_goes_on_being_live(page: Page, page_url: str, node: PageServer) -> None:
+    open_view(page, page_url + "/decisions")
+    page.get_by_label("Search", exact=True).fill("special")
+    page.wait_for_url("**/decisions?q=special")
+    node.model = with_decision(node.model, "special.example/a")
+    expect(page.locator("#decisions tbody tr")).to_have_count(1)
+    node.model = with_decision(node.model, "other.example/a")
+    node.model = with_decision(node.model, "special.example/b")
+    expect(page.locator("#decisions tbody tr")).to_have_count(2)
+
+
+def test_everything_works_without_a_script(browser: Browser, page_url: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(page_url + "/decisions")
+    page.get_by_label("Search", exact=True).fill("skopeo")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**/decisions?q=skopeo*")
+    expect(page.locator("#decisions tbody tr")).to_have_count(2)
+    expect(page.locator("#pause")).to_be_hidden()
+    expect(page.locator("#health time")).to_have_text("since 2026-09-21 14:04:20 UTC")
+    context.close()
+
+
+def test_the_page_can_be_used_by_keyboard_alone(page: Page, page_url: str) -> None:
+    open_view(page, page_url)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Image", exact=True)).to_be_focused()
+    page.keyboard.type("team.azurecr.io/p")  # a letter in a box is no command
+    expect(page.locator("#connection")).to_have_text("Live")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/explain?image=team.azurecr.io*")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "Copy":
+            break
+    expect(page.locator("button.copy:focus")).to_have_count(1)
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("button.copy:focus")).to_have_text(re.compile("^(Copied|Selected)$"))
+
+
+def test_the_keys_can_be_turned_off(page: Page, page_url: str) -> None:
+    open_view(page, page_url)
+    page.get_by_role("button", name="Turn keys off").click()
+    page.keyboard.press("p")
+    expect(page.locator("#connection")).to_have_text("Live")
+    page.reload()
+    page.get_by_role("button", name="Turn keys on").click()
+    page.keyboard.press("p")
+    expect(page.locator("#connection")).to_have_text("Paused")
+
+
+def test_a_lost_connection_and_an_agent_that_stops_are_said(browser: Browser) -> None:
+    page = browser.new_page()
+    with serving(usual_model()) as node:
+        open_view(page, node.url)
+        node.say_gone()
+        expect(page.locator("#connection")).to_have_text(
+            re.compile("^(The agent has stopped|Connection lost)")
+        )
+    expect(page.locator("#connection")).to_have_text("The agent has stopped")
+    page.close()
+
+
+def test_a_page_whose_cookie_is_no_longer_good_says_what_to_type(browser: Browser) -> None:
+    page = browser.new_page()
+    with serving(usual_model()) as node:
+        open_view(page, node.url + "/answers")
+        node.lock()
+        expect(page.get_by_role("heading", level=1)).to_have_text("You need a link")
+        expect(page.locator("main code")).to_have_text("keyferry agent page")
+        node.is_locked = False
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("Live")
+    page.close()
+
+
+@cache
+def axe() -> str:
+    return Path(need_part("deploy/node_modules/axe-core/axe.min.js")).read_text("utf-8")
+
+
+# Rows that are like the first ones need not be looked at again, which takes minutes.
+ALIKE = [
+    "tbody tr:nth-of-type(n + 6)",
+    "tbody:nth-of-type(n + 4)",
+    ".card:nth-of-type(n + 6)",
+    ".rows > li:nth-child(n + 6)",
+]
+CHECK = """async ([exclude, rules]) => {
+  const options = {resultTypes: ['violations'], ...(rules.length ? {runOnly: rules} : {})};
+  const {violations} = await axe.run({include: [['html']], exclude: exclude.map((each) => [each])}, options);
+  return violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
+    .flatMap(({id, nodes}) => nodes.map(({html}) => `${id}: ${html.slice(0, 160)}`));
+}"""
+
+
+def check_access(page: Page, *rules: str) -> list[str]:
+    """What axe finds that is serious, by rule and element; *rules* are those to look for, all by default."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe())
+    found: list[str] = page.evaluate(CHECK, [ALIKE, rules])
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_axe_finds_nothing_serious_in_any_view_light_or_dark(name: str, page: Page) -> None:
+    with serving(MODELS[name]()) as node:
+        for path in VIEWS if name == "usual" else LISTS:
+            page.emulate_media(color_scheme="light")
+            open_view(page, node.url + path)
+            assert check_access(page) == [], path
+            # The colours of an empty and of a crowded node are those of a usual one.
+            if name == "usual" or path == "/":
+                page.emulate_media(color_scheme="dark")
+                assert check_access(page, "color-contrast") == [], path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_view_is_wider_than_a_phone(name: str, page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    with serving(MODELS[name]()) as node:
+        for path in VIEWS if name == "usual" else LISTS:
+            page.goto(node.url + path)
+            assert page.evaluate("document.documentElement.scrollWidth") == 360, path
+
+
+def test_axe_would_find_what_is_wrong(page: Page, page_url: str) -> None:
+    open_view(page, page_url)
+    page.evaluate("document.querySelector('img').removeAttribute('alt')")
+    page.evaluate("document.querySelector('#health-line').className = 'number off'")
+    page.evaluate(
+        "new CSSStyleSheet().replace('.off { color: #f4c0c0 }').then((s) => document.adoptedStyleSheets = [s])"
+    )
+    assert {each.partition(":")[0] for each in check_access(page)} == {"color-contrast", "image-alt"}
+
+
+def test_what_can_be_clicked_is_large_enough(page: Page, page_url: str) -> None:
+    """24 by 24 pixels, but for links in a line of text."""
+    open_view(page, page_url)
+    small = page.evaluate(
+        """[...document.querySelectorAll('button, input, select, summary, nav a, .pager a')]
+        .filter((each) => each.checkVisibility())
+        .map((each) => [each.textContent, each.getBoundingClientRect()])
+        .filter(([, box]) => box.width < 24 || box.height < 24).map(([text]) => text)"""
+    )
+    assert small == []
+
+
+def spoilt(value: object) -> object:
+    """The same value with hostile text in every field."""
+    if isinstance(value, tuple):
+        return tuple(map(spoilt, value))
+    if isinstance(value, Value):
+        return replace(value, **{name: spoilt(getattr(value, name)) for name in value._names})
+    return f"{value}{HOSTILE}" if type(value) is str else value
+
+
+def test_text_of_others_never_becomes_code(page: Page) -> None:
+    """Not in a document, and not in a part that is put in place by the script."""
+    hostile = spoilt(usual_model())
+    assert isinstance(hostile, PageModel)
+    with serving(usual_model()) as node:
+        for path in (
+            "/",
+            "/providers/acr-credential-provider",
+            "/answers",
+            "/decisions",
+            VIEWS[8],
+            "/reloads",
+        ):
+            node.model = usual_model()
+            open_view(page, node.url + path)
+            node.model = hostile
+            expect(page.locator("#health-line")).to_contain_text("<script>")
+            page.reload()
+            expect(page.locator("#health-line")).to_contain_text("<script>")
+            assert page.evaluate("window.hacked") is None, path
+            assert page.locator("img").count() == 1

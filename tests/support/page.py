@@ -1,0 +1,95 @@
+"""A client of the agent's page that does what a browser does, and what a browser would not do."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+
+from support.agents import Reply, RunningAgent
+from support.plugins import IMAGE, PATIENCE_SECONDS
+
+# Every kind of view, with an image and a service account to explain.
+VIEWS = (
+    *("/", "/providers", "/providers/plugin", "/answers", "/decisions", "/reloads", "/callers", "/settings"),
+    *("/explain", f"/explain?image={IMAGE}", f"/explain?image={IMAGE}&account=ns/builder"),
+    "/explain?image=elsewhere.example/app",
+)
+
+
+class PageClient:
+    """Speaks to the page at an address, with a cookie if it has one."""
+
+    def __init__(self, host: str, cookie: str = "") -> None:
+        self.host = host
+        self.cookie = cookie
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
+        """Send one request; the names of headers have an underscore for each hyphen."""
+        connection = HTTPConnection(self.host, timeout=PATIENCE_SECONDS)
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            given = {"Host": self.host} | ({"Cookie": self.cookie} if self.cookie else {})
+            given |= {name.replace("_", "-"): value for name, value in headers.items()}
+            for name, value in given.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            response = connection.getresponse()
+            return Reply(response.status, dict(response.getheaders()), response.read())
+        finally:
+            connection.close()
+
+    def text(self, path: str) -> str:
+        """Return a view, which is there."""
+        reply = self.ask(path)
+        assert reply.status == 200, (path, reply.status)
+        return reply.body.decode()
+
+    @contextmanager
+    def follow(self, view: str = "/") -> Iterator[Iterator[tuple[str, dict[str, str]]]]:
+        """Yield the events of a stream: their names and data."""
+        connection = HTTPConnection(self.host, timeout=PATIENCE_SECONDS)
+        try:
+            target = "/events?view=" + view.replace("?", "%3F").replace("&", "%26").replace("=", "%3D")
+            connection.request("GET", target, headers={"Cookie": self.cookie})
+            response = connection.getresponse()
+            assert (response.status, response.headers["content-type"]) == (200, "text/event-stream")
+            yield _events(response)
+        finally:
+            connection.close()
+
+
+def _events(response: HTTPResponse) -> Iterator[tuple[str, dict[str, str]]]:
+    name = ""
+    while line := response.readline():
+        text = line.decode().rstrip("\n")
+        if text.startswith("event: "):
+            name = text.removeprefix("event: ")
+        elif text.startswith("data: "):
+            yield name, json.loads(text.removeprefix("data: "))
+
+
+def page_host(agent: RunningAgent) -> str:
+    """Return the address of an agent's page, without a slash."""
+    return str(agent.status["page"]).removeprefix("http://").rstrip("/")
+
+
+def make_link(agent: RunningAgent) -> str:
+    """Return the path of a new link."""
+    url = str(agent.ask("POST", "/v1/page").document["url"])
+    return url.removeprefix(f"http://{page_host(agent)}")
+
+
+def log_in(agent: RunningAgent) -> PageClient:
+    """Return a client that has opened a link."""
+    client = PageClient(page_host(agent))
+    opened = client.ask(make_link(agent))
+    assert (opened.status, opened.headers["location"]) == (303, "/")
+    client.cookie = opened.headers["set-cookie"].partition(";")[0]
+    return client
+
+
+def connect(client: PageClient) -> socket.socket:
+    """Return a bare connection."""
+    host, _, port = client.host.rpartition(":")
+    return socket.create_connection((host, int(port)), PATIENCE_SECONDS)

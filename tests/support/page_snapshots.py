@@ -1,0 +1,57 @@
+"""Snapshots of an agent for tests of its page, of real providers on a stepped clock."""
+
+from keyferry.agent.access import AccessPolicy, Caller
+from keyferry.agent.decision import RequestDecision, result_of_answer
+from keyferry.agent.journal import JournalEntry
+from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.agent.reload import ReloadOutcome
+from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent.settings import AgentSettings
+from keyferry.agent.state import AgentState
+from keyferry.agent.usage import CallerUsage
+from keyferry.api.agentconfig.v1alpha1 import AgentConfig
+from keyferry.images.lookup import Providers
+from support.scripted import Clock
+
+STARTED, NOW = 1_000_000.0, 1_000_500.0
+VALUES: dict[str, str | int | bool] = {
+    "providerConfig": "/etc/providers.yaml",
+    "binDir": "/bin-dir",
+    "watch": True,
+}
+
+
+def take(
+    providers: Providers,
+    clock: Clock,
+    *,
+    planned: tuple[tuple[int, PlannedRefresh, int], ...] = (),
+    reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(STARTED, is_applied=True),),
+    entries: tuple[JournalEntry, ...] = (),
+    is_taken_over: bool = False,
+) -> PageSnapshot:
+    """Return a snapshot; the clock's instant is NOW."""
+    settings = AgentSettings(VALUES, dict.fromkeys(VALUES, "default"), AgentConfig())
+    state = AgentState(settings, providers, AccessPolicy(own_uid=0), STARTED)
+    return PageSnapshot(
+        state,
+        NOW,
+        clock.now,
+        STARTED,
+        "/run/agent.sock",
+        is_taken_over,
+        is_refreshing=True,
+        upcoming=lambda: list(planned),
+        reloads=reloads,
+        users={entry.caller.uid: CallerUsage(2, 1, NOW) for entry in entries},
+        entries=entries,
+        entries_total=len(entries),
+        last_of_user={entry.caller.uid: entry for entry in entries},
+        accounts=("ns/seen",) if entries else (),
+    )
+
+
+def ask(providers: Providers, image: str, uid: int = 1000) -> JournalEntry:
+    """Look up an image; return what the journal says of it."""
+    decision = RequestDecision(image, "", "", result_of_answer(providers.lookup(image)))
+    return JournalEntry(1, NOW, Caller(uid, frozenset(), 1, "/bin/\x1bclient"), decision, 0.0025)

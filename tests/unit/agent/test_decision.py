@@ -1,0 +1,81 @@
+"""What the journal says of an answer: how it was got, in words, and nothing that a plugin printed."""
+
+import pytest
+
+from keyferry.agent.decision import DecisionOutcome, own_words, result_of_answer, result_of_provision
+from keyferry.errors import (
+    KeyferryError,
+    PluginExitError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
+from keyferry.images.lookup import Providers
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from support.scripted import Clock, Scripted, attributes, configured, response
+
+
+def world(plugin: Scripted, **fields: object) -> Providers:
+    clock = Clock()
+    return Providers([Provider(configured(**fields), plugin, clock=clock)], clock=clock)  # type: ignore[arg-type] # as configured
+
+
+def test_a_run_and_then_the_cache() -> None:
+    asked = world(Scripted(response(cache_seconds=60)))
+    ran, cached = (result_of_answer(asked.lookup("reg.io/app")) for _ in range(2))
+    assert ran == (DecisionOutcome.ANSWERED, "run", "provider 'plugin': the plugin was run")
+    assert cached == (DecisionOutcome.ANSWERED, "cache", "provider 'plugin': from the cache")
+
+
+def test_an_answer_without_a_credential_says_so() -> None:
+    asked = world(Scripted(response(cache_seconds=60, keys=())))
+    assert result_of_answer(asked.lookup("reg.io/app")).reason.endswith(
+        "the plugin was run, without a credential"
+    )
+
+
+def test_no_provider_and_a_provider_that_does_not_apply() -> None:
+    asked = world(Scripted(response()), token_attributes=attributes())
+    assert result_of_answer(asked.lookup("other.io/app")).reason == "no provider matches the image"
+    found = result_of_answer(asked.lookup("reg.io/app"))
+    assert (found.outcome, found.source) == (DecisionOutcome.NO_MATCH, "")
+    assert found.reason == "provider 'plugin': it needs a service account"
+
+
+def test_a_failure_has_our_words_and_not_the_plugins() -> None:
+    asked = world(Scripted(PluginExitError("plugin", 3, "text", "said this word")))
+    found = result_of_answer(asked.lookup("reg.io/app"))
+    assert found == (
+        DecisionOutcome.FAILED,
+        "",
+        "provider 'plugin': failed: plugin 'plugin': exited with status 3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PluginExitError("p", -9, "k", "tail"), "plugin 'p': was killed by SIGKILL"),
+        (PluginTimeoutError("p", 5, "k", "tail"), "plugin 'p': did not finish within 5 s and was killed"),
+        (PluginTimeoutError("p", 5, was_killed=False), "did not finish within 5 s, spent waiting"),
+        (PluginProtocolError("p", "no JSON"), "plugin 'p': no JSON"),
+        (ServiceAccountError("is for 'tail'", "k"), "the service account or its token cannot be used"),
+    ],
+)
+def test_an_error_without_what_others_wrote(error: KeyferryError, words: str) -> None:
+    assert words in own_words(error)
+    assert "tail" not in own_words(error)
+
+
+def test_one_provider_that_was_asked_by_name() -> None:
+    assert result_of_provision(None).outcome is DecisionOutcome.NO_MATCH
+    shared = Provision("p", ProvisionOutcome.SHARED)
+    assert result_of_provision(shared)[:2] == (DecisionOutcome.ANSWERED, "shared")
+    skipped = Provision("p", ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
+    assert result_of_provision(skipped)[::2] == (
+        DecisionOutcome.NO_MATCH,
+        "provider 'p': skipped: it lacks an annotation",
+    )
+    failed = Provision("p", ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
+    assert result_of_provision(failed).outcome is DecisionOutcome.FAILED

@@ -1,0 +1,54 @@
+"""Lines about node agents: whether one answers, its version and its config."""
+
+import pytest
+
+from keyferry import __version__
+from keyferry.doctor.checks.agents import check_agents
+from keyferry.doctor.facts import AgentFacts, KubeletFacts, NodeFacts
+from keyferry.doctor.health import HealthLevel
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelets
+
+
+def lines(*, is_online: bool = True, **facts: object) -> list[tuple[HealthLevel, str]]:
+    agent = AgentFacts("/run/a.sock", "KEYFERRY_AGENT", **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
+    node = NodeFacts(KubeletFacts(Kubelets()), is_online=is_online, agents=(agent,))
+    return [(line.level, line.text) for line in check_agents(node, Hints())]
+
+
+WHERE = "/run/a.sock (named by KEYFERRY_AGENT)"
+
+
+def test_an_agent_is_not_asked_unless_it_is_wanted() -> None:
+    assert lines(is_online=False) == [(HealthLevel.OK, f"{WHERE} is there; --online asks it")]
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "text"),
+    [
+        ({"is_there": False}, HealthLevel.WARNING, f"{WHERE} is not there; plugins are run without it"),
+        (
+            {"problem": "no"},
+            HealthLevel.WARNING,
+            f"{WHERE} gives no answer, and plugins are run without it: no",
+        ),
+        ({"is_closed": True}, HealthLevel.UNKNOWN, f"{WHERE} answers; this user may not see its status"),
+        ({"version": __version__}, HealthLevel.OK, f"{WHERE} answers: version {__version__}"),
+        (
+            {"version": "0.0.9"},
+            HealthLevel.OK,
+            f"{WHERE} answers: version 0.0.9; this command has version {__version__}",
+        ),
+    ],
+)
+def test_each_state_has_its_line(facts: dict[str, object], level: HealthLevel, text: str) -> None:
+    assert lines(is_online=True, **facts) == [(level, text)]
+
+
+def test_what_is_wrong_with_an_agent_that_answers_has_lines_of_its_own() -> None:
+    _, config, reload = lines(
+        version=__version__, config="/other", has_same_config=False, reload_problems=("/c: broken", "more")
+    )
+    assert config[0] is reload[0] is HealthLevel.WARNING
+    assert "its config /other is not the one above" in config[1]
+    assert reload[1] == "its last reload was refused: /c: broken; and 1 more"

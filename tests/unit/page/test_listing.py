@@ -1,0 +1,32 @@
+"""Pages of lists, and search in rows."""
+
+import pytest
+
+from keyferry.page.listing import ListPage, find_page, searched
+
+
+@pytest.mark.parametrize(
+    ("total", "page", "expected"),
+    [
+        (0, "", ListPage(0, 1, 1, 0, 0)),
+        (7, "", ListPage(7, 1, 1, 0, 7)),
+        (101, "1", ListPage(101, 1, 3, 0, 50)),
+        (101, "3", ListPage(101, 3, 3, 100, 101)),
+        (101, "4", ListPage(101, 3, 3, 100, 101)),
+        (101, "0", ListPage(101, 1, 3, 0, 50)),
+        (101, "-1", ListPage(101, 1, 3, 0, 50)),
+        (101, "two", ListPage(101, 1, 3, 0, 50)),
+        (101, "٣", ListPage(101, 1, 3, 0, 50)),
+        (101, "9" * 5000, ListPage(101, 1, 3, 0, 50)),
+    ],
+)
+def test_a_page_is_the_nearest_to_the_one_asked_for(total: int, page: str, expected: ListPage) -> None:
+    assert find_page(total, page, 50) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", ["ab", "AC", "b"]), ("a", ["ab", "AC"]), ("B a", ["ab"]), ("x", []), ("  c ", ["AC"])],
+)
+def test_every_word_has_to_be_there_in_any_case(text: str, found: list[str]) -> None:
+    assert searched(["ab", "AC", "b"], text, lambda row: (row,)) == found

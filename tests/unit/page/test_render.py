@@ -1,0 +1,282 @@
+"""The page as HTML: whole documents, live parts, text that stays text."""
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+
+from keyferry._core.values import Value, replace
+from keyferry.page import model as models
+from keyferry.page.model import ExplainedPull, PageModel
+from keyferry.page.render import RenderedView, render_notice, render_view, static_file
+from support.page_models import NOW, crowded_model, empty_model, explanation, usual_model
+
+PATHS = (
+    "/",
+    "/providers",
+    "/providers/ecr-credential-provider",
+    "/providers/acr-credential-provider",
+    "/answers",
+    "/answers/105",
+    "/decisions",
+    "/decisions/48213",
+    "/explain?image=a",
+    "/reloads",
+    "/callers",
+    "/settings",
+)
+VOID = {"meta", "link", "img", "input", "br"}
+# Text that would be code if it were not escaped, with characters that hide or reorder text.
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\u202e\x1b[31m\x00\udc80"
+SHOWN = (
+    "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\ufffd\ufffd[31m\ufffd\ufffd"
+)
+
+
+class Document(HTMLParser):
+    """The elements, attributes and text of a document; unbalanced elements are an error."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.ids: list[str] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that begins."""
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that ends at once."""
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that the innermost element ends."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Add text."""
+        self.text += data
+
+
+def view(model: PageModel, target: str, explained: ExplainedPull | None = None) -> RenderedView | None:
+    address = urlsplit(target)
+    query = dict(parse_qsl(address.query))
+    is_asked = address.path == "/explain" and "image" in query
+    return render_view(
+        model, unquote(address.path), query, explained=(explained or explanation()) if is_asked else None
+    )
+
+
+def document(model: PageModel, target: str, explained: ExplainedPull | None = None) -> Document:
+    found = view(model, target, explained)
+    assert found is not None
+    return Document(found.html)
+
+
+def check_harmless(page: Document) -> None:
+    """Fail on an inline script, style or handler, on an address elsewhere, and on elements that no template has."""
+    assert page.tags.count("script") == 1
+    assert page.tags.count("img") == 1
+    assert not {"style", "iframe", "object", "embed", "base"} & set(page.tags)
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on"), (tag, name)
+        assert name != "style", tag
+        if name in ("href", "src", "action"):
+            assert value.startswith(("/", "#")), (tag, value)
+            assert not value.startswith("//"), (tag, value)
+
+
+@pytest.mark.parametrize("make", [usual_model, empty_model, crowded_model])
+def test_every_view_is_a_well_formed_document_without_inline_code(make: Any) -> None:
+    model = make()
+    for path in PATHS:
+        page = document(model, path)
+        check_harmless(page)
+        assert len(page.ids) == len(set(page.ids)), path
+        assert page.tags.count("h1") == 1, path
+        assert page.tags.count("main") == 1
+
+
+@pytest.mark.parametrize("make", [usual_model, empty_model, crowded_model])
+def test_each_live_part_is_in_the_document_under_its_id(make: Any) -> None:
+    model = make()
+    for path in PATHS:
+        found = view(model, path)
+        assert found is not None
+        assert "health" in found.sections
+        assert len(found.sections) > 1
+        for name, html in found.sections.items():
+            assert html in found.html
+            assert Document(html).ids[0] == name
+
+
+def test_every_link_of_every_view_leads_to_a_view() -> None:
+    model, seen, waiting = usual_model(), set(), ["/"]
+    while waiting:
+        target = waiting.pop()
+        seen.add(target)
+        found = view(model, target)
+        assert found is not None, target
+        assert found.is_found, target
+        links = [
+            value for tag, name, value in Document(found.html).attributes if (tag, name) == ("a", "href")
+        ]
+        waiting += {each for each in links if each.startswith("/")} - seen - set(waiting)
+    assert len(seen) > 40
+
+
+def texts(cls: type[Value]) -> Iterator[str]:
+    """The fields of a class that hold text: one, or a tuple of them."""
+    for name, hint in cls.__annotations__.items():
+        if hint in (str, tuple[str, ...], tuple[tuple[str, str, str], ...]):
+            yield name
+
+
+CLASSES = [getattr(models, name) for name in models.__all__]
+FIELDS = [(cls.__name__, name) for cls in CLASSES if issubclass(cls, Value) for name in texts(cls)]
+# A link, and the name of a step, which are not shown.
+NOT_SHOWN = {("HealthProblem", "link"), ("ExplainedStep", "name")}
+
+
+def spoilt(value: Any, cls: str, field: str) -> Any:
+    """The same value with hostile text in one field of one class, wherever it occurs."""
+    if isinstance(value, tuple):
+        return tuple(spoilt(each, cls, field) for each in value)
+    if not isinstance(value, Value):
+        return value
+    own = {name: spoilt(getattr(value, name), cls, field) for name in value._names}
+    if type(value).__name__ == cls:
+        own[field] = hostile(own[field])
+    return replace(value, **own)
+
+
+def hostile(value: object) -> object:
+    if isinstance(value, str):
+        return HOSTILE
+    assert isinstance(value, tuple)
+    return tuple(map(hostile, value)) or (HOSTILE,)
+
+
+def test_the_model_has_many_texts() -> None:
+    assert len(FIELDS) > 35
+
+
+@pytest.mark.parametrize(("cls", "field"), FIELDS)
+def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
+    model, explained = spoilt(usual_model(), cls, field), spoilt(explanation(), cls, field)
+    is_shown = False
+    for path in PATHS:
+        found = view(model, path, explained)
+        assert found is not None
+        page = Document(found.html)
+        check_harmless(page)
+        assert "\u202e" not in found.html
+        assert "\x1b" not in found.html
+        assert found.html.encode()
+        is_shown |= SHOWN in page.text or ("option", "value", SHOWN) in page.attributes
+    assert is_shown is ((cls, field) not in NOT_SHOWN)
+
+
+def test_what_an_address_says_stays_text() -> None:
+    for path in ("/providers", "/answers", "/decisions", "/explain", "/callers"):
+        query = dict.fromkeys(
+            ("q", "provider", "account", "span", "state", "outcome", "page", "image"), HOSTILE
+        )
+        found = render_view(usual_model(), path, query)
+        assert found is not None
+        check_harmless(Document(found.html))
+    for path in (f"/providers/{HOSTILE}", f"/answers/{HOSTILE}"):
+        found = render_view(usual_model(), path, {})
+        assert found is not None
+        check_harmless(Document(found.html))
+
+
+def test_a_name_of_a_provider_leads_to_its_view_whatever_it_has() -> None:
+    model = usual_model()
+    for name in ("a/b", "100%", "ä ö", "?x=1#y", "%41"):
+        odd = replace(model, providers=(replace(model.providers[0], name=name),))
+        links = [value for _, key, value in document(odd, "/").attributes if key == "href"]
+        (link,) = {each for each in links if each.startswith("/providers/") and "acr-" not in each}
+        found = view(odd, link)
+        assert found is not None
+        assert found.title == name
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_changes_with_the_time_alone(path: str) -> None:
+    """What is relative to now is the script's business, so that an unchanged page is not sent each second."""
+    model = usual_model()
+    now, later = view(model, path), view(replace(model, now=NOW + 1), path)
+    assert now is not None
+    assert later is not None
+    assert now.sections == later.sections
+
+
+def test_a_fresh_node_is_told_the_next_command() -> None:
+    page = document(empty_model(), "/")
+    assert "All is well" in page.text
+    assert "keyferry doctor" in page.text
+    assert "keyferry get IMAGE" in page.text
+
+
+def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:
+    text = document(usual_model(), "/").text
+    for word in ("well", "renewal fails, still served", "not used yet", "answered", "no-match", "refused"):
+        assert word in text
+
+
+def test_an_unknown_outcome_is_shown_as_it_is() -> None:
+    model = usual_model()
+    odd = replace(model, decisions=(replace(model.decisions[0], outcome="of-a-later-version"),))
+    assert "of-a-later-version" in document(odd, "/decisions").text
+
+
+def test_instants_that_are_no_date_are_shown() -> None:
+    model = usual_model()
+    endless = replace(model, lives=(replace(model.lives[0], expires=float("inf")),))
+    for path in ("/", "/answers", "/answers/101"):
+        assert "no end" in document(endless, path).text
+
+
+def test_a_notice_says_what_to_type() -> None:
+    page = Document(render_notice("A link is needed", HOSTILE, "keyferry agent page"))
+    check_harmless(page)
+    assert SHOWN in page.text
+    assert "keyferry agent page" in page.text
+    assert "Pause" not in page.text
+    assert "code" not in Document(render_notice("Gone", "nothing", "")).tags
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("page.css", "text/css; charset=utf-8"),
+        ("page.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ],
+)
+def test_static_files_have_their_type(name: str, kind: str) -> None:
+    found = static_file(name)
+    assert found is not None
+    assert len(found[0]) > 100
+    assert found[1] == kind
+
+
+@pytest.mark.parametrize(
+    "name", ["", "page.py", "../render.py", "..%2frender.py", "/etc/passwd", "page.css/"]
+)
+def test_nothing_else_is_a_static_file(name: str) -> None:
+    assert static_file(name) is None

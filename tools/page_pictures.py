@@ -1,0 +1,74 @@
+"""Take the pictures of the agent's page in docs/pictures, of made-up nodes, with Chromium.
+
+usage: page_pictures.py [FOLDER]   FOLDER instead of docs/pictures
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.page_models import NOW, crowded_model, empty_model, usual_model  # noqa: E402 - found by the line above
+from support.page_server import serving  # noqa: E402 - as above
+
+_WIDE, _USUAL, _NARROW = 1920, 1280, 360
+
+
+class Picture(NamedTuple):
+    """One picture: its name, the node, the path, the width and height of the window, and the colours."""
+
+    name: str
+    model: str
+    path: str
+    width: int
+    height: int
+    scheme: str = "light"
+
+
+MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
+EXPLAIN = "/explain?image=123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/checkout:2026.11.2&account=shop/checkout"
+PICTURES = (
+    Picture("page-light", "usual", "/", _USUAL, 1400),
+    Picture("page-dark", "usual", "/", _USUAL, 1400, "dark"),
+    Picture("page-wide", "usual", "/", _WIDE, 900),
+    Picture("page-narrow", "usual", "/", _NARROW, 1400),
+    Picture("page-empty", "empty", "/", _USUAL, 900),
+    Picture("page-crowded", "crowded", "/answers", _USUAL, 1200),
+    Picture("page-explain", "usual", EXPLAIN, _USUAL, 800),
+)
+
+
+def take(browser: Browser, picture: Picture, folder: Path) -> None:
+    """Take one picture, with the node's clock stopped."""
+    with serving(MODELS[picture.model]()) as server:
+        page = browser.new_page(
+            viewport={"width": picture.width, "height": picture.height}, color_scheme=picture.scheme
+        )
+        page.clock.set_fixed_time(NOW)
+        page.goto(server.url + picture.path)
+        page.wait_for_function("document.getElementById('connection').textContent === 'Live'")
+        path = folder / f"{picture.name}.png"
+        page.screenshot(path=str(path))
+        page.close()
+        print(f"{path.name}: {path.stat().st_size // 1024} KB")
+
+
+def main(folder: Path) -> None:
+    """Take all pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for picture in PICTURES:
+            take(browser, picture, folder)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "pictures")
