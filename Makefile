@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := $(VENV)/.tools
 APP := .cache/app
 APP_READY := $(APP)/.ready
+APP_PAGE_READY := $(APP)/.ready-page
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
 # Every target with a help text.
@@ -14,8 +15,8 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(APP_READY)  ## the main job, on this machine, nothing else to install
-	@$(APP)/bin/keyferry demo
+demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 also runs the node agent and shows its page
+	@$(APP)/bin/keyferry demo $(if $(PAGE),--page)
 
 test: lint types wheel parts  ## every gate: lint, types, docs, and all tests against the built wheel
 	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
@@ -89,4 +90,8 @@ $(APP_READY): $(SOURCES)
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+$(APP_PAGE_READY): $(APP_READY)
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'
 	@touch $@
