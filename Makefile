@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written by the targets that install; newer than pyproject.toml means up to date.
 TOOLS := $(VENV)/.tools
+SITE := .cache/docs
+SITE_TOOLS := $(SITE)/.ready
 APP := .cache/app
 APP_READY := $(APP)/.ready
 APP_PAGE_READY := $(APP)/.ready-page
@@ -65,8 +67,15 @@ fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pic
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 
-pictures: $(TOOLS)  ## take the pictures of the agent's page in docs/pictures, with Chromium
+pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagram, and the agent's page, with Chromium
+	@PYTHONPATH=tests $(BIN)/python tools/terminal_picture.py
+	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py
+
+site: $(SITE_TOOLS)  ## build the docs as a site that works offline, with search, into .cache/site; check links, anchors and spelling
+	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	@echo "open .cache/site/index.html"
 
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist
@@ -84,6 +93,12 @@ $(TOOLS): pyproject.toml tools/dev_requirements.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/dev_requirements.py)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(SITE_TOOLS): tools/site_requirements.txt
+	@mkdir -p .cache
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 $(APP_READY): $(SOURCES)

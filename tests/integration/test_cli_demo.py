@@ -14,7 +14,9 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import pytest
 
+from keyferry.cli.demo.page import show_page
 from keyferry.cli.demo.steps import REST, STEPS, DemoStep
+from keyferry.errors import EnvironmentProblem
 from support.parts import lacking
 from support.screen import WatchedTerminal
 from support.terminal import screen
@@ -155,13 +157,14 @@ def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) ->
 
 @pytest.mark.parametrize("keys", ["q\n", "\x04"], ids=["q", "end of input"])
 def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str) -> None:
-    """And nothing is left behind."""
-    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
+    """And nothing is left behind, and nothing more is shown."""
+    with WatchedTerminal("demo", "--page", columns=80, **surroundings(tmp_path)) as terminal:
         terminal.read_until(PROMPT)
         terminal.type(keys)
         shown = terminal.finish()
     assert shown.status == 0
     assert "# 2/6" not in shown.raw
+    assert "its page" not in shown.raw
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -254,7 +257,8 @@ def test_an_agent_that_does_not_start_is_an_error_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEYFERRY_AGENT_LOG_FORMAT", "loud")
-    done = demo(tmp_path, *KEYFERRY, "--page")
-    assert done.returncode == 3
-    assert "keyferry: the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'" in done.stdout
-    assert list((tmp_path / "tmp").iterdir()) == []
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        EnvironmentProblem, match=r"^the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'"
+    ):
+        show_page(lambda _, __: True)

@@ -75,7 +75,7 @@ def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
             results = [
                 _show(step, f"{number}/{len(steps)}", registry.host) for number, step in _pausing(steps)
             ]
-            if with_page:
+            if with_page and len(results) == len(steps):
                 from keyferry.cli.demo.page import show_page
 
                 results.append(show_page(_run))
