@@ -79,7 +79,12 @@ def _ask(server: "Server", image: str, environ: "Mapping[str, str]") -> Login | 
 
 
 def _read_answer(document: dict[str, object], server: "Server", *, is_image: bool) -> Login | None:
+    if document.get("apiVersion", API_VERSION) != API_VERSION:
+        return None
     if document.get("kind") != ("LookupResponse" if is_image else "RegistryResponse"):
+        return None
+    # A lookup of an image has no outcome.
+    if document.get("outcome", LoginOutcome.FOUND) not in list(LoginOutcome):
         return None
     if document.get("outcome") == LoginOutcome.AMBIGUOUS:
         candidates = document.get("candidates")
