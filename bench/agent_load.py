@@ -146,14 +146,10 @@ class _Run:
             self.notes.append(f"{name.upper()}: {first:.1f} MB before, {place.memory_mb(name):.1f} MB after")
         self.notes.append(f"CPU of the agent: {spent / part.requests * 1e6:.1f} µs a request")
 
-    def _under(
-        self, name: str, tasks: Sequence[Task], happens: Callable[[], None], share: float
-    ) -> None:
+    def _under(self, name: str, tasks: Sequence[Task], happens: Callable[[], None], share: float) -> None:
         """Let something happen while clients ask; they ask for long enough, or the part counts as failed."""
         seconds = max(self._seconds * share, 15.0)
-        clients = _start([
-            each for task in tasks for each in self._kept(replace(task, seconds=seconds))
-        ])
+        clients = _start([each for task in tasks for each in self._kept(replace(task, seconds=seconds))])
         time.sleep(0.5)
         happens()
         if any(process.poll() is not None for _, process in clients):
@@ -182,7 +178,9 @@ class _Run:
             self._place.kill()
             time.sleep(_DOWN_SECONDS)
             self._place.start()
-        self.notes.append(f"kill -9: the plugin ran {self._place.runs() - runs:,} times for agent and clients")
+        self.notes.append(
+            f"kill -9: the plugin ran {self._place.runs() - runs:,} times for agent and clients"
+        )
 
     def _falling_back(self) -> list[Task]:
         """Return every kind of client, all of which fall back."""
@@ -250,7 +248,9 @@ def _collect(clients: _Clients) -> list[Outcome]:
     for task, process in clients:
         printed = process.communicate()[0]
         if process.returncode:
-            outcomes.append(Outcome(errors=[f"a client of the kind {task.kind} ended with {process.returncode}"]))
+            outcomes.append(
+                Outcome(errors=[f"a client of the kind {task.kind} ended with {process.returncode}"])
+            )
         else:
             outcomes.append(Outcome(**json.loads(printed)))
     return outcomes

@@ -43,7 +43,9 @@ def _requests(place: AgentPlace) -> list[Row]:
         connection.close()
     note = f"{_CONNECTIONS} connections, best of {_ROUNDS} x {_REQUESTS:,} requests"
     return [
-        Row(f"CPU of the agent a request, {_images(number)}", best(results[number]), "µs", _CPU_BAR, note=note)
+        Row(
+            f"CPU of the agent a request, {_images(number)}", best(results[number]), "µs", _CPU_BAR, note=note
+        )
         for number in _NUMBERS
     ]
 

@@ -39,7 +39,7 @@ def test_what_is_no_question_is_refused_without_a_quote(body: bytes) -> None:
 @pytest.mark.parametrize("version", ["agent.keyferry.dev/v2", "", None, 1])
 def test_a_question_of_another_version_is_refused(version: object) -> None:
     """Its client does the work itself; a question without a version is one of this."""
-    with pytest.raises(BadQuestionError, match="^apiVersion: expected 'agent.keyferry.dev/v1'$"):
+    with pytest.raises(BadQuestionError, match=r"^apiVersion: expected 'agent\.keyferry\.dev/v1'$"):
         read_question(json.dumps({"apiVersion": version, "image": "r.example/app"}).encode())
     with pytest.raises(BadQuestionError):
         read_question(json.dumps({"apiVersion": version, "registry": "r.example"}).encode())
