@@ -51,7 +51,7 @@ bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GRO
 	@PYTHON=$(PYTHON) sh tools/parts.sh bench
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 
-load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads and take-overs under load. SECONDS=10 for a quick look
+load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads, take-overs and kill -9 under load. SECONDS=10 for a quick look
 	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
 
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
