@@ -124,7 +124,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("gather", "visit"),
     ),
     "bridge": (
-        ("json_spans",),
+        ("file_change", "json_spans"),
         ("shim",),
         ("kubelet",),
         ("docker",),
