@@ -27,12 +27,12 @@ class FileChange(Value):
     folder_mode: int = 0o700
 
 
-def make_diff(path: str, before: str, after: str, context_lines: int = 3) -> str:
+def make_diff(path: str, before: str, after: str) -> str:
     """Return a unified diff."""
     from difflib import unified_diff
 
     old, new = (text.splitlines(keepends=True) for text in (before, after))
-    lines = unified_diff(old, new, path, path, n=context_lines)
+    lines = unified_diff(old, new, path, path)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
