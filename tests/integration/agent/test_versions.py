@@ -23,7 +23,9 @@ from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, write
 from support.shims import Place, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
-on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the kept shim is for x86-64")
+on_x86 = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="the kept shim is for x86-64"
+)
 kinds = pytest.mark.parametrize("kind", ["python", pytest.param("native", marks=on_x86)])
 TOKENS = {"serviceAccountTokenAudience": "registry", "cacheType": "Token", "requireServiceAccount": True}
 HELPER = "from keyferry.bridge.docker.helper import main; main()"
