@@ -108,9 +108,7 @@ class Snapshotter:
             ) as found:
                 layer = json.load(found)["layers"][0]["digest"]
             part = {"Authorization": authorization, "Range": "bytes=0-9"}
-            with opener.open(
-                Request(f"{registry.url}/v2/{REPOSITORY}/blobs/{layer}", headers=part)
-            ) as found:
+            with opener.open(Request(f"{registry.url}/v2/{REPOSITORY}/blobs/{layer}", headers=part)) as found:
                 return int(found.status)
         except HTTPError as error:
             error.close()
@@ -142,7 +140,9 @@ def test_a_builder_in_a_pod_reaches_the_agent_through_the_mounted_folder(world: 
     pod = world.folder
     for name in ("agent", "config", "context"):
         (pod / name).mkdir()
-    (pod / "config" / "config.json").write_text(json.dumps({"credHelpers": {world.registry.host: "keyferry"}}))
+    (pod / "config" / "config.json").write_text(
+        json.dumps({"credHelpers": {world.registry.host: "keyferry"}})
+    )
     (pod / "context" / "Dockerfile").write_text(f"FROM {world.image}\nCOPY Dockerfile /\n")
     (pod / "registries.conf").write_text("unqualified-search-registries = []\n")
     (pod / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
