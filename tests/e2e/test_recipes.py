@@ -46,10 +46,10 @@ class World:
         """The image in the registry."""
         return f"{self.registry.host}/{REPOSITORY}:v1"
 
-    def answer_with(self, *login: str) -> None:
+    def answer_with(self, user: str, word: str) -> None:
         """Let the registry take this login alone, and the plugin give it, for no longer than one lookup."""
-        self.registry.set_users(dict([login]))
-        self.node.recording(auth={self.registry.host: (login[0], login[1])}, duration="0s")
+        self.registry.set_users({user: word})
+        self.node.recording(auth={self.registry.host: (user, word)}, duration="0s")
 
 
 @pytest.fixture
