@@ -1,7 +1,8 @@
 """The client processes of the load: each is started with one JSON document, and prints what became of its requests.
 
-Requests are sent at fixed instants of the clock that all processes share, and times count from these, so that a slow
-reply delays no later request unnoticed. A client that falls back runs the plugin itself, as the real ones do.
+A client prints a line when it is ready, and reads the instant at which all of them begin. Requests are sent at fixed
+instants of the clock that all processes share, and times count from these, so that a slow reply delays no later request
+unnoticed. A client that falls back runs the plugin itself, as the real ones do.
 """
 
 import json
@@ -23,22 +24,23 @@ _API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 
 @dataclass
 class Task:
-    """What one process does: requests from *start* for *seconds*, *rate* a second on each of its connections.
+    """What one process does: requests for *seconds*, *rate* a second on each of its connections.
 
-    *first* is the number of the first of its images; each connection has one of its own.
+    *first* is the number of the first of its images; each connection has one of its own, unless *is_one_image*.
     """
 
     kind: str
     socket: str
     plugin: str
     config: str
-    start: float
     seconds: float
     rate: float
     connections: int = 1
     first: int = 0
+    is_one_image: bool = False
     falls_back: bool = False
     shim: str = ""
+    start: float = 0.0
 
 
 @dataclass
@@ -61,6 +63,8 @@ class Outcome:
 def main() -> None:
     """Do the task in the first argument."""
     task = Task(**json.loads(sys.argv[1]))
+    print("ready", flush=True)
+    task.start = float(sys.stdin.readline())
     outcome = Outcome()
     _KINDS[task.kind](task, outcome)
     print(json.dumps(asdict(outcome)))
@@ -137,7 +141,8 @@ def _is_whole(data: bytes) -> bool:
 
 def _run_kept(task: Task, outcome: Outcome) -> None:
     """Send on all connections at once, then read all replies: so many requests are under way."""
-    connections = [_Connection(task, task.first + number) for number in range(task.connections)]
+    step = 0 if task.is_one_image else 1
+    connections = [_Connection(task, task.first + number * step) for number in range(task.connections)]
     for due in _instants(task):
         waiting = {}
         poll = select.poll()

@@ -3,8 +3,9 @@
     python bench/agent_load.py [SECONDS]
 
 64 connections of several processes send at the same instants, so that as many requests are under way at once. Every
-answer is compared with the password of its image. It exits with 1 if a request failed or got another credential, and
-never for a time: what the percentiles show on a busy machine is mostly how long a client waited for a processor.
+answer is compared with the password of its image. It exits with 1 if a request failed or got another credential, or if
+the agent grew, and never for a time: what the percentiles show on a busy machine is mostly how long a client waited for
+a processor.
 """
 
 import json
@@ -29,6 +30,7 @@ _RELOADS, _TAKE_OVERS, _KILLS = 100, 10, 5
 # Requests a second of clients that connect for each, of shims and of docker's helper, which are new processes each.
 _FRESH_RATE, _SHIM_RATE, _HELPER_RATE = 100.0, 20.0, 2.0
 _DOWN_SECONDS = 0.3
+_MOST_GROWTH_MB = 4.0
 _SHARES = (50.0, 99.0, 99.9)
 _HEADER = ("part", "requests", "failed", "fell back", "under way", *(f"p{share:g}" for share in _SHARES))
 _Clients = list[tuple[Task, "subprocess.Popen[bytes]"]]
@@ -123,33 +125,36 @@ class _Run:
         """Ask on all connections for one image whose plugin takes half a second: one run, for all of them."""
         write_plugin(self._place.plugin, pause_seconds=0.5)
         runs = self._place.runs()
-        # One instant, and all connections for the same image: each process has one image of its own.
-        tasks = [replace(self._task("fresh"), rate=1.0, seconds=0.5) for _ in range(16)]
-        self.parts.append(Part("16 at once for one plugin run", _collect(_start(tasks))))
+        # One instant, at which each connection asks once.
+        once = replace(self._task("kept"), rate=1.0, seconds=0.5, is_one_image=True)
+        self.parts.append(Part("one cold image", _collect(_start(self._divided(once)))))
         write_plugin(self._place.plugin)
         made = self._place.runs() - runs
         if made != 1:
-            self.problems.append(f"16 clients at once caused {made} runs of the plugin")
+            self.problems.append(f"{_CONNECTIONS} requests at once caused {made} runs of the plugin")
 
     def _steady(self) -> None:
         place = self._place
         for number in range(_CONNECTIONS + 8):
             place.ask("POST", "/v1/lookup", {"image": image_of(number)})
         # What grows with the first requests, such as the table of connections, is there before it is measured.
-        _collect(_start(self._kept(replace(self._task("kept"), seconds=2.0))))
+        _collect(_start(self._divided(replace(self._task("kept"), seconds=2.0))))
         before = {name: place.memory_mb(name) for name in ("Pss", "Rss")}
         spent = place.cpu_seconds()
-        part = Part(f"{_RATE:,.0f} a second", _collect(_start(self._kept(self._task("kept")))))
+        part = Part(f"{_RATE:,.0f} a second", _collect(_start(self._divided(self._task("kept")))))
         spent = place.cpu_seconds() - spent
         self.parts.append(part)
         for name, first in before.items():
-            self.notes.append(f"{name.upper()}: {first:.1f} MB before, {place.memory_mb(name):.1f} MB after")
+            after = place.memory_mb(name)
+            self.notes.append(f"{name.upper()}: {first:.1f} MB before, {after:.1f} MB after")
+            if after - first > _MOST_GROWTH_MB:
+                self.problems.append(f"the agent has grown by {after - first:.1f} MB ({name.upper()})")
         self.notes.append(f"CPU of the agent: {spent / part.requests * 1e6:.1f} µs a request")
 
     def _under(self, name: str, tasks: Sequence[Task], happens: Callable[[], None], share: float) -> None:
         """Let something happen while clients ask; they ask for long enough, or the part counts as failed."""
         seconds = max(self._seconds * share, 15.0)
-        clients = _start([each for task in tasks for each in self._kept(replace(task, seconds=seconds))])
+        clients = _start([each for task in tasks for each in self._divided(replace(task, seconds=seconds))])
         time.sleep(0.5)
         happens()
         if any(process.poll() is not None for _, process in clients):
@@ -195,16 +200,15 @@ class _Run:
 
     def _task(self, kind: str) -> Task:
         place = self._place
-        return Task(
-            kind, place.socket, place.plugin, str(place.config), 0.0, self._seconds, _RATE / _CONNECTIONS
-        )
+        return Task(kind, place.socket, place.plugin, str(place.config), self._seconds, _RATE / _CONNECTIONS)
 
-    def _kept(self, task: Task) -> list[Task]:
+    def _divided(self, task: Task) -> list[Task]:
         """Divide the connections that are kept among several processes; other clients are one process each."""
         if task.kind != "kept":
             return [task]
         each = _CONNECTIONS // _CLIENTS
-        return [replace(task, connections=each, first=number * each) for number in range(_CLIENTS)]
+        step = 0 if task.is_one_image else each
+        return [replace(task, connections=each, first=number * step) for number in range(_CLIENTS)]
 
 
 def _shims(folder: str) -> dict[str, str]:
@@ -233,13 +237,21 @@ def _shims(folder: str) -> dict[str, str]:
 
 
 def _start(tasks: Sequence[Task]) -> _Clients:
-    """Start all clients; they begin at the same instant, when all of them have been started."""
-    begin = time.perf_counter() + 0.5 + 0.1 * len(tasks)
+    """Start all clients; they begin at the same instant, when all of them are ready."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((SOURCES, ROOT))}
     clients: _Clients = []
     for task in tasks:
-        words = [sys.executable, "-m", "bench.agent_clients", json.dumps(asdict(replace(task, start=begin)))]
-        clients.append((task, subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)))
+        words = [sys.executable, "-m", "bench.agent_clients", json.dumps(asdict(task))]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        clients.append((task, process))
+    for _, process in clients:
+        assert process.stdout is not None
+        process.stdout.readline()
+    begin = time.perf_counter() + 0.2
+    for _, process in clients:
+        assert process.stdin is not None
+        process.stdin.write(b"%f\n" % begin)
+        process.stdin.flush()
     return clients
 
 
