@@ -58,7 +58,7 @@ bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GRO
 	@PYTHON=$(PYTHON) sh tools/parts.sh bench
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 
-load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads and take-overs under load. SECONDS=10 for a quick look
+load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads, take-overs and kill -9 under load. SECONDS=10 for a quick look
 	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
 
 fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers

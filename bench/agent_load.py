@@ -1,177 +1,271 @@
-"""Load the node agent from separate client processes: a steady rate, reloads and take-overs meanwhile.
+"""Load the node agent from separate client processes: a steady rate, and then what may happen to an agent meanwhile.
 
-Clients of the steady rate keep their connections, and use them in turn: each process has one request under way. Those
-of take-overs connect afresh for every request. It exits with 1 if a request failed, and never for a time: what the
-percentiles show on a busy machine is mostly how long a client waited for a processor.
+    python bench/agent_load.py [SECONDS]
+
+64 connections of several processes send at the same instants, so that as many requests are under way at once. Every
+answer is compared with the password of its image. It exits with 1 if a request failed or got another credential, or if
+the agent grew, and never for a time: what the percentiles show on a busy machine is mostly how long a client waited for
+a processor.
 """
 
 import json
 import os
-import signal
-import socket
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from bench.measure import SOURCES
-from bench.plugins import REGISTRY, write_config, write_script
+from bench.agent_clients import Outcome, Task
+from bench.agent_place import PLUGIN, AgentPlace, image_of, write_plugin
+from bench.measure import ROOT, SOURCES
+from bench.report import aligned, load
 
 _CLIENTS = 4
 _CONNECTIONS = 64
-_RATE = 2000
-_RELOADS, _TAKE_OVERS = 100, 10
-# Sends at fixed instants and counts from these, so that a slow reply delays no later request unnoticed.
-_CLIENT = """
-import json, socket, sys, time
-path, seconds, connections, rate, fresh = sys.argv[1], *map(float, sys.argv[2:])
-body = b'{"image":"%b/team/app:v1"}' % b"REGISTRY"
-ask = b"POST /v1/lookup HTTP/1.1\\r\\ncontent-length: %d\\r\\n\\r\\n%b" % (len(body), body)
-def connect():
-    made = socket.socket(socket.AF_UNIX); made.connect(path); made.settimeout(20); return made
-def exchange(client):
-    client.sendall(ask); data = client.recv(65536)
-    return data.startswith(b"HTTP/1.1 200 ") and b'"credentials":[{' in data
-kept = [] if fresh else [connect() for _ in range(int(connections))]
-started, times, errors, number = time.perf_counter(), [], [], 0
-while (due := started + number / rate) < started + seconds:
-    while time.perf_counter() < due: time.sleep(max(due - time.perf_counter(), 0) / 2)
-    try:
-        client = connect() if fresh else kept[number % len(kept)]
-        if not exchange(client): errors.append("not answered")
-        if fresh: client.close()
-    except OSError as error: errors.append(repr(error))
-    times.append(time.perf_counter() - due); number += 1
-print(json.dumps({"times": times, "errors": errors}))
-""".replace("REGISTRY", REGISTRY)
+_RATE = 2000.0
+_RELOADS, _TAKE_OVERS, _KILLS = 100, 10, 5
+# Requests a second of clients that connect for each, of shims and of docker's helper, which are new processes each.
+_FRESH_RATE, _SHIM_RATE, _HELPER_RATE = 100.0, 20.0, 2.0
+_DOWN_SECONDS = 0.3
+_MOST_GROWTH_MB = 4.0
+_SHARES = (50.0, 99.0, 99.9)
+_HEADER = ("part", "requests", "failed", "fell back", "under way", *(f"p{share:g}" for share in _SHARES))
+_Clients = list[tuple[Task, "subprocess.Popen[bytes]"]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the load: its name, and what became of its requests."""
+
+    name: str
+    outcomes: Sequence[Outcome]
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong, once for each request."""
+        return [error for outcome in self.outcomes for error in outcome.errors]
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return sum(len(outcome.late) for outcome in self.outcomes)
+
+    def cells(self) -> tuple[str, ...]:
+        """Return its line of the table."""
+        late = sorted(each for outcome in self.outcomes for each in outcome.late)
+        times = [f"{percentile(late, share) * 1000:.1f} ms" for share in _SHARES]
+        fell_back = sum(outcome.fell_back for outcome in self.outcomes)
+        spans = [span for outcome in self.outcomes for span in outcome.spans]
+        counts = (self.requests, len(self.errors), fell_back, most_at_once(spans))
+        return (self.name, *(f"{count:,}" for count in counts), *times)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the figure that *share* percent of all do not exceed; 0 for none."""
+    return ordered[min(int(len(ordered) * share / 100), len(ordered) - 1)] if ordered else 0.0
+
+
+def most_at_once(spans: Sequence[Sequence[float]]) -> int:
+    """Return how many spans overlap at most; one that ends when another begins does not overlap with it."""
+    turns = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    most = now = 0
+    for _, turn in turns:
+        now += turn
+        most = max(most, now)
+    return most
 
 
 def main() -> int:
     """Run all parts, print a table, and return the exit code."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    before = load()
     with tempfile.TemporaryDirectory() as folder:
-        place = _Place(Path(folder))
+        place = AgentPlace(folder, "--watch", "false")
         try:
-            place.start()
-            before = place.memory_mb()
-            failed = _report("steady", place.load(seconds))
-            print(f"  memory: {before:.1f} MB before, {place.memory_mb():.1f} MB after")
-            clients = place.clients(max(seconds / 4, 8), is_fresh=False)
-            refused = place.reload_often()
-            _check_running(clients)
-            failed += _report(f"{_RELOADS} reloads, {refused} of them of a broken config", _collect(clients))
-            clients = place.clients(max(seconds / 2, 15), is_fresh=True)
-            for _ in range(_TAKE_OVERS):
-                place.replace()
-            _check_running(clients)
-            failed += _report(f"{_TAKE_OVERS} take-overs", _collect(clients))
+            run = _Run(place, seconds)
+            run.all()
         finally:
-            place.stop()
-    return 1 if failed else 0
+            place.close()
+    print(aligned([_HEADER, *(part.cells() for part in run.parts)]))
+    print(*run.notes, sep="\n")
+    print(f"load of the machine: {before} before, {load()} after, on {os.cpu_count()} cores")
+    for part in run.parts:
+        for error in sorted(set(part.errors))[:5]:
+            print(f"failed: {part.name}: {part.errors.count(error)} x {error}")
+    for problem in run.problems:
+        print(f"failed: {problem}")
+    return 1 if run.problems or any(part.errors for part in run.parts) else 0
 
 
-class _Place:
-    """A folder with a provider, and the agents that run in it."""
+class _Run:
+    """All parts, one after the other, on one place."""
 
-    def __init__(self, folder: Path) -> None:
-        write_script(str(folder / "plugin"))
-        self._folder = folder
-        self._config = Path(write_config(str(folder / "config.json"), "plugin", [REGISTRY]))
-        self._socket = str(folder / "run" / "agent.sock")
-        self._agents: list[subprocess.Popen[bytes]] = []
+    def __init__(self, place: AgentPlace, seconds: float) -> None:
+        self.parts: list[Part] = []
+        self.notes: list[str] = []
+        self.problems: list[str] = []
+        self._place = place
+        self._seconds = seconds
 
-    def start(self) -> None:
-        """Start an agent, and wait until it has the socket and a warm cache."""
-        inode = _inode(self._socket)
-        places = ["--socket", self._socket, "--config", str(self._config), "--bin-dir", str(self._folder)]
-        command = [sys.executable, "-m", "keyferry", "agent", "run", "--log-level", "error", *places]
-        self._agents.append(
-            subprocess.Popen(
-                [*command, "--watch", "false"],
-                env=os.environ | {"PYTHONPATH": SOURCES},
-                stderr=subprocess.DEVNULL,  # it has the broken configs
-            )
-        )
-        while _inode(self._socket) in (None, inode):
-            time.sleep(0.01)
-        self._ask("POST", "/v1/lookup", json.dumps({"image": f"{REGISTRY}/team/app:v1"}).encode())
+    def all(self) -> None:
+        """Run every part; a part whose events take longer than its clients is a problem."""
+        self._place.start()
+        self._cold()
+        self._steady()
+        kept = self._task("kept")
+        fresh = replace(self._task("fresh"), rate=_FRESH_RATE, first=_CONNECTIONS)
+        self._under(f"{_RELOADS} reloads, every tenth broken", [kept], self._reload_often, 1 / 4)
+        self._under(f"{_TAKE_OVERS} take-overs", [kept, fresh], self._take_over_often, 1 / 2)
+        self._under(f"{_KILLS} x kill -9 and restart", self._falling_back(), self._kill_often, 1 / 2)
 
-    def replace(self) -> None:
-        """Start a second agent in the place of the first, then stop the first."""
-        self.start()
-        first = self._agents.pop(0)
-        first.send_signal(signal.SIGTERM)
-        first.wait()
+    def _cold(self) -> None:
+        """Ask on all connections for one image whose plugin takes half a second: one run, for all of them."""
+        write_plugin(self._place.plugin, pause_seconds=0.5)
+        runs = self._place.runs()
+        # One instant, at which each connection asks once.
+        once = replace(self._task("kept"), rate=1.0, seconds=0.5, is_one_image=True)
+        self.parts.append(Part("one cold image", _collect(_start(self._divided(once)))))
+        write_plugin(self._place.plugin)
+        made = self._place.runs() - runs
+        if made != 1:
+            self.problems.append(f"{_CONNECTIONS} requests at once caused {made} runs of the plugin")
 
-    def reload_often(self) -> int:
-        """Reload many times, every tenth time a broken config; return how many were refused."""
-        good, refused = self._config.read_bytes(), 0
+    def _steady(self) -> None:
+        place = self._place
+        for number in range(_CONNECTIONS + 8):
+            place.ask("POST", "/v1/lookup", {"image": image_of(number)})
+        # What grows with the first requests, such as the table of connections, is there before it is measured.
+        _collect(_start(self._divided(replace(self._task("kept"), seconds=2.0))))
+        before = {name: place.memory_mb(name) for name in ("Pss", "Rss")}
+        spent = place.cpu_seconds()
+        part = Part(f"{_RATE:,.0f} a second", _collect(_start(self._divided(self._task("kept")))))
+        spent = place.cpu_seconds() - spent
+        self.parts.append(part)
+        for name, first in before.items():
+            after = place.memory_mb(name)
+            self.notes.append(f"{name.upper()}: {first:.1f} MB before, {after:.1f} MB after")
+            if after - first > _MOST_GROWTH_MB:
+                self.problems.append(f"the agent has grown by {after - first:.1f} MB ({name.upper()})")
+        self.notes.append(f"CPU of the agent: {spent / part.requests * 1e6:.1f} µs a request")
+
+    def _under(self, name: str, tasks: Sequence[Task], happens: Callable[[], None], share: float) -> None:
+        """Let something happen while clients ask; they ask for long enough, or the part counts as failed."""
+        seconds = max(self._seconds * share, 15.0)
+        clients = _start([each for task in tasks for each in self._divided(replace(task, seconds=seconds))])
+        time.sleep(0.5)
+        happens()
+        if any(process.poll() is not None for _, process in clients):
+            self.problems.append(f"{name}: the clients ended before it: give more SECONDS")
+        self.parts.append(Part(name, _collect(clients)))
+
+    def _reload_often(self) -> None:
+        good = self._place.config.read_bytes()
+        refused = 0
         for number in range(_RELOADS):
-            self._config.write_bytes(b"{" if number % 10 == 9 else good)
-            refused += b'"applied":false' in self._ask("POST", "/v1/reload", b"")
-        self._config.write_bytes(good)
-        return refused
+            self._place.config.write_bytes(b"{" if number % 10 == 9 else good)
+            refused += b'"applied":false' in self._place.ask("POST", "/v1/reload")
+        self._place.config.write_bytes(good)
+        self.notes.append(f"reloads: {_RELOADS - refused} applied, {refused} refused")
+        if refused != _RELOADS // 10:
+            self.problems.append(f"{refused} reloads were refused, not {_RELOADS // 10}")
 
-    def load(self, seconds: float) -> list[dict[str, list[object]]]:
-        """Run the clients of the steady rate to their end."""
-        return _collect(self.clients(seconds, is_fresh=False))
+    def _take_over_often(self) -> None:
+        for _ in range(_TAKE_OVERS):
+            self._place.replace()
 
-    def clients(self, seconds: float, *, is_fresh: bool) -> "list[subprocess.Popen[bytes]]":
-        """Start the clients; fresh connections come at a tenth of the rate."""
-        rate = _RATE / _CLIENTS / (10 if is_fresh else 1)
-        words = [self._socket, str(seconds), str(_CONNECTIONS / _CLIENTS), str(rate), str(int(is_fresh))]
-        command = [sys.executable, "-I", "-c", _CLIENT, *words]
-        return [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(_CLIENTS)]
+    def _kill_often(self) -> None:
+        runs = self._place.runs()
+        for _ in range(_KILLS):
+            time.sleep(0.5)
+            self._place.kill()
+            time.sleep(_DOWN_SECONDS)
+            self._place.start()
+        self.notes.append(
+            f"kill -9: the plugin ran {self._place.runs() - runs:,} times for agent and clients"
+        )
 
-    def memory_mb(self) -> float:
-        """Return the memory of the agent, its share of common pages included."""
-        lines = Path(f"/proc/{self._agents[0].pid}/smaps_rollup").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1024
+    def _falling_back(self) -> list[Task]:
+        """Return every kind of client, all of which fall back."""
+        kept, fresh, shim, helper = (
+            replace(self._task(kind), falls_back=True) for kind in ("kept", "fresh", "shim", "helper")
+        )
+        tasks = [kept, replace(fresh, rate=_FRESH_RATE, first=_CONNECTIONS)]
+        for number, (program, path) in enumerate(_shims(self._place.folder).items()):
+            self.notes.append(f"kill -9: some clients are the shim in {program}")
+            tasks.append(replace(shim, rate=_SHIM_RATE, first=_CONNECTIONS + 1 + number, shim=path))
+        return [*tasks, replace(helper, rate=_HELPER_RATE, first=_CONNECTIONS + 4)]
 
-    def stop(self) -> None:
-        """End every agent."""
-        for agent in self._agents:
-            agent.kill()
-            agent.wait()
+    def _task(self, kind: str) -> Task:
+        place = self._place
+        return Task(kind, place.socket, place.plugin, str(place.config), self._seconds, _RATE / _CONNECTIONS)
 
-    def _ask(self, method: str, target: str, body: bytes) -> bytes:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(self._socket)
-            head = f"{method} {target} HTTP/1.1\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
-            client.sendall(head.encode() + body)
-            return b"".join(iter(lambda: client.recv(65536), b""))
-
-
-def _inode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return None
-
-
-def _check_running(clients: "list[subprocess.Popen[bytes]]") -> None:
-    """Say so if the load ended before what was to happen under it."""
-    if any(client.poll() is not None for client in clients):
-        print("  the clients ended too early: give more SECONDS")
+    def _divided(self, task: Task) -> list[Task]:
+        """Divide the connections that are kept among several processes; other clients are one process each."""
+        if task.kind != "kept":
+            return [task]
+        each = _CONNECTIONS // _CLIENTS
+        step = 0 if task.is_one_image else each
+        return [replace(task, connections=each, first=number * step) for number in range(_CLIENTS)]
 
 
-def _collect(clients: "list[subprocess.Popen[bytes]]") -> list[dict[str, list[object]]]:
-    return [json.loads(client.communicate()[0]) for client in clients]
+def _shims(folder: str) -> dict[str, str]:
+    """Put the shims in front of the plugin, in folders of their own; return their paths by their language."""
+    from keyferry.bridge.kubelet.program import python_shim
+
+    programs = {"Python": python_shim()}
+    compiler = shutil.which("musl-gcc")
+    if compiler is not None:
+        built = os.path.join(folder, "built")
+        source = os.path.join(ROOT, "native", "shim.c")
+        subprocess.run([compiler, "-O2", "-static", "-s", "-o", built, source], check=True)
+        with open(built, "rb") as stream:
+            programs["C"] = stream.read()
+    paths = {}
+    for language, program in programs.items():
+        bin_dir = os.path.join(folder, f"shim-{language}")
+        os.mkdir(bin_dir)
+        paths[language] = os.path.join(bin_dir, PLUGIN)
+        # Its own copy: a link would write its runs elsewhere too, but a script sees its second name.
+        write_plugin(f"{paths[language]}.real")
+        with open(paths[language], "wb") as stream:
+            stream.write(program)
+        os.chmod(paths[language], 0o755)
+    return paths
 
 
-def _report(what: str, found: list[dict[str, list[object]]]) -> int:
-    """Print one part; return the number of requests that failed."""
-    times = sorted(float(str(each)) for part in found for each in part["times"])
-    errors = [str(each) for part in found for each in part["errors"]]
-    shown = ", ".join(
-        f"p{share:g} {times[min(int(len(times) * share / 100), len(times) - 1)] * 1000:.2f} ms"
-        for share in (50, 99, 99.9)
-    )
-    print(f"{what}: {len(times):,} requests, {len(errors)} failed, {shown}", flush=True)
-    for error in sorted(set(errors))[:5]:
-        print(f"  {errors.count(error)} x {error}")
-    return len(errors)
+def _start(tasks: Sequence[Task]) -> _Clients:
+    """Start all clients; they begin at the same instant, when all of them are ready."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((SOURCES, ROOT))}
+    clients: _Clients = []
+    for task in tasks:
+        words = [sys.executable, "-m", "bench.agent_clients", json.dumps(asdict(task))]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        clients.append((task, process))
+    for _, process in clients:
+        assert process.stdout is not None
+        process.stdout.readline()
+    begin = time.perf_counter() + 0.2
+    for _, process in clients:
+        assert process.stdin is not None
+        process.stdin.write(b"%f\n" % begin)
+        process.stdin.flush()
+    return clients
+
+
+def _collect(clients: _Clients) -> list[Outcome]:
+    outcomes = []
+    for task, process in clients:
+        printed = process.communicate()[0]
+        if process.returncode:
+            outcomes.append(
+                Outcome(errors=[f"a client of the kind {task.kind} ended with {process.returncode}"])
+            )
+        else:
+            outcomes.append(Outcome(**json.loads(printed)))
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ GROUPS = {
     "concurrent": Group("lookups", "run_concurrent", "Many lookups at once"),
     "startup": Group("startup", "run", "Starts"),
     "shims": Group("shims", "run", "The shims that a kubelet executes"),
+    "agent": Group("agents", "run", "The node agent"),
     "memory": Group("memory", "run", "Memory"),
     "clusters": Group("clusters", "run", "Clusters"),
     "pulls": Group("pulls", "run", "Pulls into an OCI layout"),

@@ -31,6 +31,7 @@
 #define MOST_SHIM (256 << 10)
 #define MOST_DEPTH 64
 #define CONNECT_MS 200
+#define PROTOCOL "agent.keyferry.dev/v1"
 #define ANSWER_MS 20000
 #define ROOT_SOCKET "/run/keyferry/agent.sock"
 #define MEMORY_FILE "keyferry-shim-"
@@ -271,8 +272,11 @@ static enum outcome read_answer(const struct head *head, struct span body, struc
                                {SPAN("\"response\""), {0}},
                                {SPAN("\"exitCode\""), {0}},
                                {SPAN("\"stderr\""), {0}},
-                               {SPAN("\"message\""), {0}}};
-    if (head->status != 200 || !read_object(body, members, 5))
+                               {SPAN("\"message\""), {0}},
+                               {SPAN("\"apiVersion\""), {0}}};
+    if (head->status != 200 || !read_object(body, members, 6))
+        return UNUSABLE;
+    if (members[5].value.at != NULL && !equals(members[5].value, SPAN("\"" PROTOCOL "\"")))
         return UNUSABLE;
     *answer = (struct answer){members[0].value, members[1].value, members[2].value, members[3].value,
                               members[4].value};
@@ -580,7 +584,7 @@ enum field { API_VERSION, KIND, IMAGE, TOKEN, ANNOTATIONS, FIELDS };
 
 static size_t make_request(struct span name, struct member *fields) {
     size_t size = 0;
-    int fits = put(&size, SPAN("{\"apiVersion\":\"agent.keyferry.dev/v1\",\"kind\":\"LookupRequest\",\"provider\":\"")) &&
+    int fits = put(&size, SPAN("{\"apiVersion\":\"" PROTOCOL "\",\"kind\":\"LookupRequest\",\"provider\":\"")) &&
                put(&size, name) && put(&size, SPAN("\"")) &&
                put_member(&size, SPAN(",\"image\":"), fields[IMAGE].value) &&
                put_member(&size, SPAN(",\"serviceAccountToken\":"), fields[TOKEN].value) &&

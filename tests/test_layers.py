@@ -134,7 +134,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "bridge": (
-        ("json_spans",),
+        ("file_change", "json_spans"),
         ("shim",),
         ("kubelet",),
         ("docker",),

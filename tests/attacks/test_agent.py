@@ -19,6 +19,7 @@ from support.agents import RunningAgent, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need, root
 from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, wait_until, write_config
+from support.shims import Place, build, request
 
 ALLOWED, STRANGER, NOBODY = 12_001, 12_002, 65_534
 GROUP = 12_050
@@ -260,6 +261,126 @@ def test_nothing_is_sent_to_a_socket_of_another_user(node: Node) -> None:
     with pytest.raises(AgentUnavailableError, match="another user"):
         ask_agent(str(path), "POST", "/v1/handover", only_uid=0)
     assert listening.communicate(timeout=20)[0] == b"0\n"
+
+
+LISTENER = """
+import select, socket, sys
+listener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]); listener.listen(64)
+print("listening", flush=True)
+got = 0
+while listener in select.select([listener, sys.stdin], [], [])[0]:
+    client, _ = listener.accept(); client.settimeout(5); got += len(client.recv(100000)); client.close()
+print(got)
+"""
+
+
+@root
+@pytest.mark.parametrize("whose", ["folder", "socket"])
+def test_clients_send_nothing_to_a_socket_that_another_user_put_there(node: Node, whose: str) -> None:
+    """Shims and docker's helper do the work themselves: neither a token nor an image's name gets out."""
+    folder = node.root / "theirs"
+    folder.mkdir()
+    os.chown(folder, STRANGER, STRANGER)
+    path = folder / "agent.sock"
+    as_user = [need("setpriv"), f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+    listening = subprocess.Popen(
+        [*as_user, "/usr/bin/python3", "-I", "-c", LISTENER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd="/",
+    )
+    assert listening.stdout is not None
+    assert listening.stdout.readline() == b"listening\n"
+    if whose == "socket":
+        os.chown(folder, 0, 0)
+    folder.chmod(0o755)
+    environ = {"KEYFERRY_AGENT": str(path)}
+    question = request(IMAGE, serviceAccountToken=make_token(time.time() + 600))
+    for kind in ("python", "native"):
+        (node.root / kind).mkdir()
+        place = Place(node.root / kind, build(kind, node.root / kind), PLUGIN)
+        assert place.run(question, env=environ).stdout == b"the plugin answers\n"
+    helper = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    own = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
+    done = subprocess.run(
+        helper, input=IMAGE.encode(), env=os.environ | environ | own, capture_output=True, check=False
+    )
+    assert json.loads(done.stdout)["Secret"] == "own-word"
+    assert listening.communicate(timeout=30)[0] == b"0\n"
+
+
+@root
+def test_root_of_a_pod_is_root_of_the_node_and_the_page_says_so(agent: RunningAgent) -> None:
+    """Through a mounted folder, in namespaces of its own for mounts, processes and the network: not defended."""
+    script = f"""
+mkdir /mnt/keyferry 2>/dev/null; mount -t tmpfs none /mnt && mkdir /mnt/agent
+mount --bind {os.path.dirname(agent.socket)} /mnt/agent && exec "$@"
+"""
+    client = ["/usr/bin/python3", "-I", "-c", CLIENT, "/mnt/agent/agent.sock", "GET", "/v1/status", ""]
+    pod = [need("unshare"), "--mount", "--pid", "--fork", "--net", "sh", "-c", script, "sh", *client]
+    done = subprocess.run(pod, capture_output=True, check=True)
+    assert done.stdout.startswith(b"HTTP/1.1 200 ")
+    page = (Path(__file__).parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
+    [row] = [line for line in page.splitlines() if "root in a pod that mounts the socket's folder" in line]
+    assert "Not defended" in row
+
+
+@root
+@pytest.mark.parametrize("becomes", ["a pipe", "a socket", "a folder", "a loop", "nothing", "endless"])
+def test_a_config_that_becomes_something_else_is_refused_and_the_old_one_stays(
+    agent: RunningAgent, becomes: str
+) -> None:
+    """No reload waits for it without end, requests are answered meanwhile, and the next config is loaded."""
+    node = agent.node
+    good = node.config.read_text()
+    node.config.unlink()
+    if becomes == "a pipe":
+        os.mkfifo(node.config)
+    elif becomes == "a socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(node.config))
+    elif becomes == "a folder":
+        node.config.mkdir()
+    elif becomes == "a loop":
+        node.config.symlink_to(node.config.name)
+    elif becomes == "endless":
+        node.config.symlink_to("/dev/zero")
+    assert agent.ask("POST", "/v1/reload").status == 422
+    assert agent.look_up(IMAGE).status == 200
+    assert agent.status["reload"]["applied"] is False
+    if node.config.is_dir() and not node.config.is_symlink():
+        node.config.rmdir()
+    else:
+        node.config.unlink(missing_ok=True)
+    node.config.write_text(good)
+    assert agent.ask("POST", "/v1/reload").status == 200
+
+
+def test_a_thousand_clients_with_half_a_request_shut_nobody_out(agent: RunningAgent) -> None:
+    script = (
+        "import resource, socket, sys\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (2_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "kept = []\n"
+        "parts = b'POST /v1/lookup HTTP/1.1\\r\\ncontent-length: 9\\r\\n\\r\\n{', b'GET /v1/st', b''\n"
+        "for number in range(1_000):\n"
+        "    client = socket.socket(socket.AF_UNIX); client.connect(sys.argv[1]); kept.append(client)\n"
+        "    try:\n"
+        "        client.sendall(parts[number % 3])\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "print('all', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    silent = subprocess.Popen(
+        [sys.executable, "-c", script, agent.socket], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert silent.stdout is not None
+    assert silent.stdout.readline() == b"all\n"
+    for _ in range(50):
+        assert agent.look_up(IMAGE).status == 200
+    connections = agent.status["connections"]
+    assert connections["open"] <= connections["most"] // 2
+    silent.communicate()
 
 
 def connect(agent: RunningAgent) -> socket.socket:

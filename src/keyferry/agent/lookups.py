@@ -73,6 +73,8 @@ class AgentQuestion(Value):
 def read_question(body: bytes) -> AgentQuestion:
     """Return the question in a request body; unknown fields are ignored. Raise BadQuestionError."""
     document = read_object(body)
+    if document.get("apiVersion", API_VERSION) != API_VERSION:
+        raise BadQuestionError(f"apiVersion: expected {API_VERSION!r}")
     text = document.get("image")
     if text is None and "registry" in document:
         return _read_registry(_text(document, "registry"))

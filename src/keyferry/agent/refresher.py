@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.log import AgentLog, LogLevel
-from keyferry.agent.schedule import PlannedRefresh, Random, RefreshPlan
+from keyferry.agent.schedule import PlannedRefresh, Random, RefreshPlan, asked_pause_ns
+from keyferry.errors import PluginExitError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.provider import Provider
@@ -109,7 +110,8 @@ class Refresher:
 
     def _fail(self, due: PlannedRefresh, error: object) -> None:
         self._count(due.provider, is_success=False)
-        self.plan.fail(due, self._clock())
+        said = error.stderr_tail if isinstance(error, PluginExitError) else ""
+        self.plan.fail(due, self._clock(), asked_pause_ns(said))
         self._log.write(
             LogLevel.WARNING,
             "refresh failed; the cached answer is still served",

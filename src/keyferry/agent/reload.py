@@ -21,6 +21,7 @@ _FileState = tuple[int, int, int, int, int] | None
 Fingerprint = tuple[tuple[str, _FileState], ...]
 _EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_ATTEMPTS = 25
+_MOST_BYTES = 16 << 20
 # Longer than the steps of the clock that file systems use.
 _REST_NS = 20_000_000
 # Settings of the sockets and of the page, which a running process keeps.
@@ -74,6 +75,19 @@ def _is_at_rest(look: Fingerprint) -> bool:
     """Return whether no file changed a moment ago: two changes in a moment have the same time."""
     now_ns = time.time_ns()
     return not any(state is not None and 0 <= now_ns - state[4] < _REST_NS for _, state in look)
+
+
+def _check_files(look: Fingerprint) -> None:
+    """Raise EnvironmentProblem if a file cannot be read to its end at once: a pipe, a device, or a huge one."""
+    for name, _ in look:
+        try:
+            found = os.stat(name)
+        except OSError:
+            continue  # whoever reads it says why
+        if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
+            raise EnvironmentProblem(f"{name!r} has more than {_MOST_BYTES} bytes")
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise EnvironmentProblem(f"{name!r} is neither a file nor a folder")
 
 
 class Reloader:
@@ -155,6 +169,7 @@ class Reloader:
             if not _is_at_rest(before):
                 time.sleep(_REST_NS / 1e9)
                 continue
+            _check_files(before)
             state = self._load(self._given, self._on_cached, previous)
             # Otherwise it may be a mixture of two configs, or of files that were not looked at before.
             if _paths_of(state) == paths and _exact_fingerprint(paths) == before:

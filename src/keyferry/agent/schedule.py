@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from keyferry._core.values import NamedTuple
 
-__all__ = ["PlannedRefresh", "RefreshPlan", "pause_ns", "refresh_at_ns"]
+__all__ = ["PlannedRefresh", "RefreshPlan", "asked_pause_ns", "pause_ns", "refresh_at_ns"]
 
 _SECOND = 1_000_000_000
 _EARLIEST, _LATEST = 0.5, 0.9
@@ -18,6 +18,9 @@ _EARLIEST, _LATEST = 0.5, 0.9
 SHORTEST_LIFE_NS = 60 * _SECOND
 FIRST_PAUSE_NS = _SECOND
 LONGEST_PAUSE_NS = 300 * _SECOND
+LONGEST_ASKED_NS = 3600 * _SECOND
+_ASKED = "retry after "
+_MOST_DIGITS = 9
 
 # Returns a number from 0 up to, but not including, 1.
 Random = Callable[[], float]
@@ -37,6 +40,20 @@ def pause_ns(failures: int, random: Random, retry_after_ns: int = 0) -> int:
     # The exponent is limited before the power is computed, which would otherwise become huge.
     limit = min(FIRST_PAUSE_NS << min(failures, 20), LONGEST_PAUSE_NS)
     return retry_after_ns + int(limit * random())
+
+
+def asked_pause_ns(stderr_tail: str) -> int:
+    """Return the pause that the last line of a plugin's standard error asks for, ``NAME: retry after 30 s``; or 0.
+
+    Plugins made with the SDK write it where a server sent Retry-After. It is at most an hour.
+    """
+    # The lines of a tail are joined so.
+    name, colon, rest = stderr_tail.rpartition(" | ")[2].partition(": ")
+    number = rest.removeprefix(_ASKED).removesuffix(" s")
+    is_asked = name and colon and rest == f"{_ASKED}{number} s" and number.isascii() and number.isdigit()
+    if not is_asked or len(number) > _MOST_DIGITS:
+        return 0
+    return min(int(number) * _SECOND, LONGEST_ASKED_NS)
 
 
 class PlannedRefresh(NamedTuple):

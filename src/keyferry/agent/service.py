@@ -44,7 +44,7 @@ _Reply = AgentReply | Awaitable[AgentReply]
 # The kubelet asks for a pod without a service account.
 _NO_ACCOUNT = Pod()
 _LONGEST_REMEMBERED = 1024
-_MOST_REMEMBERED = 1024
+_MOST_REMEMBERED = 4096
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
 _DIFFERS = DecisionResult(DecisionOutcome.REFUSED, "", "the caller has another provider config or bin dir")

@@ -33,9 +33,10 @@ _FAILED = 1
 _ROOT = 0
 _LAST_STATUS = 255
 _KIND = b'"CredentialProviderRequest"'
+_PROTOCOL = f'"{API_VERSION}"'.encode()
 _REQUEST_FIELDS = (b"apiVersion", b"kind", b"image", b"serviceAccountToken", b"serviceAccountAnnotations")
 _PASSED_ON = _REQUEST_FIELDS[2:]
-_ANSWER_FIELDS = (b"outcome", b"response", b"exitCode", b"stderr", b"message")
+_ANSWER_FIELDS = (b"apiVersion", b"outcome", b"response", b"exitCode", b"stderr", b"message")
 
 
 def main() -> None:
@@ -131,7 +132,9 @@ def _exists(path: str) -> bool:
 def read_answer(status: int, body: bytes, api_version: bytes) -> dict[bytes, bytes] | None:
     """Return the members of an answer of the agent if a shim can use it."""
     answer = read_members(body, *_ANSWER_FIELDS) if status == 200 else None
-    if answer is None or answer.get(b"outcome") in (b'"noMatch"', b'"failed"'):
+    if answer is None or answer.get(b"apiVersion", _PROTOCOL) != _PROTOCOL:
+        return None
+    if answer.get(b"outcome") in (b'"noMatch"', b'"failed"'):
         return answer
     response = read_members(answer.get(b"response", b""), b"apiVersion", b"kind")
     # A version that the kubelet did not ask for would be refused by it.

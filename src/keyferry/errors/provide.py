@@ -8,14 +8,18 @@ __all__ = ["HttpError", "ProvideError"]
 class ProvideError(KeyferryError):
     """A plugin made with the SDK has no credential; *hint* is the permission, setting or command that helps.
 
-    The SDK prints this error on standard error and exits with a status other than 0.
+    The SDK prints this error on standard error and exits with a status other than 0. *retry_after_seconds* is the pause
+    that a server asked for, which the node agent keeps to.
     """
 
-    def __init__(self, message: str, hint: str = "", kind: Kind = Kind.ERROR) -> None:
+    def __init__(
+        self, message: str, hint: str = "", kind: Kind = Kind.ERROR, *, retry_after_seconds: int = 0
+    ) -> None:
         super().__init__(message, hint, kind)
         self.message = message
         self.hint = hint
         self.kind = kind
+        self.retry_after_seconds = retry_after_seconds
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message

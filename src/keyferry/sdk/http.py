@@ -25,7 +25,8 @@ __all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "Thumbprint", "fetch"]
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
 _JITTER_STEPS = 65536
-_TOO_MANY_DIGITS = 12
+_MOST_DIGITS = 12
+_LONGEST_PAUSE_SECONDS = 999_999_999
 
 
 class Reply(Value):
@@ -46,6 +47,13 @@ class Reply(Value):
         from keyferry._net.messages import header_values
 
         return header_values(self.headers, name)
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """The pause that the server asks for, 0 if it asks for none or gives a date."""
+        asked = next(iter(self.values("retry-after")), "").strip()
+        is_number = asked.isascii() and asked.isdigit()
+        return min(int(asked[:_MOST_DIGITS]), _LONGEST_PAUSE_SECONDS) if is_number else 0
 
     def json(self) -> dict[str, object]:
         """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""
@@ -154,7 +162,7 @@ def _try(
             reply, failure = _attempt(request, options, tls, deadline)
         if failure is None and not retry.is_transient(reply):
             return reply, None
-        wait = retry.delay(number) if failure is not None else _retry_after(reply, retry.delay(number))
+        wait = max(retry.delay(number), float(reply.retry_after_seconds))
         is_final = failure is not None and failure.is_final
         if number >= retry.attempts or wait >= deadline.seconds_left or is_final:
             return reply, failure
@@ -191,11 +199,3 @@ def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
         address=options.address,
         judge=None if options.thumbprint is None else options.thumbprint.check,
     )
-
-
-def _retry_after(reply: Reply, delay: float) -> float:
-    """Return the seconds in Retry-After, at least *delay*; *delay* if it is a date."""
-    asked = next(iter(reply.values("retry-after")), "").strip()
-    if not asked.isascii() or not asked.isdigit():
-        return delay
-    return max(delay, float(asked)) if len(asked) < _TOO_MANY_DIGITS else float("inf")

@@ -134,6 +134,9 @@ def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> N
 
     if isinstance(error, ProvideError):
         lines = [error.message, *([error.hint] if error.hint else [])]
+        if error.retry_after_seconds > 0:
+            # The last line, in this form: the node agent reads it.
+            lines.append(f"retry after {error.retry_after_seconds} s")
     else:
         # A bug in the plugin: the position is helpful, but the values may be secret.
         lines = [f"{type(error).__name__} in the plugin itself{_place(error)}{_text(error)}"]

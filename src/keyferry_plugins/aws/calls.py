@@ -151,4 +151,4 @@ def _failure(
     hint = refusal.advice(call.right, credentials.source if credentials is not None else "")
     if refusal.is_of_clock and abs(skew) > _TOLERATED_SECONDS:
         hint = f"this machine's clock is off by {abs(skew):.0f} seconds: set it"
-    return ProvideError(message, hint)
+    return ProvideError(message, hint, retry_after_seconds=reply.retry_after_seconds)

@@ -125,7 +125,9 @@ def refusal(reply: "Reply", secrets: tuple[str, ...] = ()) -> EntraError:
     number = _number(description)
     said = ": ".join(shown(part, known=secrets) for part in (error, description) if part)
     message = f"{reply.url}: refused with status {reply.status}" + (f": {said}" if said else "")
-    return EntraError(message, _hint(reply, number), error, number)
+    failure = EntraError(message, _hint(reply, number), error, number)
+    failure.retry_after_seconds = reply.retry_after_seconds
+    return failure
 
 
 def _number(description: str) -> str:

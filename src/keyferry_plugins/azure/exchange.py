@@ -130,7 +130,9 @@ def _read_refresh_token(reply: "Reply", exchange: Exchange) -> str:
         raise HttpError(reply.url, "answered status 200 without a usable 'refresh_token'")
     said = _said(reply, exchange)
     raise ProvideError(
-        f"{reply.url}: refused with status {reply.status}{said}", _hint(reply.status, exchange)
+        f"{reply.url}: refused with status {reply.status}{said}",
+        _hint(reply.status, exchange),
+        retry_after_seconds=reply.retry_after_seconds,
     )
 
 

@@ -186,7 +186,11 @@ def _refusal(reply: "Reply", subject: "SubjectToken", secrets: list[str]) -> Pro
     hint = f"the token has {subject}: check what the server expects, and that it trusts the issuer"
     if reply.status == 429 or reply.status >= 500:  # the server's own state
         hint = "the server is busy or out of order; the kubelet tries again"
-    return ProvideError(f"{reply.url}: refused with status {reply.status}{said}", hint)
+    return ProvideError(
+        f"{reply.url}: refused with status {reply.status}{said}",
+        hint,
+        retry_after_seconds=reply.retry_after_seconds,
+    )
 
 
 def _error_code(reply: "Reply", secrets: list[str]) -> str:

@@ -35,7 +35,9 @@ def refusal(reply: "Reply", what: str, hint: str, known: tuple[str, ...] = ()) -
     """Return the error for an error response, with its status and the fields in which Google gives the reason."""
     reason = _reason(reply, known)
     return ProvideError(
-        f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}", hint
+        f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}",
+        hint,
+        retry_after_seconds=reply.retry_after_seconds,
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from support.agents import RunningAgent, ask, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need
 from support.plugins import IMAGE, PLUGIN, Node, provider_entry, wait_until, write_config
+from support.shims import Place, build, request
 
 
 @pytest.fixture
@@ -166,6 +168,48 @@ def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(start: Starte
     with pytest.raises(ConnectionRefusedError):
         agent.look_up(IMAGE)
     assert start().look_up(IMAGE).status == 200
+
+
+def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
+    node: Node, start: Starter, tmp_path: Path
+) -> None:
+    """Shims in both languages and docker's helper, while the agent is killed and started again."""
+    socket_path = str(node.root / "run" / "agent.sock")
+    places = []
+    for kind in ("python", "native"):
+        (tmp_path / kind).mkdir()
+        place = Place(tmp_path / kind, build(kind, tmp_path / kind), PLUGIN)
+        places.append(place)
+        shutil.copy(node.bin_dir / PLUGIN, str(place.behind))
+    helper = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    environ = {"KEYFERRY_AGENT": socket_path}
+    own = environ | {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
+    stop, answers = threading.Event(), list[tuple[int, str]]()
+
+    def execute(command: list[str], question: bytes, more: dict[str, str]) -> None:
+        while not stop.is_set():
+            done = subprocess.run(command, input=question, env=more, capture_output=True, check=False)
+            word = "pass" if b'"pass"' in done.stdout else done.stderr.decode()
+            answers.append((done.returncode, word))
+
+    jobs = [([str(place.path)], request(IMAGE), environ) for place in places]
+    jobs.append((helper, IMAGE.encode(), os.environ | own))
+    threads = [threading.Thread(target=execute, args=job) for job in jobs]
+    agent = start()
+    for each in threads:
+        each.start()
+    for _ in range(3):
+        time.sleep(0.3)
+        agent.process.kill()
+        agent.process.wait()
+        time.sleep(0.2)
+        agent = start()
+    stop.set()
+    for each in threads:
+        each.join()
+    assert set(answers) == {(0, "pass")}
+    # Each agent ran the plugin once, clients that fell back ran it again, and all others were served by an agent.
+    assert len(start.agents) < len(node.runs()) < len(answers)
 
 
 def test_a_broken_config_stops_the_start_with_its_problems(node: Node) -> None:

@@ -97,6 +97,52 @@ def test_everything_is_uninstalled_at_once_and_again(filled: Node) -> None:
     assert not socket.parent.exists()
 
 
+def test_beside_adds_its_entry_and_takes_it_back(filled: Node) -> None:
+    """Shown first, and the whole config is what it was in the end; the kubelet has to be restarted both times."""
+    before = filled.config.read_bytes()
+    words = ("install", "--beside", "--plugin", str(filled.bin_dir / "plugin"))
+    patterns = ("--match-images", "ghcr.io", "--match-images", "*.example")
+    dry = bridge(filled, *words, *patterns, "--dry-run")
+    assert (dry.returncode, filled.config.read_bytes(), (filled.bin_dir / "keyferry").exists()) == (
+        0,
+        before,
+        False,
+    )
+    assert '+- name: "keyferry"\n+  matchImages:\n+  - "ghcr.io"\n+  - "*.example"\n' in dry.stdout
+    done = bridge(filled, *words, *patterns)
+    assert (done.returncode, done.stdout.startswith(dry.stdout)) == (0, True)
+    assert f"restart the kubelet: it reads {filled.config} when it starts" in done.stderr
+    linted = run_keyferry("lint", str(filled.config), "--bin-dir", str(filled.bin_dir))
+    assert linted.returncode == 0, linted.stdout
+    # What the kubelet does with it: the plugin behind the shim answers, since there is no agent.
+    run = subprocess.run(
+        [filled.bin_dir / "keyferry"], input=request(), capture_output=True, check=True, env={}
+    )
+    assert b'"user"' in run.stdout
+    again = bridge(filled, *words, *patterns)
+    assert "has a provider 'keyferry' already" in again.stderr
+    done = bridge(filled, "uninstall", "keyferry")
+    assert (done.returncode, '-- name: "keyferry"' in done.stdout) == (0, True)
+    assert "restart the kubelet" in done.stderr
+    assert filled.config.read_bytes() == before
+    assert sorted(each.name for each in filled.bin_dir.iterdir()) == ["plugin"]
+
+
+def test_beside_writes_nothing_if_the_config_would_be_refused(filled: Node) -> None:
+    before = filled.config.read_bytes()
+    done = bridge(filled, "install", "--beside", "--match-images", "a b")
+    assert (done.returncode, "nothing is changed: KF" in done.stderr) == (3, True)
+    assert (filled.config.read_bytes(), (filled.bin_dir / "keyferry").exists()) == (before, False)
+
+
+def test_an_entry_written_by_hand_stays(filled: Node) -> None:
+    bridge(filled, "install", "--beside")
+    text = filled.config.read_text()
+    done = bridge(filled, "uninstall", "keyferry")
+    assert filled.config.read_text() == text
+    assert "does not start without this program" in done.stderr
+
+
 def test_an_overwritten_shim_is_left(filled: Node) -> None:
     bridge(filled, "install", "--in-front-of", "plugin")
     write_executable(filled.bin_dir / "plugin", "#!/bin/sh\necho new\n")
@@ -111,6 +157,8 @@ def test_an_overwritten_shim_is_left(filled: Node) -> None:
         (["install"], "give --in-front-of NAME or --beside"),
         (["status", "--beside"], "are for install, not for status"),
         (["install", "--in-front-of", "a", "--plugin", "/x"], "--plugin is for --beside"),
+        (["install", "--in-front-of", "a", "--match-images", "x"], "--match-images is for --beside"),
+        (["install", "--beside", "--dry-run"], "--dry-run is for --match-images"),
         (["uninstall"], "uninstall takes the NAME of a provider, or --all"),
         (["uninstall", "plugin", "--all"], "uninstall takes the NAME of a provider, or --all"),
         (["status", "plugin"], "only uninstall takes a NAME"),

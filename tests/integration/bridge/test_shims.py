@@ -92,6 +92,9 @@ GARBAGE: dict[str, Answer] = {
     "an unknown outcome": {**answered(), "outcome": "perhaps"},
     "no response": {"outcome": "answered"},
     "another version": answered(api_version="credentialprovider.kubelet.k8s.io/v2"),
+    "another version of the protocol": {**answered(), "apiVersion": "agent.keyferry.dev/v2"},
+    "no match in another version": {"apiVersion": "agent.keyferry.dev/v2", "outcome": "noMatch"},
+    "a failure in another version": {**FAILED, "apiVersion": "agent.keyferry.dev/v2"},
     "another kind": {**answered(), "response": {**response(), "kind": "Secret"}},
     "too deep": raw(b'{"outcome":"noMatch","a":' + b"[" * 65 + b"]" * 65 + b"}"),
 }

@@ -88,6 +88,14 @@ def test_a_provide_error_is_a_message_a_hint_and_status_1() -> None:
     assert ran.stderr == "plugin: no login\nplugin: ask for one\n"
 
 
+def test_the_pause_that_a_server_asked_for_is_the_last_line() -> None:
+    """In the form that the node agent reads."""
+    raised = 'raise ProvideError("busy", "ask less", retry_after_seconds=30)'
+    ran = run_source(image_plugin(raised), request_bytes())
+    ran.failed_with()
+    assert ran.stderr == "plugin: busy\nplugin: ask less\nplugin: retry after 30 s\n"
+
+
 BUGS = {
     "key": ("{}['%s']", "KeyError in the plugin itself (<string>, line 6, in provide): ********"),
     "value": ("int('%s')", "ValueError in the plugin itself"),

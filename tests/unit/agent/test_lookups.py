@@ -37,6 +37,15 @@ def test_what_is_no_question_is_refused_without_a_quote(body: bytes) -> None:
     assert "a b" not in str(caught.value)
 
 
+@pytest.mark.parametrize("version", ["agent.keyferry.dev/v2", "", None, 1])
+def test_a_question_of_another_version_is_refused(version: object) -> None:
+    """Its client does the work itself; a question without a version is one of this."""
+    with pytest.raises(BadQuestionError, match=r"^apiVersion: expected 'agent\.keyferry\.dev/v1'$"):
+        read_question(json.dumps({"apiVersion": version, "image": "r.example/app"}).encode())
+    with pytest.raises(BadQuestionError):
+        read_question(json.dumps({"apiVersion": version, "registry": "r.example"}).encode())
+
+
 def test_a_kept_reply_is_the_one_that_would_be_written() -> None:
     """For each image its own, also where the answers of two registries differ in nothing but the key."""
     auth = {"one.example": ("u", "p1"), "two.example": ("u", "p2"), "two.example/deep": ("u", "p3")}

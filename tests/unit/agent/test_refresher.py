@@ -74,6 +74,24 @@ def test_a_failed_renewal_is_logged_and_tried_again_later() -> None:
     assert "exited with status 3" in log.getvalue()
 
 
+def test_a_pause_that_a_server_asked_for_is_kept() -> None:
+    """The plugin names it on its last line; without it, the first pause is at most a second."""
+    plugin = Scripted(response("old"))
+    clock, refresher, asked, _ = world(plugin)
+
+    async def run() -> None:
+        asked.lookup(IMAGE)
+        plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy | ecr: retry after 90 s")
+        clock.step(301)
+        task = asyncio.create_task(refresher.run(lambda: asked))
+        await until(lambda: refresher.failed == 1)
+        [(at_ns, _, failures)] = refresher.plan.upcoming()
+        assert (at_ns - clock(), failures) == (90_000_000_000, 1)
+        task.cancel()
+
+    asyncio.run(run())
+
+
 def test_a_renewal_that_breaks_is_tried_again_too() -> None:
     """An error that nobody foresaw is one more failure; its text, which could quote anything, is not logged."""
     plugin = Scripted(response("old"))

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from keyferry.agent.schedule import (
     LONGEST_PAUSE_NS,
     PlannedRefresh,
     RefreshPlan,
+    asked_pause_ns,
     pause_ns,
     refresh_at_ns,
 )
@@ -23,6 +25,28 @@ numbers = st.floats(0, 1, exclude_max=True)
 def test_a_renewal_is_between_half_and_nine_tenths_of_a_life(got: int, life: int, number: float) -> None:
     spent = refresh_at_ns(got, got + life, lambda: number) - got
     assert life // 2 - 1 <= spent <= life * 9 // 10 + 1
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("keyferry-ecr: retry after 30 s", 30),
+        ("ecr: busy | ecr: retry after 7 s", 7),
+        ("ecr: retry after 7 s | ecr: retry after 8 s", 8),
+        ("ecr: retry after 999999 s", 3600),
+        ("ecr: retry after 99999999999 s", 0),
+        ("ecr: retry after 7 s | something else", 0),
+        ("retry after 7 s", 0),
+        ("ecr: please retry after 7 s", 0),
+        ("ecr: retry after -7 s", 0),
+        ("ecr: retry after \u0667 s", 0),
+        ("ecr: retry after 1.5 s", 0),
+        ("", 0),
+    ],
+)
+def test_the_pause_that_a_plugin_names_on_its_last_line(said: str, seconds: int) -> None:
+    """In one form, and at most an hour."""
+    assert asked_pause_ns(said) == seconds * SECOND
 
 
 @given(st.integers(0, 10_000), numbers, st.integers(0, HOUR))

@@ -32,6 +32,23 @@ def test_what_is_transient(status: int) -> None:
     assert not Retry().is_transient(Reply("u", status + 100, (), b""))
 
 
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("30", 30),
+        (" 7 ", 7),
+        ("0", 0),
+        ("-1", 0),
+        ("Wed, 21 Oct 2030 07:28:00 GMT", 0),
+        ("9" * 5000, 999_999_999),
+    ],
+)
+def test_the_pause_that_a_reply_asks_for(value: str, seconds: int) -> None:
+    """In seconds; a date counts for nothing, since the clocks may differ."""
+    assert Reply("u", 429, (("retry-after", value),), b"").retry_after_seconds == seconds
+    assert Reply("u", 429, (), b"").retry_after_seconds == 0
+
+
 @pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])
 def test_success_is_two_hundred_and_something(status: int, is_success: bool) -> None:
     """And nothing else."""

@@ -79,7 +79,7 @@ def _ask(server: "Server", image: str, environ: "Mapping[str, str]") -> Login | 
 
 
 def _read_answer(document: dict[str, object], server: "Server", *, is_image: bool) -> Login | None:
-    if document.get("kind") != ("LookupResponse" if is_image else "RegistryResponse"):
+    if not _is_known(document, "LookupResponse" if is_image else "RegistryResponse"):
         return None
     if document.get("outcome") == LoginOutcome.AMBIGUOUS:
         candidates = document.get("candidates")
@@ -92,6 +92,15 @@ def _read_answer(document: dict[str, object], server: "Server", *, is_image: boo
     if not _lives_long(document.get("expiresAt")):
         return None
     return _login(str(first.get("username", "")), str(first.get("password", "")))
+
+
+def _is_known(document: dict[str, object], kind: str) -> bool:
+    """Return whether an answer is one that this client understands; that of an image has no outcome."""
+    return (
+        document.get("apiVersion", API_VERSION) == API_VERSION
+        and document.get("kind") == kind
+        and document.get("outcome", LoginOutcome.FOUND) in list(LoginOutcome)
+    )
 
 
 def _lives_long(expires_at: object) -> bool:

@@ -7,8 +7,8 @@ skopeo, buildah) get a file of keyferry's own in ``registries.conf.d``.
 import json
 import os
 
-from keyferry._core.files import open_folder
-from keyferry._core.values import Value, field, replace
+from keyferry._core.values import replace
+from keyferry.bridge.file_change import FileChange, make_diff, read_text
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DROP_IN",
-    "FileChange",
-    "apply_change",
     "docker_config_path",
     "helped_hosts",
     "plan_containers_install",
@@ -30,38 +28,19 @@ __all__ = [
 
 HELPER = "keyferry"
 _KEY = "credHelpers"
-_MOST_BYTES = 1 << 20
 # Files there are read in the order of their names, and the last list of helpers counts.
 DROP_IN = "zz-keyferry.conf"
 _HEAD = "# Written by 'keyferry bridge docker install --containers'; 'uninstall --containers' removes it.\n"
 _OWN_FILES = "containers-auth.json"
 
 
-class FileChange(Value):
-    """A file before and after, None where there is no file, and the change as a unified diff.
-
-    A docker config may hold logins, so the diff has nothing but the helpers. *notes* say what is not changed, and why.
-    """
-
-    path: str
-    before: str | None = field(repr=False)
-    after: str | None = field(repr=False)
-    diff: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def _diff(path: str, before: str, after: str) -> str:
-    from difflib import unified_diff
-
-    old, new = (text.splitlines(keepends=True) for text in (before, after))
-    lines = unified_diff(old, new, path, path)
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
 def _docker_change(
     path: str, before: str | None, document: "Mapping[str, object]", helpers: "Mapping[str, object]"
 ) -> FileChange:
-    """Return the change of a docker config to these helpers; without any, the field is left out."""
+    """Return the change of a docker config to these helpers; without any, the field is left out.
+
+    The config may hold logins, so the diff has nothing but the helpers.
+    """
     old = _helpers(path, document)
     if old == helpers:
         return FileChange(path, before, before)
@@ -69,7 +48,7 @@ def _docker_change(
     if not helpers:
         del after[_KEY]
     parts = [_dump({_KEY: part} if part else {}, before) for part in (old, helpers)]
-    return FileChange(path, before, _dump(after, before), _diff(path, *parts))
+    return FileChange(path, before, _dump(after, before), make_diff(path, *parts))
 
 
 def docker_config_path(environ: "Mapping[str, str]") -> str:
@@ -88,7 +67,7 @@ def registries_folder(environ: "Mapping[str, str]") -> str:
 
 def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
     """Return the change that makes docker use the helper for *hosts*; hosts that have another helper keep it."""
-    before = _read(path)
+    before = read_text(path)
     document = _parse(path, before)
     helpers = {**dict.fromkeys(hosts, HELPER), **_helpers(path, document)}
     # In the order of the file, with new hosts at its end.
@@ -99,7 +78,7 @@ def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
 
 def plan_docker_uninstall(path: str, hosts: "Sequence[str]" = ()) -> FileChange:
     """Return the change that makes docker stop using the helper, for *hosts* or for all."""
-    before = _read(path)
+    before = read_text(path)
     document = _parse(path, before)
     kept = {
         host: helper
@@ -111,7 +90,7 @@ def plan_docker_uninstall(path: str, hosts: "Sequence[str]" = ()) -> FileChange:
 
 def helped_hosts(path: str) -> tuple[str, ...]:
     """Return the hosts for which docker uses the helper."""
-    helpers = _helpers(path, _parse(path, _read(path)))
+    helpers = _helpers(path, _parse(path, read_text(path)))
     return tuple(host for host, helper in helpers.items() if helper == HELPER)
 
 
@@ -121,55 +100,19 @@ def plan_containers_install(folder: str) -> FileChange:
     before = _read_own(path)
     helpers = [each for each in _containers_helpers(folder) if each != HELPER] or [_OWN_FILES]
     after = f"{_HEAD}credential-helpers = {json.dumps([*helpers, HELPER])}\n"
-    return FileChange(path, before, after, _diff(path, before or "", after))
+    return _own_change(path, before, after)
 
 
 def plan_containers_uninstall(folder: str) -> FileChange:
     """Return the change that removes the file again."""
     path = os.path.join(folder, DROP_IN)
     before = _read_own(path)
-    return FileChange(path, before, None, _diff(path, before or "", ""))
+    return _own_change(path, before, None)
 
 
-def apply_change(change: FileChange) -> None:
-    """Write or remove the file, unless it is not what it was when the change was planned."""
-    if change.before == change.after:
-        return
-    # A link to a config elsewhere stays a link.
-    folder, name = os.path.split(os.path.realpath(change.path))
-    try:
-        with open_folder(folder, make=0o755 if name == DROP_IN else 0o700) as opened:
-            if _read(change.path) != change.before:
-                raise EnvironmentProblem(f"{change.path!r} has been changed meanwhile; try again")
-            if change.after is None:
-                opened.unlink(name)
-                return
-            mode = opened.status_of(name).st_mode & 0o777 if opened.has(name) else _new_mode(name)
-            opened.replace(name, change.after.encode(), mode=mode, is_exact=True)
-    except OSError as error:
-        raise _unwritten(change.path, error) from None
-
-
-def _new_mode(name: str) -> int:
-    return 0o644 if name == DROP_IN else 0o600
-
-
-def _unwritten(path: str, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or 'unknown').lower()}")
-
-
-def _read(path: str) -> str | None:
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-        if len(data) <= _MOST_BYTES:
-            return data.decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise EnvironmentProblem(f"{path!r} cannot be read: {(reason or 'unknown').lower()}") from None
-    raise EnvironmentProblem(f"{path!r} has more than {_MOST_BYTES} bytes")
+def _own_change(path: str, before: str | None, after: str | None) -> FileChange:
+    diff = make_diff(path, before or "", after or "")
+    return FileChange(path, before, after, diff, mode=0o644, folder_mode=0o755)
 
 
 def _parse(path: str, text: str | None) -> dict[str, object]:
@@ -200,7 +143,7 @@ def _dump(document: "Mapping[str, object]", before: str | None) -> str:
 
 
 def _read_own(path: str) -> str | None:
-    text = _read(path)
+    text = read_text(path)
     if text is not None and not text.startswith(_HEAD):
         raise EnvironmentProblem(f"{path!r} was not written by keyferry; nothing is changed")
     return text
@@ -223,7 +166,7 @@ def _named_helpers(path: str) -> list[str]:
     import tomllib
 
     try:
-        value = tomllib.loads(_read(path) or "").get("credential-helpers")
+        value = tomllib.loads(read_text(path) or "").get("credential-helpers")
     except tomllib.TOMLDecodeError:
         raise EnvironmentProblem(f"{path!r} is not TOML; nothing is changed") from None
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

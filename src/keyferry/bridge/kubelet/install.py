@@ -19,9 +19,13 @@ __all__ = [
     "install_beside",
     "install_in_front",
     "list_shims",
+    "note_entry",
+    "noted_entry",
     "uninstall",
 ]
 
+# A link to the kubelet's config, if an entry for the shim was added there.
+_ENTRY = ".entry"
 _MODE = 0o755
 _SCRIPT = b"#!"
 
@@ -117,10 +121,24 @@ def uninstall(bin_dir: str, name: str) -> ShimPosition:
             folder.rename(name + IN_FRONT, name)
         elif position is not ShimPosition.OVERWRITTEN:
             folder.unlink(name)
-        for suffix in (IN_FRONT, BESIDE, LINK):
+        for suffix in (IN_FRONT, BESIDE, _ENTRY, LINK):
             folder.unlink(name + suffix)
         folder.sync()
     return position
+
+
+def note_entry(bin_dir: str, name: str, config: str) -> None:
+    """Remember that an entry for a shim was added to the kubelet's config at this path."""
+    with _open(bin_dir) as folder:
+        _point(folder, name + _ENTRY, os.path.abspath(config))
+
+
+def noted_entry(bin_dir: str, name: str) -> str:
+    """Return the path of the kubelet's config to which an entry for a shim was added, or nothing."""
+    try:
+        return os.readlink(_path(bin_dir, name) + _ENTRY)
+    except OSError:
+        return ""
 
 
 def list_shims(bin_dir: str) -> tuple[InstalledShim, ...]:
@@ -174,7 +192,7 @@ def _is_native(path: str) -> bool:
 
 
 def _path(bin_dir: str, name: str) -> str:
-    if not name or name in (".", "..") or "/" in name or name.endswith((IN_FRONT, BESIDE, LINK)):
+    if not name or name in (".", "..") or "/" in name or name.endswith((IN_FRONT, BESIDE, LINK, _ENTRY)):
         raise EnvironmentProblem(f"{name!r} is not the name of a provider that a shim can have")
     return os.path.join(bin_dir, name)
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.bridge.docker.install import FileChange
+    from keyferry.bridge.file_change import FileChange
 
 DESCRIPTION = """\
 Let docker's tools get the credentials of the node's plugins from docker-credential-keyferry, which has to be on
@@ -120,7 +120,7 @@ def _configured(args: "argparse.Namespace") -> list[str]:
 
 
 def _change(change: "FileChange", *, is_dry: bool) -> int:
-    from keyferry.bridge.docker.install import apply_change
+    from keyferry.bridge.file_change import apply_change
 
     report(*change.notes)
     if change.before == change.after:

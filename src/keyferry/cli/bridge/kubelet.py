@@ -4,11 +4,13 @@ from keyferry.cli.frame.arguments import add_config_arguments, add_output_argume
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import KeyferryError
 from keyferry.show.report import report
+from keyferry.show.writer import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from keyferry.bridge.file_change import FileChange
     from keyferry.bridge.kubelet.install import InstalledShim
     from keyferry.images.node.discover import Discovery
 
@@ -24,19 +26,21 @@ becomes the plugin behind it, with the same input, arguments and environment.
 
 In front of a plugin, nothing else changes: neither the kubelet's config nor its flags, and it need not be
 restarted. The plugin is linked to NAME.real before the shim is renamed over it, so it is never missing. Beside
-the plugins, the provider needs an entry in the kubelet's config, and the kubelet a restart."""
+the plugins, the provider needs an entry in the kubelet's config, and the kubelet a restart. With --match-images,
+install adds the entry: the config is linted first, the entry is shown as a diff, and everything else in the
+file stays as it is; uninstall takes it back."""
 
 EXAMPLES = """\
 examples:
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider
   sudo keyferry bridge kubelet install --in-front-of ecr-credential-provider --native ./keyferry-shim
-  sudo keyferry bridge kubelet install --beside node-agent --plugin /opt/bin/ecr-credential-provider
+  sudo keyferry bridge kubelet install --beside node-agent --plugin /opt/bin/ecr-credential-provider \\
+    --match-images '*.dkr.ecr.*.amazonaws.com'
   sudo keyferry bridge kubelet uninstall ecr-credential-provider
   sudo keyferry bridge kubelet uninstall --all --socket /run/keyferry/agent.sock"""
 
 TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
-_OVERFLOW_USER = 65534
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -54,6 +58,14 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         help=f"install as a provider of this name (default: {_OWN_NAME})",
     )
     parser.add_argument("--plugin", metavar="PATH", help="with --beside: the plugin to run without the agent")
+    parser.add_argument(
+        "--match-images",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="with --beside: add the provider to the kubelet's config, for this pattern; may be repeated",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --match-images: show what would change")
     parser.add_argument(
         "--socket", metavar="PATH", default="auto", help="the agent's socket (default: auto, the usual place)"
     )
@@ -77,7 +89,9 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Install, uninstall or list."""
-    problem = _problem(args)
+    from keyferry.cli.bridge.kubelet_usage import usage_problem
+
+    problem = usage_problem(args)
     if problem:
         raise WrongUsage(problem)
     from keyferry.images.node.discover import discover
@@ -92,43 +106,8 @@ def run(args: "argparse.Namespace") -> int:
     return _status(found, args.output)
 
 
-def _problem(args: "argparse.Namespace") -> str:
-    is_install = args.action == "install"
-    if is_install and args.in_front_of is None and args.beside is None:
-        return "nothing to install; give --in-front-of NAME or --beside"
-    if not is_install and (args.in_front_of is not None or args.beside is not None):
-        return f"--in-front-of and --beside are for install, not for {args.action}"
-    if args.plugin and args.beside is None:
-        return "--plugin is for --beside; in front of a plugin, that plugin is run without the agent"
-    if args.native and args.shim == "python":
-        return "--native FILE is not a shim in Python; leave one of them out"
-    return _name_problem(args) or _socket_problem(args)
-
-
-def _name_problem(args: "argparse.Namespace") -> str:
-    if args.action == "uninstall":
-        return "" if (args.name is None) == args.all else "uninstall takes the NAME of a provider, or --all"
-    if args.all or args.name is not None:
-        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
-    return ""
-
-
-def _socket_problem(args: "argparse.Namespace") -> str:
-    if args.socket != "auto" and not args.socket.startswith("/"):
-        return f"--socket {args.socket!r}: not an absolute path"
-    if args.agent_user is None:
-        return ""
-    if args.action != "install" or args.socket == "auto":
-        return "--agent-user is for install, with --socket PATH"
-    if args.agent_user < 0:
-        return f"--agent-user {args.agent_user}: not the number of a user"
-    if args.agent_user == _OVERFLOW_USER:
-        return f"--agent-user {_OVERFLOW_USER}: this is every user that a user namespace does not know"
-    return ""
-
-
 def _install(args: "argparse.Namespace", found: "Discovery") -> int:
-    from keyferry.bridge.kubelet.install import install_beside, install_in_front
+    from keyferry.bridge.kubelet.install import install_in_front
 
     program = _program(args)
     if args.agent_user is not None:
@@ -142,18 +121,10 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
         print(f"{_place(found, shim)}: a shim, in front of {shim.plugin}")
         report(f"the kubelet's own cache may still answer {_cache_text(found, shim.name)}")
     else:
-        shim = install_beside(
-            found.bin_dir, args.beside, program, args.socket, args.plugin or "", agent_user=args.agent_user
-        )
-        print(f"{_place(found, shim)}: a shim, beside the plugins")
-        report(
-            f"add a provider {shim.name!r} to the kubelet's config, check it with 'keyferry lint', then restart "
-            "the kubelet"
-        )
-        if not shim.plugin:
-            report(
-                "no plugin is behind this shim: when the agent is down, it fails; give one with --plugin PATH"
-            )
+        change = _plan_entry(args, found) if args.match_images else None
+        if args.dry_run:
+            return Exit.OK
+        shim = _install_beside(args, found, program, change)
     _note_agent(shim)
     return Exit.OK
 
@@ -192,9 +163,55 @@ def _remove_socket(path: str) -> None:
         report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
 
 
-def _uninstall(name: str, found: "Discovery") -> None:
-    from keyferry.bridge.kubelet.install import ShimPosition, uninstall
+def _plan_entry(args: "argparse.Namespace", found: "Discovery") -> "FileChange":
+    """Show the change of the kubelet's config; it is linted before anything is written."""
+    from keyferry.bridge.kubelet.entry import plan_entry_install
 
+    if not found.config:
+        raise WrongUsage("no provider config is found; set it with --config PATH")
+    change = plan_entry_install(found.config, args.beside, args.match_images)
+    report(*change.notes)
+    _print_diff(change)
+    return change
+
+
+def _print_diff(change: "FileChange") -> None:
+    from keyferry._core.secrets import printable
+
+    print(Lines(printable(change.diff, "\n\t")), end="")
+
+
+def _install_beside(
+    args: "argparse.Namespace", found: "Discovery", program: bytes, change: "FileChange | None"
+) -> "InstalledShim":
+    from keyferry.bridge.file_change import apply_change
+    from keyferry.bridge.kubelet.install import install_beside, note_entry
+
+    # The program first: a kubelet does not start if one of its config is missing.
+    shim = install_beside(
+        found.bin_dir, args.beside, program, args.socket, args.plugin or "", agent_user=args.agent_user
+    )
+    print(f"{_place(found, shim)}: a shim, beside the plugins")
+    if change is None:
+        report(
+            f"add a provider {shim.name!r} to the kubelet's config, check it with 'keyferry lint', then restart "
+            "the kubelet; --match-images PATTERN adds it"
+        )
+    elif change.before != change.after:
+        note_entry(found.bin_dir, shim.name, found.config)
+        apply_change(change)
+        report(f"restart the kubelet: it reads {found.config} when it starts")
+    if not shim.plugin:
+        report("no plugin is behind this shim: when the agent is down, it fails; give one with --plugin PATH")
+    return shim
+
+
+def _uninstall(name: str, found: "Discovery") -> None:
+    from keyferry.bridge.kubelet.install import ShimPosition, noted_entry, uninstall
+
+    config = noted_entry(found.bin_dir, name)
+    if config:
+        _remove_entry(config, name)
     position = uninstall(found.bin_dir, name)
     path = f"{found.bin_dir}/{name}"
     if position is ShimPosition.IN_FRONT:
@@ -203,7 +220,21 @@ def _uninstall(name: str, found: "Discovery") -> None:
         print(f"{path}: left as it is, since another program has taken the shim's place")
     else:
         print(f"{path}: removed")
-        report(f"a kubelet whose config names the provider {name!r} does not start without this program")
+        report(
+            f"restart the kubelet: until then it tries to execute {name!r}, and pulls go on without it"
+            if config
+            else f"a kubelet whose config names the provider {name!r} does not start without this program"
+        )
+
+
+def _remove_entry(config: str, name: str) -> None:
+    from keyferry.bridge.file_change import apply_change
+    from keyferry.bridge.kubelet.entry import plan_entry_uninstall
+
+    change = plan_entry_uninstall(config, name)
+    report(*change.notes)
+    _print_diff(change)
+    apply_change(change)
 
 
 def _status(found: "Discovery", output: str) -> int:

@@ -318,7 +318,9 @@ def test_all_of_it_ends_in_time(node: AwsMachine, aws: FakeAws) -> None:
 def test_a_wait_that_does_not_fit_is_not_begun(node: AwsMachine, aws: FakeAws) -> None:
     """A Retry-After beyond the deadline ends the attempts at once."""
     aws.script["ecr"] = [Reply(503, headers={"Retry-After": "3600"})] * 5
-    assert_clean(node.ask_ecr())
+    answer = node.ask_ecr()
+    assert_clean(answer)
+    assert answer.stderr.endswith("keyferry-ecr: retry after 3600 s\n")
     assert len(aws.calls) == 1
 
 

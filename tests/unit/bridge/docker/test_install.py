@@ -8,8 +8,6 @@ import pytest
 
 from keyferry.bridge.docker.install import (
     DROP_IN,
-    FileChange,
-    apply_change,
     docker_config_path,
     helped_hosts,
     plan_containers_install,
@@ -17,6 +15,7 @@ from keyferry.bridge.docker.install import (
     plan_docker_install,
     plan_docker_uninstall,
 )
+from keyferry.bridge.file_change import FileChange, apply_change
 from keyferry.errors import EnvironmentProblem
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of Unix")
