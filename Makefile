@@ -107,6 +107,8 @@ $(APP_READY): $(SOURCES)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
-$(APP_PAGE_READY): $(APP_READY)
+$(APP_PAGE_READY): $(SOURCES)
+	@mkdir -p .cache
+	@$(PYTHON) -m venv $(APP)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'
-	@touch $@
+	@touch $(APP_READY) $@

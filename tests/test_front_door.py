@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.cli.demo.files import write_files
+from support.api_server import ApiServer
+from support.certificates import Authority
+from support.kube import TOKEN, Kube, credential
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -119,3 +122,20 @@ def test_the_recipes_of_the_readme_work_on_the_demos_files(tmp_path: Path) -> No
     login = json.loads((tmp_path / "auth.json").read_text("utf-8"))
     assert "eu.harbour.example" in login["auths"]
     assert (tmp_path / "auth.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_python_of_the_readme_reaches_a_cluster_by_an_exec_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source,) = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    authority, kube = Authority(), Kube(tmp_path)
+    with ApiServer(authority) as server:
+        server.tokens.add(TOKEN)
+        kube.write(server.url, ca=authority.pem)
+        kube.answer(credential(TOKEN))
+        kube.path.write_text(kube.path.read_text("utf-8").replace('"test"', '"prod"'), "utf-8")
+        monkeypatch.setenv("KUBECONFIG", str(kube.path))
+        monkeypatch.setenv("KUBERC", "off")
+        exec(source, {})  # noqa: S102 - our own page
+        assert [seen.path for seen in server.seen] == ["/api/v1/namespaces"]
+    assert kube.runs() == 1
