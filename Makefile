@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written by the targets that install; newer than pyproject.toml means up to date.
 TOOLS := $(VENV)/.tools
+SITE := .cache/docs
+SITE_TOOLS := $(SITE)/.ready
 APP := .cache/app
 APP_READY := $(APP)/.ready
+APP_PAGE_READY := $(APP)/.ready-page
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
 # Every target with a help text.
@@ -14,8 +17,8 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(APP_READY)  ## the main job, on this machine, nothing else to install
-	@$(APP)/bin/keyferry demo
+demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 also runs the node agent and shows its page
+	@$(APP)/bin/keyferry demo $(if $(PAGE),--page)
 
 test: lint types wheel parts  ## every gate: lint, types, docs, and all tests against the built wheel
 	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
@@ -64,8 +67,17 @@ fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pic
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 
-pictures: $(TOOLS)  ## take the pictures of the agent's page in docs/pictures, with Chromium
+pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagram, and the agent's page, with Chromium
+	@PYTHONPATH=tests $(BIN)/python tools/terminal_picture.py
+	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py
+
+site: $(SITE_TOOLS)  ## build the docs as a site that works offline, with search, into .cache/site; check links, anchors and spelling
+	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	@cp $(SITE)/node_modules/iframe-worker/shim/index.js .cache/site/site/iframe-worker.js 2>/dev/null \
+		|| echo "no npm here: the search needs a server, such as python3 -m http.server -d .cache/site"
+	@echo "open .cache/site/index.html"
 
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist
@@ -85,8 +97,21 @@ $(TOOLS): pyproject.toml tools/dev_requirements.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+$(SITE_TOOLS): tools/site_requirements.txt
+	@mkdir -p .cache
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@! command -v npm > /dev/null || npm --prefix $(SITE) install --silent --no-audit --no-fund --no-save iframe-worker@1.0.4
+	@touch $@
+
 $(APP_READY): $(SOURCES)
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
+
+$(APP_PAGE_READY): $(SOURCES)
+	@mkdir -p .cache
+	@$(PYTHON) -m venv $(APP)
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'
+	@touch $(APP_READY) $@

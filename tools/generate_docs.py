@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: help texts, lint codes and man pages.
+"""Write the generated parts of the docs: help texts, lint codes, man pages, and the figures of the README.
 
 usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
 """
@@ -95,10 +95,56 @@ def _roff(text: str) -> str:
     return re.sub(r"(?m)^([.'])", r"\\&\1", escaped)
 
 
+# What a row of figures in the README says, and the rows of docs/speed.md that it is from: keyferry's, and that of
+# the other tool, or the row's own peer.
+_FIGURES = (
+    (
+        "an ECR login, with TLS",
+        "keyferry-ecr, whole job, TLS through a proxy, against aws ecr get-authorization-token",
+        "",
+    ),
+    ("the same", "keyferry-ecr, whole job, TLS through a proxy, against docker-credential-ecr-login", ""),
+    ("an EKS token", "keyferry-eks, whole job, against aws eks get-token", ""),
+    (
+        "the first answer of a cluster, from the start of the program",
+        "first answer, keyferry kube raw, JSON kubeconfig",
+        "first answer, official kubernetes client",
+    ),
+    ("the same", "first answer, keyferry kube raw, JSON kubeconfig", "first answer, kubectl get --raw"),
+    ("a pull of 200 MB", "pull of 200 MB in 4 layers, plain", ""),
+)
+_FIGURES_BEGIN = "<!-- figures: written by `make docs` from docs/speed.md; do not edit -->\n"
+_FIGURES_END = "<!-- end of figures -->\n"
+
+
+def readme() -> str:
+    """Return the README with the figures of the last measurement."""
+    before, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(_FIGURES_BEGIN)
+    after = rest.partition(_FIGURES_END)[2]
+    return before + _FIGURES_BEGIN + figures() + _FIGURES_END + after
+
+
+def figures() -> str:
+    """Return the table of figures beside other tools."""
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in re.findall(r"^\| (.*) \|$", page, re.MULTILINE):
+        what, measured, *rest = (cell.strip() for cell in line.split("|"))
+        rows[what.partition(" (")[0]] = measured, (rest[1] if len(rest) > 1 else "")
+    written = ["| job | keyferry | other tool |\n|---|---|---|\n"]
+    for job, ours, theirs in _FIGURES:
+        measured, peer = rows[ours]
+        beside = f"{theirs.rpartition(', ')[2]}: {rows[theirs][0]}" if theirs else peer
+        written.append(f"| {job} | {measured} | {beside} |\n")
+    ((day, machine),) = re.findall(r"^(\d{4}-\d\d-\d\d): (.*?);", page, re.MULTILINE)
+    return f"\n{''.join(written)}\nMeasured by `make bench` on {day}: {machine}.\n\n"
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
     yield ROOT / "docs" / "cli.md", cli_page()
     yield ROOT / "docs" / "lint-codes.md", codes_page()
+    yield ROOT / "README.md", readme()
     for words in ((), *pages_of_help()):
         yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
 

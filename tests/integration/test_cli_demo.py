@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import pytest
 
+from keyferry.cli.demo.page import show_page
 from keyferry.cli.demo.steps import REST, STEPS, DemoStep
+from keyferry.errors import EnvironmentProblem
 from support.parts import lacking
 from support.screen import WatchedTerminal
 from support.terminal import screen
@@ -151,13 +157,14 @@ def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) ->
 
 @pytest.mark.parametrize("keys", ["q\n", "\x04"], ids=["q", "end of input"])
 def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str) -> None:
-    """And nothing is left behind."""
-    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
+    """And nothing is left behind, and nothing more is shown."""
+    with WatchedTerminal("demo", "--page", columns=80, **surroundings(tmp_path)) as terminal:
         terminal.read_until(PROMPT)
         terminal.type(keys)
         shown = terminal.finish()
     assert shown.status == 0
     assert "# 2/6" not in shown.raw
+    assert "its page" not in shown.raw
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -213,3 +220,45 @@ def test_a_step_that_goes_wrong_is_said_and_fails_the_demo(tmp_path: Path) -> No
     assert done.returncode == 1
     assert "keyferry: this step of the demo expected exit code 0, found 3" in done.stdout
     assert "# 6/6 " in done.stdout
+
+
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/login\?key=[\w-]+")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
+def test_the_agents_page_is_shown_on_request_and_the_agent_ends_with_the_demo() -> None:
+    # The path of a socket is short.
+    with (
+        tempfile.TemporaryDirectory(prefix="kf") as folder,
+        WatchedTerminal("demo", "--page", columns=80, **surroundings(Path(folder))) as terminal,
+    ):
+        for number in range(1, len(STEPS)):
+            terminal.wait_for(lambda text, number=number: text.count(PROMPT) == number)  # type: ignore[misc] # a default binds it
+            terminal.type("\n")
+        terminal.wait_for(lambda text: "Enter: another link, q: end" in text)
+        link = LINK.search(terminal.raw)
+        assert link is not None
+        opener = build_opener(HTTPCookieProcessor(), ProxyHandler({}))
+        with opener.open(link[0]) as answer:
+            page = answer.read().decode()
+        terminal.type("\x03")
+        shown = terminal.finish()
+        assert list(Path(folder, "tmp").iterdir()) == []
+    for provider in ("harbour", "pier", "wharf"):
+        assert provider in page
+    assert "the demo expected" not in shown.raw
+    assert shown.status == 0, shown.raw
+    with pytest.raises(URLError, match="refused"):
+        opener.open(link[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
+def test_an_agent_that_does_not_start_is_an_error_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYFERRY_AGENT_LOG_FORMAT", "loud")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        EnvironmentProblem, match=r"^the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'"
+    ):
+        show_page(lambda _, __: True)

@@ -1,6 +1,7 @@
 """A pod that cannot pull its image: a cluster, the pod's node with a running kubelet, and the registry."""
 
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from .fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from .kube import TOKEN, Kube
 from .kubelets import Processes, write_config
 from .kubernetes_api import Json, account, pod
+from .terminal import Terminal
 
 HOST = "registry.example"
 NODE = "node1"
@@ -61,21 +63,41 @@ class PodWorld:
 
     def run(self, line: str) -> CompletedProcess[str]:
         """Run a command line on the pod's node, or else on a machine without a kubelet."""
-        for own, name in self.names.items():
-            line = line.replace(name, own)
-        program, *words = shlex.split(line)
-        assert program == "keyferry", line
-        with ExitStack() as stack:
-            names = dict(self.names)
-            if self.is_node:
-                names[f"process {stack.enter_context(self.processes.kubelet(*self._flags()))}"] = (
-                    f"process {PID}"
-                )
-            done = run_keyferry(*words, cwd=self.folder, **self.env)
+        with self._machine() as names:
+            done = run_keyferry(*self._words(line), cwd=self.folder, **self.env)
         for own, name in names.items():
             done.stdout = done.stdout.replace(own, name)
             done.stderr = done.stderr.replace(own, name)
         return done
+
+    def show(self, line: str, columns: int) -> str:
+        """Run a command line as ``run`` does, on a terminal; return what it wrote there, with colours."""
+        command = (sys.executable, "-m", "keyferry", *self._words(line))
+        with (
+            self._machine() as names,
+            Terminal(command, columns=columns, cwd=self.folder, env=self.env) as terminal,
+        ):
+            raw = terminal.finish().raw
+        for own, name in names.items():
+            raw = raw.replace(own, name)
+        return raw
+
+    def _words(self, line: str) -> list[str]:
+        """Return the words after the program's name, with the world's own files and addresses."""
+        for own, name in self.names.items():
+            line = line.replace(name, own)
+        program, *words = shlex.split(line)
+        assert program == "keyferry", line
+        return words
+
+    @contextmanager
+    def _machine(self) -> Iterator[dict[str, str]]:
+        """Yield the names of what is on the machine, on which a kubelet runs if it is a node."""
+        if not self.is_node:
+            yield self.names
+            return
+        with self.processes.kubelet(*self._flags()) as pid:
+            yield {**self.names, f"process {pid}": f"process {PID}"}
 
     def _flags(self) -> list[str]:
         config = write_config(self.folder / "kubelet.json", **self.kubelet_config)

@@ -23,12 +23,14 @@ without installing anything else. The demo writes a provider config, small plugi
 a folder of its own and starts a registry that requires a login. Each step prints the commands that it runs.
 
 On a terminal, it waits after each step: Enter goes on, q ends it. With --all it also shows the other main
-commands."""
+commands. With --page it then runs the node agent on these files and prints a link to the agent's page, until
+you end it; this needs the extra 'agent', and Linux."""
 
 EXAMPLES = """\
 examples:
   keyferry demo
   keyferry demo --all
+  keyferry demo --page
   keyferry demo --keep ./demo     # keep the files, to try other commands on them"""
 
 _END = "q"
@@ -38,6 +40,7 @@ _GLUE = "\0"
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry demo``."""
     parser.add_argument("--all", action="store_true", help="show the other main commands as well")
+    parser.add_argument("--page", action="store_true", help="then run the node agent, and show its page")
     parser.add_argument("--keep", metavar="DIR", help="write the files to this folder and keep them")
 
 
@@ -50,17 +53,17 @@ def run(args: "argparse.Namespace") -> int:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise EnvironmentProblem(f"{args.keep!r} cannot be created: {error.strerror}") from None
-        code = _tell(steps, folder)
+        code = _tell(steps, folder, with_page=args.page)
         print(Lines(f"\nThe files are in {folder}."))
     else:
         with tempfile.TemporaryDirectory(prefix="keyferry-demo-") as folder:
-            code = _tell(steps, folder)
+            code = _tell(steps, folder, with_page=args.page)
     if not args.all:
         print(Lines("\n" + "\n".join(fold("'keyferry demo --all' shows the other main commands as well."))))
     return code
 
 
-def _tell(steps: tuple[DemoStep, ...], folder: str) -> Exit:
+def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
     from keyferry.cli.demo.files import write_files
     from keyferry.cli.demo.registry import DemoRegistry
 
@@ -72,6 +75,10 @@ def _tell(steps: tuple[DemoStep, ...], folder: str) -> Exit:
             results = [
                 _show(step, f"{number}/{len(steps)}", registry.host) for number, step in _pausing(steps)
             ]
+            if with_page and len(results) == len(steps):
+                from keyferry.cli.demo.page import show_page
+
+                results.append(show_page(_run))
         finally:
             os.chdir(here)
     return Exit.OK if all(results) else Exit.NO

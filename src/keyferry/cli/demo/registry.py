@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import threading
 from base64 import b64encode
@@ -23,12 +24,19 @@ _MANIFEST_TYPE = f"{_OCI}.manifest.v1+json"
 
 
 class DemoRegistry:
-    """A context manager that serves the image on the address *host*."""
+    """A context manager that serves the image on the address *host*, by default on a free port."""
 
-    def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(_make_image()))
+    def __init__(self, port: int = 0) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(_make_image()))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self.host = f"127.0.0.1:{self._server.server_port}"
+
+    def serve(self) -> None:
+        """Serve in this thread, until it is interrupted."""
+        try:
+            self._server.serve_forever()
+        except KeyboardInterrupt:
+            self._server.server_close()
 
     def __enter__(self) -> "Self":
         self._thread.start()
@@ -107,3 +115,14 @@ def _handler(things: dict[str, tuple[str, bytes]]) -> type[BaseHTTPRequestHandle
                 self.wfile.write(body)
 
     return Handler
+
+
+def main(port: int) -> None:
+    """Serve the image on a port of one's choice until the process is stopped, for the tutorial."""
+    registry = DemoRegistry(port)
+    print(f"{registry.host}/{REPOSITORY}:{_TAG} can be pulled by {USERNAME!r} with {PASSWORD!r}", flush=True)
+    registry.serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""The last step of the demo on request: the node agent on the demo's files, and its page."""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+from keyferry.agent.management import AgentUnavailableError, ask_agent
+from keyferry.cli.frame.commands import Exit
+from keyferry.errors import EnvironmentProblem
+from keyferry.show.text import fold
+from keyferry.show.writer import Lines, style
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["show_page"]
+
+_SOCKET = "agent.sock"
+_LOG = "agent.log"
+_START_SECONDS = 20.0
+_STOP_SECONDS = 15.0
+_END = "q"
+# What is looked up for the page to show: an answer, the same from the cache, a failure, and keys that do not match.
+_IMAGES = (
+    "eu.harbour.example/team/app:v1",
+    "eu.harbour.example/team/app:v1",
+    "pier.example/app",
+    "eu.wharf.example/team/app",
+)
+
+
+def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> bool:
+    """Run the agent in the current folder until the user ends it; return whether the lookups went as expected."""
+    print(Lines("\n" + style("# The node agent on these files, and its page", "cyan")))
+    with open(_LOG, "wb") as log:
+        agent = subprocess.Popen(_command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        _wait(agent)
+        expected = (Exit.OK, Exit.NO, Exit.PLUGIN)
+        where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {shlex.quote(_socket())}"
+        results = [run_command(f"get {image} {where}", expected) for image in _IMAGES]
+        while _is_continued():
+            pass
+    finally:
+        _stop(agent)
+    return all(results)
+
+
+def _socket() -> str:
+    return os.path.abspath(_SOCKET)
+
+
+def _command() -> list[str]:
+    places = ["--socket", _socket(), "--config", "providers.yaml", "--bin-dir", "bin"]
+    run = [sys.executable, "-P", "-m", "keyferry", "agent", "run"]
+    return [*run, *places, "--page", "127.0.0.1:0"]
+
+
+def _wait(agent: "subprocess.Popen[bytes]") -> None:
+    """Return when the agent answers; raise EnvironmentProblem with the end of its log if it does not."""
+    end = time.monotonic() + _START_SECONDS
+    while agent.poll() is None and time.monotonic() < end:
+        try:
+            ask_agent(_socket(), "GET", "/v1/status")
+        except AgentUnavailableError:
+            time.sleep(0.05)
+        else:
+            return
+    with open(_LOG, encoding="utf-8", errors="replace") as log:
+        lines = log.read().strip().splitlines()
+    why = lines[-1].removeprefix("keyferry: ") if lines else "it says nothing"
+    raise EnvironmentProblem(f"the agent does not start: {why}")
+
+
+def _is_continued() -> bool:
+    """Print a link to the page, and return whether the user asks for another one."""
+    answer = ask_agent(_socket(), "POST", "/v1/page")
+    text = "The link works once, within a minute, in a browser of this machine."
+    print(Lines(f"\n{answer.get('url')}\n" + "\n".join(fold(text))))
+    print(Lines(style(f"Enter: another link, {_END}: end ", "dim")), end="", flush=True)
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print()
+        return False
+    return bool(line) and not line.strip().lower().startswith(_END)
+
+
+def _stop(agent: "subprocess.Popen[bytes]") -> None:
+    agent.terminate()
+    try:
+        agent.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        agent.kill()
+        agent.wait()
