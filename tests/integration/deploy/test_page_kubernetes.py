@@ -111,6 +111,14 @@ def test_every_value_and_component_on_the_page_exists() -> None:
             assert component in (*manifests.components(), "images"), component
 
 
+def test_the_index_names_every_folder() -> None:
+    rows = re.findall(r"^\| `(.+?)`", (DEPLOY / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(each.split("/")[0] for each in rows) == sorted(
+        each.name for each in DEPLOY.iterdir() if each.is_dir()
+    )
+    assert all((DEPLOY / each).is_dir() for each in rows)
+
+
 def test_the_chart_says_where_the_page_is() -> None:
     done = run_helm("show", "values", str(CHART))
     assert "docs/kubernetes.md" in done.stdout
