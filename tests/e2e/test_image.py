@@ -44,6 +44,23 @@ for name in sorted(os.listdir("/opt/keyferry/bin")):
 """
 
 
+# What the runtime of Go uses of the C library when a program is built with cgo.
+CGO_LIKE = """\
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+static void *look_up(void *found) { return getaddrinfo("127.0.0.1", "443", NULL, found) ? found : NULL; }
+int main(void) {
+    pthread_t thread;
+    struct addrinfo *found = NULL;
+    void *failed = &thread;
+    if (pthread_create(&thread, NULL, look_up, &found) || pthread_join(thread, &failed) || failed) return 1;
+    puts("looked up");
+    return 0;
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def archive() -> Archive:
     return read_archive(agent_image())
@@ -155,6 +172,15 @@ def test_every_program_in_it_finds_its_modules(runner: ImageRunner) -> None:
     assert "Traceback" not in done.stdout
     assert "ModuleNotFoundError" not in done.stdout
     assert f"keyferry 0 keyferry {keyferry.__version__}" in lines
+
+
+def test_a_plugin_that_needs_the_c_library_alone_runs(runner: ImageRunner, tmp_path: Path) -> None:
+    """The page says which one: that of Debian 12."""
+    compile_program(tmp_path / "plugin", CGO_LIKE)
+    tmp_path.chmod(0o755)
+    assert b"/ld-linux" in (tmp_path / "plugin").read_bytes(), "it is not static"
+    done = runner.run("/node/plugin", mounts={Path("/node"): (tmp_path, "ro")})
+    assert (done.returncode, done.stdout) == (0, "looked up\n"), done.stderr
 
 
 def test_the_agent_serves_and_its_probe_tells(runner: ImageRunner, tmp_path: Path) -> None:

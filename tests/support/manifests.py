@@ -42,6 +42,7 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {
 # Other values of the chart, by what they show.
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "beside": ("--set", "shim.beside=keyferry,shim.plugin=/etc/kubernetes/credential-provider/bin/real"),
+    "beside, with its entry": ("--set", "shim.beside=keyferry,shim.matchImages={*.registry.example}"),
     "figures": ("--set", "metrics.enabled=true,metrics.podMonitor.enabled=true"),
     "figures by IPv6": ("--set", "metrics.enabled=true,metrics.address=[$(POD_IP)]"),
     "figures on the host": ("--set", "metrics.enabled=true,hostNetwork=true"),
@@ -71,6 +72,7 @@ COMPONENTS = {
         (("metrics", "pod-monitor"), "metrics.enabled=true,metrics.podMonitor.enabled=true"),
         (("selinux",), "seLinuxType=spc_t"),
         (("host-network",), "hostNetwork=true"),
+        (("host-network", "metrics-on-host"), "hostNetwork=true,metrics.enabled=true"),
         (("token-audience",), "tokenAudiences={registry.example}"),
     )
 }

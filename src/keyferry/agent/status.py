@@ -81,16 +81,16 @@ def _reload(reloader: Reloader) -> Json:
 
 def _provider(provider: Provider, hits: int) -> Json:
     counts = provider.counters.read()
-    shared, relayed, size = provider.cache_size()
+    shared, relayed = provider.cache_uses()
     soonest = provider.soonest_expiry_seconds()
     return {
         "name": provider.name,
         "matchImages": list(provider.config.match_images or ()),
         "plugin": _plugin(provider),
         "cache": {
-            "entries": shared,
-            "tenantEntries": relayed,
-            "bytes": size,
+            "entries": shared.entries,
+            "tenantEntries": relayed.entries,
+            "bytes": shared.bytes + relayed.bytes,
             "expiresAt": None if soonest is None else format_time(time.time_ns() + int(soonest * _SECOND)),
         },
         "hits": hits,

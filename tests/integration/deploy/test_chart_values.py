@@ -34,6 +34,12 @@ def template(*options: str) -> tuple[int, str]:
         ("node.readable[0].path=/etc/x", "type is required"),
         ("shim.inFrontOf=a,shim.beside=b", "shim: give inFrontOf or beside, not both"),
         ("shim.plugin=/x", "shim.plugin is for shim.beside"),
+        ("shim.matchImages={a.example}", "shim.matchImages is for shim.beside"),
+        ("shim.beside=a,shim.matchImages={a b}", "shim.matchImages.0: Does not match pattern"),
+        (
+            "shim.beside=a,shim.matchImages={a.example},node.providerConfig=/var/lib/kubelet/config.yaml",
+            "where the kubelet has the volumes of all pods; add the entry yourself",
+        ),
         ("agentUser=65532", "agentUser: without a shim the agent runs as root"),
         ("config.socket=/run/x.sock", "config.socket: the chart sets it; see node and metrics"),
         ("metrics.podMonitor.enabled=true", "metrics.podMonitor needs metrics.enabled"),
@@ -115,4 +121,7 @@ def test_the_notes_teach_the_next_command(chart: Path) -> None:
     assert "the shim in front of ecr-credential-provider from its next pull on" in text
     assert "helm upgrade node-agent CHART -n kube-system --reuse-values --set uninstall=true" in text
     assert "add a provider mine to the kubelet's config" in notes(chart, "--set", "shim.beside=mine")
+    added = notes(chart, "--set", "shim.beside=mine,shim.matchImages={a.example}")
+    assert "The provider mine is added to the kubelet's config" in added
+    assert "from its next restart on" in added
     assert "helm uninstall node-agent -n kube-system" in notes(chart, "--set", "uninstall=true")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support import manifests
 from support.made_up_nodes import IMAGE, Facts, ImagePrefix, MadeUpNode, wait_for_agent
@@ -148,6 +149,33 @@ def test_a_shim_beside_the_plugins_is_removed_too(prefix: ImagePrefix, folder: P
     node.use(manifests.helm(*options, "--set", "uninstall=true"))
     assert node.run("shim").returncode == 0
     assert changes(before, node.facts()) == {}
+
+
+@pytest.mark.parametrize("place", ["config.yaml", "bin/config.yaml"])
+def test_the_entry_of_a_shim_beside_the_plugins_is_added_and_removed(
+    place: str, prefix: ImagePrefix, folder: Path
+) -> None:
+    """In a folder of its own, or in that of the plugins; the rest of the kubelet's config stays, to the letter."""
+    config = f"/etc/kubernetes/credential-provider/{place}"
+    settings = f"shim.beside=keyferry,shim.matchImages={{*.registry.example}},node.providerConfig={config}"
+    node = MadeUpNode(folder, prefix, manifests.helm("--set", settings), "mine")
+    before, text = node.facts(), node.at(config).read_text()
+    for _ in range(2):  # a pod that starts again changes nothing more
+        done = node.run("shim")
+        assert done.returncode == 0, done.stderr
+        shim = f"{node.bin_dir.relative_to(node.root)}/keyferry"
+        added = {shim: "new", f"{shim}.agent": "new", f"{shim}.entry": "new", SOCKET_FOLDER: "new"}
+        assert changes(before, node.facts()) == added | {config.lstrip("/"): "changed"}
+    names = [each["name"] for each in yaml.safe_load(node.at(config).read_text())["providers"]]
+    assert names == ["mine", "keyferry"]
+    node.use(manifests.helm("--set", f"{settings},uninstall=true"))
+    for _ in range(2):
+        done = node.run("shim")
+        assert done.returncode == 0, done.stderr
+        # It is another file, with the same text, owner and mode.
+        assert set(changes(before, node.facts())) <= {config.lstrip("/")}
+        assert node.at(config).read_text() == text
+    assert node.facts()[config.lstrip("/")][:3] == before[config.lstrip("/")][:3]
 
 
 def test_a_plugin_that_was_replaced_meanwhile_stays(prefix: ImagePrefix, folder: Path) -> None:

@@ -42,9 +42,9 @@ def test_every_command_of_helm_renders() -> None:
         selectors.append(spec["nodeSelector"].get("keyferry"))
         names += [each["name"] for each in spec["containers"]]
         assert {each["image"] for each in spec["containers"]} == {"registry.example/keyferry:0.1.0"}
-    assert verbs == ["install", "upgrade", "upgrade", "uninstall"]
-    assert selectors == ["first", None, None]
-    assert names == ["agent", "agent", "wait"]
+    assert verbs == ["install", "upgrade", "install", "upgrade", "uninstall"]
+    assert selectors == ["first", None, None, None]
+    assert names == ["agent", "agent", "agent", "wait"]
 
 
 OWN_FOLDERS = (
@@ -109,6 +109,14 @@ def test_every_value_and_component_on_the_page_exists() -> None:
                 found = found[part]
         for component in re.findall(r"`([^`]+)`", row[1]):
             assert component in (*manifests.components(), "images"), component
+
+
+def test_the_index_names_every_folder() -> None:
+    rows = re.findall(r"^\| `(.+?)`", (DEPLOY / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(each.split("/")[0] for each in rows) == sorted(
+        each.name for each in DEPLOY.iterdir() if each.is_dir()
+    )
+    assert all((DEPLOY / each).is_dir() for each in rows)
 
 
 def test_the_chart_says_where_the_page_is() -> None:

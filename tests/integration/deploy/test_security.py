@@ -9,7 +9,10 @@ RENDERED = [name for name, _ in manifests.names()]
 # The installer links and writes files of the node; with an agent of its own user, it gives away the socket's folder.
 INSTALLER = "shim"
 INSTALLERS_CAPABILITIES = {"DAC_OVERRIDE", "FOWNER", "CHOWN"}
-ON_THE_HOSTS_NETWORK = ("overlays/eks", "overlays/gke", "uninstall/eks", "uninstall/gke", "host-network")
+ON_THE_HOSTS_NETWORK = (
+    *("overlays/eks", "overlays/gke", "uninstall/eks", "uninstall/gke"),
+    *("host-network", "host-network metrics-on-host"),
+)
 WITH_FIGURES = ("helm figures", "helm figures by IPv6", "metrics pod-monitor")
 AGENTS_USER = 65532
 

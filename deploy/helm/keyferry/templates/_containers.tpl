@@ -20,6 +20,10 @@
   - --plugin
   - {{ . }}
   {{- end }}
+  {{- range .Values.shim.matchImages }}
+  - --match-images
+  - {{ . | quote }}
+  {{- end }}
   {{- end }}
   - --bin-dir
   - $(KEYFERRY_BIN_DIR)
@@ -41,10 +45,14 @@
   {{- if not .Values.uninstall }}
   - name: KEYFERRY_PLUGIN
     value: {{ .Values.shim.inFrontOf | default .Values.shim.beside }}
+  {{- if .Values.shim.matchImages }}
+  - name: KEYFERRY_CONFIG
+    value: {{ .Values.node.providerConfig }}
+  {{- end }}
   {{- end }}
   resources:
     {{- toYaml .Values.resources | nindent 4 }}
-  # Not privileged: it links and writes files in one folder, which may belong to other users than root.
+  # Not privileged: it links and writes files in folders of the node, which may belong to other users than root.
   securityContext:
     {{- include "keyferry.unprivileged" 0 | nindent 4 }}
       add:
@@ -63,6 +71,10 @@
   {{- end }}
   - name: bin-dir
     mountPath: {{ .Values.node.binDir }}
+  {{- with include "keyferry.entryFolder" . }}
+  - name: entry-folder
+    mountPath: {{ . }}
+  {{- end }}
 {{- end }}
 
 {{- define "keyferry.agent" -}}
@@ -193,6 +205,12 @@
   hostPath:
     path: {{ .Values.node.providerConfig }}
     type: {{ .Values.node.providerConfigType }}
+{{- end }}
+{{- with include "keyferry.entryFolder" . }}
+- name: entry-folder
+  hostPath:
+    path: {{ . }}
+    type: Directory
 {{- end }}
 {{- range $index, $each := .Values.node.readable }}
 - name: node-{{ $index }}

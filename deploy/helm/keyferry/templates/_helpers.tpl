@@ -24,6 +24,13 @@ app.kubernetes.io/name: keyferry
 {{- if hasPrefix (printf "%s/" .Values.node.binDir) .Values.node.providerConfig }}yes{{ end -}}
 {{- end }}
 
+{{- /* The folder that the installer writes to add its entry: a file is replaced by a rename in it. Empty if none. */}}
+{{- define "keyferry.entryFolder" -}}
+{{- if and .Values.shim.matchImages (not (include "keyferry.isConfigInside" .)) -}}
+{{- if eq .Values.node.providerConfigType "Directory" }}{{ .Values.node.providerConfig }}{{ else }}{{ dir .Values.node.providerConfig }}{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "keyferry.metricsAddress" -}}
 {{- if .Values.metrics.address -}}
 {{ .Values.metrics.address }}
@@ -61,6 +68,12 @@ capabilities:
 {{- end -}}
 {{- if and .Values.shim.plugin (not .Values.shim.beside) -}}
 {{- fail "shim.plugin is for shim.beside: in front of a plugin, that plugin is run without the agent" -}}
+{{- end -}}
+{{- if and .Values.shim.matchImages (not .Values.shim.beside) -}}
+{{- fail "shim.matchImages is for shim.beside: in front of a plugin, the kubelet's config has its provider already" -}}
+{{- end -}}
+{{- if eq (include "keyferry.entryFolder" .) (dir .Values.node.plugins) -}}
+{{- fail (printf "shim.matchImages: the installer would write in %s, where the kubelet has the volumes of all pods; add the entry yourself" (dir .Values.node.plugins)) -}}
 {{- end -}}
 {{- if eq (int .Values.agentUser) 65534 -}}
 {{- fail "agentUser: 65534 is every user that a user namespace does not know" -}}

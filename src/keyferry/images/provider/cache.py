@@ -86,11 +86,6 @@ class Cache:
         return len(self._entries)
 
     @property
-    def size_bytes(self) -> int:
-        """The approximate memory of all entries."""
-        return self._bytes
-
-    @property
     def use(self) -> CacheUse:
         """How full the cache is; entries that have expired count until they are dropped."""
         return CacheUse(len(self._entries), self._bytes, CacheLimits(self._most, self._most_bytes))

@@ -234,12 +234,6 @@ class Provider:
         now = self._clock()
         return tuple([each for each in held if each.expires_ns >= now])
 
-    def cache_size(self) -> tuple[int, int, int]:
-        """Return the numbers of answers for everybody and for relayed tokens, and the memory of both in bytes."""
-        with self._lock:
-            both = self._cache.size_bytes + self._relayed_cache.size_bytes
-            return len(self._cache), len(self._relayed_cache), both
-
     def cache_uses(self) -> tuple[CacheUse, CacheUse]:
         """Return how full the cache of answers for everybody is, and that of answers for relayed tokens."""
         with self._lock:

@@ -465,7 +465,7 @@ def test_an_answer_for_a_relayed_token_is_for_that_token_alone() -> None:
     assert asked.provide("reg.io/app", relayed("two")).outcome is ProvisionOutcome.RAN
     assert [request.service_account_token for request in plugin.requests] == ["one", "two"]
     assert asked.cached() == ()
-    assert asked.cache_size()[:2] == (0, 2)
+    assert [use.entries for use in asked.cache_uses()] == [0, 2]
 
 
 def test_an_answer_for_a_relayed_token_ends_with_the_token() -> None:
