@@ -153,4 +153,9 @@ def signal_name(number: int) -> str:
 
 
 def _tail(stderr_tail: str) -> str:
-    return f"; stderr: {stderr_tail}" if stderr_tail else ""
+    if not stderr_tail:
+        return ""
+    # Imported here: few plugins fail.
+    from keyferry._core.secrets import in_one_line
+
+    return f"; stderr: {in_one_line(stderr_tail)}"

@@ -94,6 +94,9 @@ def test_a_plugin_that_failed_is_named_in_our_words() -> None:
     assert "its last run failed: plugin 'open': exited with status 4" in lines(found, "providers")
     assert (states(found)["providers"], states(found)["verdict"]) == (StepState.BROKEN, StepState.BROKEN)
     assert "printed-this" not in repr(found)
+    assert found.cures == (
+        "keyferry plugin trace /bin-dir/open reg.io/app --config /etc/providers.yaml -o text",
+    )
 
 
 def test_no_provider_and_a_near_miss() -> None:
