@@ -174,6 +174,8 @@ class _Explainer:
         elif self._unknown:
             names = ", ".join(repr(each.provider) for each in self._unknown)
             text = f"Would run the plugin{'s' if len(self._unknown) > 1 else ''} {names}"
+            if self._provider_state() is StepState.BROKEN:
+                text += "; the last run failed"
         elif self._for_account:
             ends = [each.expires_ns for each in self._for_account.values() if each.expires_ns is not None]
             text = f"Would answer from the cache until {self._time(min(ends))}, to who has the same token"
