@@ -153,9 +153,5 @@ def signal_name(number: int) -> str:
 
 
 def _tail(stderr_tail: str) -> str:
-    if not stderr_tail:
-        return ""
-    # Imported here: few plugins fail.
-    from keyferry._core.secrets import in_one_line
-
-    return f"; stderr: {in_one_line(stderr_tail)}"
+    one_line = stderr_tail.replace("\n", " | ")
+    return f"; stderr: {one_line}" if one_line else ""
