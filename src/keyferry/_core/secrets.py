@@ -57,9 +57,17 @@ def escape_controls(text: str) -> str:
     return re.sub(_CONTROL, lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
+def in_one_line(tail: str) -> str:
+    """Return the lines of a `stderr_tail` as part of a sentence."""
+    return tail.replace("\n", " | ")
+
+
 def stderr_tail(stderr: bytes, known: tuple[str, ...] = ()) -> str:
-    """Return the last lines of a plugin's standard error, redacted, bounded and safe to print."""
+    """Return the last lines of a plugin's standard error, redacted, bounded and safe to print.
+
+    There is a line break between two lines, and none after the last.
+    """
     # The whole text is redacted first: part of a secret may not be recognised as one.
     text = redact(stderr.decode("utf-8", "replace"), known)
     kept = [printable(line.strip()) for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
-    return " | ".join(line if len(line) <= _TAIL_WIDTH else line[:_TAIL_WIDTH] + "..." for line in kept)
+    return "\n".join(line if len(line) <= _TAIL_WIDTH else line[:_TAIL_WIDTH] + "..." for line in kept)

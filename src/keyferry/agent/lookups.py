@@ -306,7 +306,7 @@ def _failed(error: KeyferryError) -> AgentReply:
     if isinstance(error, PluginExitError):
         status = error.status if error.status > 0 else 128 - error.status  # as a shell shows a signal
     if isinstance(error, PluginExitError | PluginTimeoutError):
-        tail = error.stderr_tail
+        tail = error.stderr_tail and f"{error.stderr_tail}\n"
     return reply_document(
         "ProviderResponse", outcome="failed", exitCode=status, stderr=tail, message=str(error)
     )

@@ -9,7 +9,7 @@ from keyferry._net.messages import Incoming, encode_request_head
 from keyferry.agent.sockets import peer_of
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["AgentUnavailableError", "ask_agent"]
+__all__ = ["AgentAbsentError", "AgentUnavailableError", "ask_agent"]
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 70.0
@@ -21,6 +21,10 @@ _ANSWERS = (200, 422)
 
 class AgentUnavailableError(EnvironmentProblem):
     """There is no agent at the socket, or it did not give the answer."""
+
+
+class AgentAbsentError(AgentUnavailableError):
+    """Nobody listens at the socket; the socket of an agent that was killed may be there."""
 
 
 def ask_agent(path: str, method: str, target: str, *, only_uid: int | None = None) -> dict[str, object]:
@@ -38,8 +42,8 @@ def ask_agent(path: str, method: str, target: str, *, only_uid: int | None = Non
             headers = [("host", "agent"), ("connection", "close"), ("content-length", "0")]
             connected.sendall(encode_request_head(method, target, headers))
             status, body = _read(connected, method)
-    except FileNotFoundError:
-        raise AgentUnavailableError(
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        raise AgentAbsentError(
             f"{path}: no agent listens here; start one with 'keyferry agent run'"
         ) from None
     except OSError as error:

@@ -189,10 +189,12 @@ class AgentProcess(Management):
         self._page = page
 
     def _take_over(self, path: str) -> None:
-        from keyferry.agent.management import AgentUnavailableError, ask_agent
+        from keyferry.agent.management import AgentAbsentError, AgentUnavailableError, ask_agent
 
         try:
             document = ask_agent(path, "POST", "/v1/handover", only_uid=os.geteuid())
+        except AgentAbsentError:
+            return
         except AgentUnavailableError as error:
             self._log.write(LogLevel.INFO, "no cache is taken over", reason=error)
             return
@@ -205,7 +207,9 @@ class AgentProcess(Management):
             self._connections.sweep()
             if self._metrics_port is not None:
                 self._metrics_port.sweep()
-            if not self._is_taken_over and not all(each.is_in_place() for each in self._listeners):
+            # At its end, the agent removes its socket itself.
+            is_gone = not all(each.is_in_place() for each in self._listeners)
+            if is_gone and not self._is_taken_over and not self._service.is_stopping:
                 self._is_taken_over = True
                 self._refresher.is_on = False
                 if self._metrics_port is not None:
@@ -266,6 +270,7 @@ class AgentProcess(Management):
             "takenOver": self._is_taken_over,
             "page": None if self._page is None else self._page.url,
             "pageProblem": self._page_problem,
+            "metrics": None if self._metrics_port is None else str(self._metrics_port.address),
             "connections": {
                 "open": len(self._connections),
                 "most": self._connections.most,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from keyferry._core.values import Value
 from keyferry.agent.log import AgentLog, LogLevel
-from keyferry.agent.settings import DEFAULT_CONFIG, Given
+from keyferry.agent.settings import DEFAULT_CONFIG, Given, config_files
 from keyferry.agent.state import AgentState, load_state
 from keyferry.errors import ConfigError, EnvironmentProblem, KeyferryError
 from keyferry.images.provider.cache import CacheEntry
@@ -19,9 +19,7 @@ __all__ = ["Fingerprint", "ReloadOutcome", "Reloader", "fingerprint"]
 # What a file was when it was looked at; None for one that is missing.
 _FileState = tuple[int, int, int, int, int] | None
 Fingerprint = tuple[tuple[str, _FileState], ...]
-_EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_ATTEMPTS = 25
-_MOST_BYTES = 16 << 20
 # Longer than the steps of the clock that file systems use.
 _REST_NS = 20_000_000
 # Settings of the sockets and of the page, which a running process keeps.
@@ -44,15 +42,7 @@ def fingerprint(paths: tuple[str, ...]) -> Fingerprint:
     A file that is replaced by rename has another inode, and so has one behind a ConfigMap's links. The folders
     themselves do not count, since they change with every editor's backup.
     """
-    return tuple((name, _state_of(name)) for path in paths for name in (path, *_names_in(path)))
-
-
-def _names_in(path: str) -> list[str]:
-    try:
-        names = os.listdir(path)
-    except OSError:
-        return []
-    return sorted(os.path.join(path, name) for name in names if name.endswith(_EXTENSIONS))
+    return tuple((name, _state_of(name)) for path in paths for name in config_files(path))
 
 
 def _state_of(path: str, *, is_exact: bool = False) -> _FileState:
@@ -75,19 +65,6 @@ def _is_at_rest(look: Fingerprint) -> bool:
     """Return whether no file changed a moment ago: two changes in a moment have the same time."""
     now_ns = time.time_ns()
     return not any(state is not None and 0 <= now_ns - state[4] < _REST_NS for _, state in look)
-
-
-def _check_files(look: Fingerprint) -> None:
-    """Raise EnvironmentProblem if a file cannot be read to its end at once: a pipe, a device, or a huge one."""
-    for name, _ in look:
-        try:
-            found = os.stat(name)
-        except OSError:
-            continue  # whoever reads it says why
-        if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
-            raise EnvironmentProblem(f"{name!r} has more than {_MOST_BYTES} bytes")
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise EnvironmentProblem(f"{name!r} is neither a file nor a folder")
 
 
 class Reloader:
@@ -169,7 +146,6 @@ class Reloader:
             if not _is_at_rest(before):
                 time.sleep(_REST_NS / 1e9)
                 continue
-            _check_files(before)
             state = self._load(self._given, self._on_cached, previous)
             # Otherwise it may be a mixture of two configs, or of files that were not looked at before.
             if _paths_of(state) == paths and _exact_fingerprint(paths) == before:

@@ -47,8 +47,7 @@ def asked_pause_ns(stderr_tail: str) -> int:
 
     Plugins made with the SDK write it where a server sent Retry-After. It is at most an hour.
     """
-    # The lines of a tail are joined so.
-    name, colon, rest = stderr_tail.rpartition(" | ")[2].partition(": ")
+    name, colon, rest = stderr_tail.rpartition("\n")[2].partition(": ")
     number = rest.removeprefix(_ASKED).removesuffix(" s")
     is_asked = name and colon and rest == f"{_ASKED}{number} s" and number.isascii() and number.isdigit()
     if not is_asked or len(number) > _MOST_DIGITS:

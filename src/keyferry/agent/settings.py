@@ -1,6 +1,7 @@
 """The agent's settings: from a flag, else the environment, else the config file, else the node, else a default."""
 
 import os
+import stat
 from collections.abc import Mapping
 from math import isfinite
 
@@ -17,7 +18,11 @@ __all__ = [
     "DEFAULT_CONFIG",
     "AgentSettings",
     "Given",
+    "check_config_files",
+    "config_files",
+    "config_path",
     "default_socket",
+    "find_agent_socket",
     "flag_of",
     "resolve_settings",
     "variable_of",
@@ -30,6 +35,8 @@ SOCKET_VARIABLE = "KEYFERRY_AGENT"
 _SECOND = 1_000_000_000
 _MOST_CONFIG_BYTES = 1 << 20
 _LONGEST_SHOWN = 80
+_EXTENSIONS = (".json", ".yaml", ".yml")
+_MOST_BYTES = 16 << 20
 DEFAULTS: dict[str, str | int | bool] = {
     "socketMode": "0660",
     "pluginTimeout": 60 * _SECOND,
@@ -92,6 +99,17 @@ class AgentSettings(Value):
             return format_duration(int(value))
         return str(value).lower() if isinstance(value, bool) else str(value)
 
+    def place_options(self) -> tuple[str, ...]:
+        """Return the options with which other commands have the same provider config and bin dir.
+
+        What was found on the node, they find as well.
+        """
+        options: list[str] = []
+        for name in ("providerConfig", "binDir"):
+            if self.origins[name] in (self.config_file, variable_of(name), f"flag --{flag_of(name)}"):
+                options += (f"--{flag_of(name)}", self.text(name))
+        return tuple(options)
+
 
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
@@ -108,6 +126,17 @@ def default_socket(environ: Mapping[str, str], uid: int) -> str:
     if uid == 0 or not os.path.isabs(runtime):
         return "/run/keyferry/agent.sock"
     return os.path.join(runtime, "keyferry", "agent.sock")
+
+
+def find_agent_socket(given: Given) -> str:
+    """Return where an agent listens that is given the same; a config that it would refuse is no obstacle."""
+    for _, text in _texts(given, "socket"):
+        return text
+    try:
+        named = check_agent_config("", _read_file(config_path(given))).config.settings.get("socket")
+    except (OSError, EnvironmentProblem):
+        named = None
+    return str(named or default_socket(given.environ, os.geteuid()))
 
 
 def resolve_settings(given: Given, *, node: Node | None = None, uid: int | None = None) -> AgentSettings:
@@ -186,22 +215,53 @@ def _parse_duration(text: str) -> int:
     raise ValueError(message)
 
 
+def config_path(given: Given) -> str:
+    """Return where the config file is, or would be."""
+    return given.config_file or given.environ.get(CONFIG_VARIABLE, "") or DEFAULT_CONFIG
+
+
+def config_files(path: str) -> list[str]:
+    """Return *path* and, if it is a folder, the config files in it."""
+    try:
+        names = os.listdir(path)
+    except OSError:
+        return [path]
+    return [path, *sorted(os.path.join(path, name) for name in names if name.endswith(_EXTENSIONS))]
+
+
+def check_config_files(path: str) -> None:
+    """Raise EnvironmentProblem if a file cannot be read to its end at once: a pipe, a device, or a huge one."""
+    for name in config_files(path):
+        try:
+            found = os.stat(name)
+        except OSError:
+            continue  # whoever reads it says why
+        if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
+            raise EnvironmentProblem(f"{name!r} has more than {_MOST_BYTES} bytes")
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise EnvironmentProblem(f"{name!r} is neither a file nor a folder")
+
+
+def _read_file(path: str) -> bytes:
+    check_config_files(path)
+    with open(path, "rb") as stream:
+        data = stream.read(_MOST_CONFIG_BYTES + 1)
+    if len(data) > _MOST_CONFIG_BYTES:
+        raise EnvironmentProblem(f"{path}: is larger than {_MOST_CONFIG_BYTES} bytes")
+    return data
+
+
 def _read_config(given: Given) -> tuple[str, AgentConfig]:
     """Return the path and content of the config file; an empty path if there is none at the default place."""
-    path = given.config_file or given.environ.get(CONFIG_VARIABLE, "")
-    is_named = bool(path)
-    path = path or DEFAULT_CONFIG
+    path = config_path(given)
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(_MOST_CONFIG_BYTES + 1)
+        data = _read_file(path)
     except FileNotFoundError:
-        if not is_named:
+        if not (given.config_file or given.environ.get(CONFIG_VARIABLE)):
             return "", AgentConfig()
         raise EnvironmentProblem(f"{path}: the agent's config does not exist") from None
     except OSError as error:
         raise EnvironmentProblem(f"{path}: cannot be read: {go_strerror(error)}") from None
-    if len(data) > _MOST_CONFIG_BYTES:
-        raise EnvironmentProblem(f"{path}: is larger than {_MOST_CONFIG_BYTES} bytes")
     checked = check_agent_config(path, data)
     if checked.refusals:
         raise ConfigError(checked.refusals)

@@ -136,10 +136,17 @@ def check_folder(folder: str) -> None:
         is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_top
         if found.st_mode & _OTHERS_WRITE and not is_sticky:
             message = "other users can write this folder and could replace the socket"
-            raise EnvironmentProblem(f"{current}: {message}; run chmod go-w {current}")
+            raise EnvironmentProblem(f"{current}: {message}; {_cure(current, found.st_mode)}")
         if current == os.path.dirname(current):
             return
         current, is_top = os.path.dirname(current), False
+
+
+def _cure(folder: str, mode: int) -> str:
+    # A sticky folder, such as /tmp, is meant for all users.
+    if mode & stat.S_ISVTX:
+        return f"use a folder of its own, such as {os.path.join(folder, 'keyferry')}"
+    return f"run chmod go-w {folder}"
 
 
 def inherit_sockets(environ: MutableMapping[str, str], pid: int) -> list[Listener]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from keyferry._core.values import Value
 from keyferry.agent.access import AccessPolicy
-from keyferry.agent.settings import AgentSettings, Given, resolve_settings
+from keyferry.agent.settings import AgentSettings, Given, check_config_files, resolve_settings
 from keyferry.images.load import ProviderSettings, make_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.node.node import Node
@@ -44,6 +44,8 @@ def load_state(
     Providers of *previous* that have not changed stay, with their caches.
     """
     settings = resolve_settings(given, node=node)
+    # A pipe would hold up the start, or a reload.
+    check_config_files(settings.text("providerConfig"))
     of_providers = ProviderSettings(
         timeout_seconds=settings.number("pluginTimeout") / _SECOND,
         cache_limits=CacheLimits(settings.number("cacheEntries"), settings.number("cacheBytes")),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from keyferry._core.paths import format_path
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
+from keyferry._net.agent import AUTO, ROOT_SOCKET
 from keyferry.doctor.agents import find_agents, question_agent
 from keyferry.doctor.facts import (
     ConfigFacts,
@@ -163,7 +164,9 @@ def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
 
 def _shim(path: str) -> ShimFacts:
     try:
-        socket = os.readlink(path + LINK)
+        target = os.readlink(path + LINK)
+        # The kubelet, which executes it, is root.
+        socket = ROOT_SOCKET if target == AUTO else target
     except OSError:
         socket = ""
     behind = plugin_behind(path)

@@ -153,4 +153,5 @@ def signal_name(number: int) -> str:
 
 
 def _tail(stderr_tail: str) -> str:
-    return f"; stderr: {stderr_tail}" if stderr_tail else ""
+    one_line = stderr_tail.replace("\n", " | ")
+    return f"; stderr: {one_line}" if one_line else ""

@@ -21,6 +21,8 @@ _OPEN_FIELD_NAMES = """
     certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
     insecure-skip-tls-verify credentialPluginPolicy sha256 version
     registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
+    socket socketMode socketGroup providerConfig binDir pluginTimeout refreshIdle cacheEntries cacheBytes
+    connections stopTimeout page metrics logLevel logFormat uids gids
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
 # Of these, addresses, which are not shown if they may have a user name and password.

@@ -28,9 +28,9 @@ class Finished(Value):
     @property
     def complaint(self) -> str:
         """The end of the program's standard error, with everything that looks like a secret masked."""
-        from keyferry._core.secrets import stderr_tail
+        from keyferry._core.secrets import in_one_line, stderr_tail
 
-        return stderr_tail(self.stderr)
+        return in_one_line(stderr_tail(self.stderr))
 
 
 def run_program(

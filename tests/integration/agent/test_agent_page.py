@@ -195,12 +195,14 @@ def test_a_port_that_is_taken_stops_no_lookup(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with running_agent(node, "--page", f"127.0.0.1:{taken.getsockname()[1]}") as agent:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with running_agent(node, "--page", address) as agent:
             assert agent.look_up(IMAGE).status == 200
-            assert "cannot listen: address already in use" in agent.status["pageProblem"]
+            problem = agent.status["pageProblem"]
             done = run_keyferry("agent", "page", "--socket", agent.socket)
     assert done.returncode == 3
-    assert "the page is not served: page 127.0.0.1" in done.stderr
+    assert problem == f"page: cannot listen at {address}: address already in use"
+    assert f"the page is not served: {problem}" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "localhost:80", "127.0.0.1"])
@@ -209,7 +211,7 @@ def test_only_loopback_is_served(tmp_path: Path, address: str) -> None:
     done = run_keyferry("agent", "run", "--page", address, "--config", str(node.config), "--bin-dir", "/")
     assert done.returncode == 3
     assert "flag --page: found" in done.stderr
-    assert "expected 'off' or a loopback address with a port" in done.stderr
+    assert "expected 'off' or a loopback address and a port" in done.stderr
 
 
 def test_a_page_of_another_address_counts_after_a_restart(tmp_path: Path) -> None:

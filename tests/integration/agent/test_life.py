@@ -58,7 +58,8 @@ def test_a_stop_is_clean_and_leaves_nothing(start: Starter) -> None:
     agent = start()
     assert agent.stop() == 0
     assert not os.path.exists(agent.socket)
-    assert "stopped" in agent.log
+    words = [line.split(maxsplit=2)[2].partition("=")[0] for line in agent.log.splitlines()]
+    assert words == ["ready socket", "stopping connections", "stopped"]
 
 
 def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Starter) -> None:

@@ -108,7 +108,8 @@ def test_one_provider_that_fails(node: Node) -> None:
     with running_agent(node) as agent:
         document = agent.look_up(IMAGE, provider=PLUGIN).document
         assert (document["outcome"], document["exitCode"]) == ("failed", 7)
-        assert "oops" in document["stderr"]
+        assert document["stderr"] == "token: ********\noops\n"
+        assert document["message"].endswith("; stderr: token: ******** | oops")
         assert "hunter2" not in json.dumps(document)
         failures = agent.look_up(IMAGE).document["failures"]
         assert [(each["provider"], each["cause"]) for each in failures] == [(PLUGIN, "exit")]

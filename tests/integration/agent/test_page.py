@@ -107,7 +107,7 @@ def test_five_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
     assert json.loads(looked_up)["credentials"][0]["username"] == "user"
     assert json.loads(status)["socketActivated"] is True
     assert (done.returncode != 0, rest.strip()) == (True, "======")
-    assert "/run/keyferry/agent.sock: the agent does not answer" in done.stderr
+    assert "/run/keyferry/agent.sock: no agent listens here" in done.stderr
 
 
 def test_the_rules_of_the_page_are_valid(node: Node, tmp_path: Path) -> None:

@@ -203,8 +203,10 @@ def test_status_and_config_show_what_is_in_force(agent: RunningAgent) -> None:
     agent.look_up(IMAGE)
     shown = run_keyferry("agent", "status", "--socket", agent.socket)
     assert shown.returncode == 0
-    assert shown.stdout.splitlines()[5].split()[:3] == [PLUGIN, "1", "0"]
+    assert shown.stdout.splitlines()[6].split()[:3] == [PLUGIN, "1", "0"]
     assert "NEXT REFRESH" in shown.stdout
+    who = f"run as user {os.geteuid()} and group {os.getegid()}, in the agent's environment\n"
+    assert f"plugins {agent.node.bin_dir}, {who}" in shown.stdout
     assert "pass" not in shown.stdout
     document = json.loads(run_keyferry("agent", "status", "--socket", agent.socket, "-o", "json").stdout)
     assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "AgentStatus")
@@ -218,6 +220,29 @@ def test_without_an_agent_the_commands_say_so(tmp_path: Path) -> None:
         done = run_keyferry("agent", verb, "--socket", str(tmp_path / "none.sock"))
         assert (done.returncode, done.stdout) == (3, "")
         assert "no agent listens here" in done.stderr
+
+
+def test_the_socket_of_the_agents_config_is_asked(agent: RunningAgent, tmp_path: Path) -> None:
+    """Also if the config has a mistake elsewhere: the agent goes on with an older one."""
+    config = tmp_path / "own.yaml"
+    head = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
+    config.write_text(f"{head}socket: {agent.socket}\nconnections: 0\n")
+    for verb in ("status", "reload"):
+        assert run_keyferry("agent", verb, KEYFERRY_AGENT_CONFIG=str(config)).returncode == 0
+
+
+def test_the_watched_status_outlives_the_agent(node: Node) -> None:
+    with running_agent(node) as agent:
+        command = [sys.executable, "-m", "keyferry", "agent", "status", "--watch", "--socket", agent.socket]
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert watching.stdout is not None
+        assert watching.stdout.readline().startswith("agent ")
+    assert any("no agent listens here" in line for line in watching.stdout)
+    with running_agent(node):
+        assert any(line.startswith("agent ") for line in watching.stdout)
+    watching.send_signal(signal.SIGINT)
+    watching.communicate()
+    assert watching.returncode == 130
 
 
 def test_the_watched_status_lives_on_a_terminal(agent: RunningAgent) -> None:

@@ -72,6 +72,7 @@ def test_beside_says_what_is_left_to_do(filled: Node) -> None:
     assert (done.returncode, is_shim(str(filled.bin_dir / "keyferry"))) == (0, True)
     assert "add a provider 'keyferry' to the kubelet's config" in done.stderr
     assert "no plugin is behind this shim" in done.stderr
+    assert "until it can be reached, the shim fails" in done.stderr
     done = bridge(filled, "uninstall", "keyferry")
     assert "does not start without this program" in done.stderr
 

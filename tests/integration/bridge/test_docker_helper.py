@@ -255,6 +255,22 @@ def test_without_a_usable_answer_the_library_is_used(helper: Helper, what: str) 
     assert len(helper.node.runs()) == 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (from_agent(credentials=[], failures=[{"provider": "p", "message": "no role"}]), "no role"),
+        (from_agent(credentials=[], failures=[{"provider": "p"}]), "a plugin failed in the node agent"),
+        (from_agent(minutes=1), f"the node agent's login for {HOST} ends in less than 290 s, "),
+    ],
+    ids=["failed", "failed, without a message", "soon expired"],
+)
+def test_without_a_config_the_agents_reason_is_told(helper: Helper, answer: Answer, said: str) -> None:
+    nowhere = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_BIN_DIR": "/nowhere"}
+    with serving(helper.socket, lambda _: answer):
+        status, shown = helper("get", stdin=HOST, **nowhere)
+    assert (status, shown.decode().startswith(f"docker-credential-keyferry: {said}")) == (1, True)
+
+
 def test_through_the_agent_nothing_heavy_is_loaded(helper: Helper, tmp_path: Path) -> None:
     """Neither the library nor what it needs."""
     probe = tmp_path / "probe.py"

@@ -54,6 +54,17 @@ def test_a_shim_and_its_agent(machine: DoctorNode) -> None:
     assert "gives no answer, and plugins are run without it" in pick(dead, "node agent")[0][1]
 
 
+def test_a_shim_that_asks_in_the_usual_place(machine: DoctorNode) -> None:
+    """An installer writes ``auto`` unless it is told a socket; the kubelet, which executes the shim, is root."""
+    link = machine.node.bin_dir / "own.agent"
+    link.unlink()
+    link.symlink_to("auto")
+    lines = machine.lines(*machine.node.options(), KEYFERRY_AGENT="")
+    assert "asks the node agent at /run/keyferry/agent.sock; " in pick(lines, "plugins")[0][1]
+    ((_, text),) = pick(lines, "node agent")
+    assert text.startswith("/run/keyferry/agent.sock (named by the shim of own) ")
+
+
 def test_a_machine_without_an_agent_has_no_line_about_one(tmp_path: Path) -> None:
     made = DoctorNode(tmp_path)
     made.node.add("own", ["reg.invalid"])

@@ -71,7 +71,7 @@ return Response()"""
     (failure,) = providers.lookup("registry.example/broken").failures
     assert isinstance(failure.error, PluginExitError)
     assert failure.error.status == 1
-    assert "plugin: no login for you | plugin: ask the registry's owner" in failure.error.stderr_tail
+    assert "plugin: no login for you\nplugin: ask the registry's owner" in failure.error.stderr_tail
     empty = providers.lookup("registry.example/empty")
     assert (empty.credentials, empty.failures) == ((), ())
 

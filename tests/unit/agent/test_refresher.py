@@ -81,7 +81,7 @@ def test_a_pause_that_a_server_asked_for_is_kept() -> None:
 
     async def run() -> None:
         asked.lookup(IMAGE)
-        plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy | ecr: retry after 90 s")
+        plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy\necr: retry after 90 s")
         clock.step(301)
         task = asyncio.create_task(refresher.run(lambda: asked))
         await until(lambda: refresher.failed == 1)

@@ -1,10 +1,21 @@
 """Each setting comes from the strongest place that has it, and says which."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from keyferry.agent.settings import NAMES, Given, default_socket, flag_of, resolve_settings, variable_of
+from keyferry._core.values import replace
+from keyferry.agent.settings import (
+    NAMES,
+    Given,
+    default_socket,
+    find_agent_socket,
+    flag_of,
+    resolve_settings,
+    variable_of,
+)
+from keyferry.agent.state import load_state
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.node.node import Node
@@ -44,6 +55,40 @@ def test_a_provider_config_of_the_file_is_stronger_than_discovery(tmp_path: Path
     assert (found.text("providerConfig"), found.origins["binDir"]) == ("/mine.json", path)
     with pytest.raises(EnvironmentProblem):
         resolve_settings(Given(config_file=write(tmp_path, "")), node=node(tmp_path))
+
+
+def test_other_commands_are_told_places_that_they_would_not_find(tmp_path: Path) -> None:
+    path = write(tmp_path, "providerConfig: /my file.json\n")
+    found = resolve_settings(Given({"binDir": "/b"}, path), node=node(tmp_path))
+    assert found.place_options() == ("--config", "/my file.json", "--bin-dir", "/b")
+    on_node = replace(found, origins={**found.origins, "providerConfig": "kubelet", "binDir": "kubelet"})
+    assert on_node.place_options() == ()
+
+
+@pytest.mark.parametrize("setting", ["", "providerConfig"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, setting: str) -> None:
+    """At the first start, too."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = write(tmp_path, f"{setting}: {pipe}\nbinDir: /b\n") if setting else str(pipe)
+    with pytest.raises(EnvironmentProblem, match="is neither a file nor a folder"):
+        load_state(Given(config_file=path), node=node(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "expected"),
+    [
+        ("socket: /s\n", {}, "/s"),
+        ("socket: /s\nconnections: 0\n", {}, "/s"),
+        ("socket: /s\n", {"KEYFERRY_AGENT": "/e"}, "/e"),
+        ("", {"XDG_RUNTIME_DIR": "/run/user/7"}, ""),
+    ],
+)
+def test_where_a_client_looks(tmp_path: Path, text: str, environ: dict[str, str], expected: str) -> None:
+    expected = expected or default_socket(environ, os.geteuid())
+    assert find_agent_socket(Given(config_file=write(tmp_path, text), environ=environ)) == expected
+    missing = Given(config_file=str(tmp_path / "none"), environ=environ)
+    assert find_agent_socket(missing) == environ.get("KEYFERRY_AGENT", default_socket(environ, os.geteuid()))
 
 
 def test_every_wrong_value_is_reported_at_once(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ def test_the_folders_above_are_checked_too(tmp_path: Path) -> None:
         check_folder(str(inner))
     outer.chmod(0o1777)
     check_folder(str(inner))
+    with pytest.raises(EnvironmentProblem, match=f"use a folder of its own, such as {outer}/keyferry$"):
+        check_folder(str(outer))
     outer.chmod(0o777)
     link = tmp_path / "link"
     link.symlink_to(inner)

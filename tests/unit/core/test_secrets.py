@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.secrets import MASK, escape_controls, printable, redact, secret_values, stderr_tail
+from keyferry._core.secrets import (
+    MASK,
+    escape_controls,
+    in_one_line,
+    printable,
+    redact,
+    secret_values,
+    stderr_tail,
+)
 
 TABLES = Path(__file__).parent / "masking"
 LEAST_LINES = 200
@@ -169,11 +177,12 @@ def test_json_stays_json_and_shows_nothing_raw() -> None:
 def test_the_tail_is_the_last_lines_that_say_something() -> None:
     """Blank lines go, the last five stay, long ones are cut, odd bytes are replaced."""
     text = b"\n".join([b"one", b"two", b"", b"three ", b"four", b"five", b"\xffsix", b"", b"s" + b" s" * 300])
-    tail = stderr_tail(text).split(" | ")
+    tail = stderr_tail(text).split("\n")
     assert tail[:4] == ["three", "four", "five", "\ufffdsix"]
     assert len(tail[4]) == 403
     assert tail[4].endswith("...")
     assert stderr_tail(b" \n\n") == ""
+    assert in_one_line(stderr_tail(b"one\ntwo\n")) == "one | two"
 
 
 def test_a_secret_across_lines_is_masked_as_a_whole() -> None:

@@ -102,6 +102,11 @@ def test_the_mark_is_as_long_as_the_key_or_value(line: str, column: int, length:
     assert token_length(line, column) == length
 
 
+def test_settings_and_rules_of_an_agent_are_shown() -> None:
+    text = "kind: AgentConfig\nsocketMode: '0666'\naccess:\n- uids: [1000, 1001]\n  gids: [27]\n"
+    assert visible_lines(text.encode()) == text.split("\n")
+
+
 def test_names_in_a_context_are_shown() -> None:
     lines = ["contexts:", "- name: c", "  context:", "    user: admin@prod", "    cluster: prod", ""]
     assert visible_lines("\n".join(lines).encode()) == lines

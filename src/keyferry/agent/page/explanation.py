@@ -6,7 +6,7 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry.agent.decision import own_words
-from keyferry.agent.page.model import account_text
+from keyferry.agent.page.model import account_text, cure_of
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.api.meta import format_time
 from keyferry.errors import ImageNameError
@@ -51,7 +51,7 @@ class _Explainer:
         ]
         settings = snapshot.state.settings
         options = ("--service-account", account) if account else ()
-        self._command = join_words("keyferry", "explain", answer.image, *options)
+        self._command = join_words("keyferry", "explain", answer.image, *options, *settings.place_options())
         self._explanation = Explanation(
             answer,
             config={"path": settings.text("providerConfig"), "binDir": settings.text("binDir")},
@@ -174,6 +174,8 @@ class _Explainer:
         elif self._unknown:
             names = ", ".join(repr(each.provider) for each in self._unknown)
             text = f"Would run the plugin{'s' if len(self._unknown) > 1 else ''} {names}"
+            if self._provider_state() is StepState.BROKEN:
+                text += "; the last run failed"
         elif self._for_account:
             ends = [each.expires_ns for each in self._for_account.values() if each.expires_ns is not None]
             text = f"Would answer from the cache until {self._time(min(ends))}, to who has the same token"
@@ -190,6 +192,9 @@ class _Explainer:
         return StepState.USED if self._answer.credentials or self._for_account else StepState.PASSED
 
     def _cures(self) -> Iterator[str]:
+        for each in self._unknown:
+            if self._is_failing(each.provider):
+                yield cure_of(self._snapshot, self._by_name[each.provider])
         for cure in find_cause(self._explanation).cures:
             yield from cure.lines or (cure.text,)
 

@@ -45,8 +45,8 @@ def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
     if last.is_applied:
         return []
     settings = snapshot.state.settings
-    # The agent's own config is named by its problems, if it is that.
-    command = join_words("keyferry", "lint", settings.text("providerConfig"))
+    configs = (settings.config_file, settings.text("providerConfig"))
+    command = join_words("keyferry", "lint", *filter(None, configs))
     first = next((each.at for each in _refused_in_a_row(snapshot.reloads)), last.at)
     problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
     return [_Dated(problem, first)]

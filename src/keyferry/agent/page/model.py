@@ -28,7 +28,7 @@ from keyferry.page.model import (
     ReloadRow,
 )
 
-__all__ = ["ModelBuilder", "account_text"]
+__all__ = ["ModelBuilder", "account_text", "cure_of"]
 
 _MOST_LIVES = 10_000
 _MILLISECONDS = 1000.0
@@ -160,12 +160,18 @@ def _last_error(
     last = provider.last_failure
     if last is None:
         return "", None, "", ""
-    settings = snapshot.state.settings
-    places = settings.text("providerConfig"), settings.text("binDir")
-    is_over = state is ProviderState.WELL
-    cure = "" if is_over else plugin_command(last.error, provider.name, last.image, *places)
+    cure = "" if state is ProviderState.WELL else cure_of(snapshot, provider)
     text = f"{last.error.kind}: {own_words(last.error)}"
     return printable(text), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
+
+
+def cure_of(snapshot: PageSnapshot, provider: Provider) -> str:
+    """Return the command that tells more about the last failure; empty if there was none."""
+    last, settings = provider.last_failure, snapshot.state.settings
+    if last is None:
+        return ""
+    places = settings.text("providerConfig"), settings.text("binDir")
+    return plugin_command(last.error, provider.name, last.image, *places)
 
 
 def _life(

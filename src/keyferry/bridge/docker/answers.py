@@ -51,8 +51,10 @@ def find_login(server: "Server", environ: "Mapping[str, str] | None" = None) -> 
     """Return the login for a server: of the image in KEYFERRY_IMAGE or in the question, else of the registry."""
     variables = os.environ if environ is None else environ
     image = _image(server, variables.get(IMAGE_VARIABLE, ""))
-    login = _ask(server, image, variables)
-    return _look_up(server, image) if login is None else login
+    told = _ask(server, image, variables)
+    if told is None or told.outcome is LoginOutcome.FAILED:
+        return _look_up(server, image, told)
+    return told
 
 
 def _image(server: "Server", given: str) -> str:
@@ -65,7 +67,7 @@ def _image(server: "Server", given: str) -> str:
 
 
 def _ask(server: "Server", image: str, environ: "Mapping[str, str]") -> Login | None:
-    """Return the agent's answer, or None if it has none that can be used."""
+    """Return the agent's answer, or None if it has none that is understood."""
     question = {"image": image} if image else {"registry": server.hosts[0]}
     body = dumps({"apiVersion": API_VERSION, "kind": "LookupRequest", **question})
     reply = ask_agent(find_socket(environ), "/v1/lookup", body.encode("utf-8", "surrogateescape"))
@@ -87,10 +89,13 @@ def _read_answer(document: dict[str, object], server: "Server", *, is_image: boo
     credentials = document.get("credentials")
     first = credentials[0] if isinstance(credentials, list) and credentials else None
     if not isinstance(first, dict):
-        # With failures, another run in this process may do better, and says why if it does not.
-        return None if document.get("failures") else Login(LoginOutcome.NONE)
+        failures = document.get("failures")
+        return (
+            _failed_there(failures) if isinstance(failures, list) and failures else Login(LoginOutcome.NONE)
+        )
     if not _lives_long(document.get("expiresAt")):
-        return None
+        note = f"the node agent's login for {server.hosts[0]} ends in less than {SHORTEST_LIFE_SECONDS} s"
+        return Login(LoginOutcome.FAILED, note=f"{note}, and no provider config is here to get another")
     return _login(str(first.get("username", "")), str(first.get("password", "")))
 
 
@@ -114,14 +119,17 @@ def _lives_long(expires_at: object) -> bool:
         return False
 
 
-def _look_up(server: "Server", image: str) -> Login:
-    """Look up in this process, as ``keyferry get`` does."""
+def _look_up(server: "Server", image: str, told: Login | None) -> Login:
+    """Look up in this process, as ``keyferry get`` does; *told* is why the agent's answer cannot be used.
+
+    A run in this process may do better, and says why if it does not.
+    """
     from keyferry.errors import ImageNameError, KeyferryError
 
     try:
         providers = load_configured()
     except KeyferryError as error:
-        return Login(LoginOutcome.NONE, note=str(error))
+        return told or Login(LoginOutcome.NONE, note=str(error))
     if not image:
         return _look_up_registry(server, providers)
     try:
@@ -168,6 +176,13 @@ def _login(username: str, secret: str) -> Login:
 
 def _failed(failures: "Iterable[Failure]") -> Login:
     return Login(LoginOutcome.FAILED, note="; ".join(map(str, failures)))
+
+
+def _failed_there(failures: list[object]) -> Login:
+    messages = [str(each.get("message", "")) for each in failures if isinstance(each, dict)]
+    return Login(
+        LoginOutcome.FAILED, note="; ".join(filter(None, messages)) or "a plugin failed in the node agent"
+    )
 
 
 def _ambiguous(server: "Server", candidates: "Iterable[str]") -> Login:

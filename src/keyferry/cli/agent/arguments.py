@@ -8,7 +8,7 @@ from keyferry.agent.settings import (
     NAMES,
     SOCKET_VARIABLE,
     Given,
-    default_socket,
+    find_agent_socket,
     flag_of,
 )
 
@@ -64,7 +64,7 @@ def add_socket_argument(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--socket",
         metavar="PATH",
-        help=f"the agent's socket (default: {SOCKET_VARIABLE}, else /run/keyferry/agent.sock)",
+        help=f"the agent's socket (default: {SOCKET_VARIABLE}, else that of the agent's config, else the usual place)",
     )
 
 
@@ -76,6 +76,5 @@ def given_settings(args: "argparse.Namespace") -> Given:
 
 def socket_path(args: "argparse.Namespace") -> str:
     """Return where the agent is expected."""
-    named = os.environ.get(SOCKET_VARIABLE, "")
-    chosen: str = args.socket or (named if named.startswith("/") else "")
-    return chosen or default_socket(os.environ, os.geteuid())
+    chosen: str = args.socket or ""
+    return chosen or find_agent_socket(Given(environ=os.environ))

@@ -2,7 +2,7 @@
 
 import sys
 
-from keyferry.agent.management import ask_agent
+from keyferry.agent.management import AgentUnavailableError, ask_agent
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
@@ -46,7 +46,11 @@ def run(args: "argparse.Namespace") -> int:
         from time import sleep
 
         sleep(_PAUSE_SECONDS)
-        code = _show(args)
+        try:
+            code = _show(args)
+        except AgentUnavailableError as error:
+            # It may be restarting.
+            _print(str(error), args)
     return code
 
 
@@ -57,10 +61,14 @@ def _show(args: "argparse.Namespace") -> int:
     else:
         fields = {name: value for name, value in answer.items() if name not in ("apiVersion", "kind")}
         text = render_document(make_document("AgentStatus", **fields), args.output)
+    _print(text, args)
+    return Exit.OK if _object(answer, "reload").get("applied") is True else Exit.NO
+
+
+def _print(text: object, args: "argparse.Namespace") -> None:
     if args.watch and isinstance(sys.stdout, Output):
         sys.stdout.clear_screen()
     print(text, flush=args.watch)
-    return Exit.OK if _object(answer, "reload").get("applied") is True else Exit.NO
 
 
 def _text(answer: Json) -> str:
@@ -74,6 +82,12 @@ def _text(answer: Json) -> str:
         f"socket  {' '.join(map(str, sockets if isinstance(sockets, list) else ()))}",
         f"config  {config.get('providerConfig')} ({config.get('hash')}), loaded {config.get('loadedAt')}",
     ]
+    lines.append(
+        f"plugins {config.get('binDir')}, run as user {answer.get('uid')} and group {answer.get('gid')}, "
+        "in the agent's environment"
+    )
+    if answer.get("metrics"):
+        lines.append(f"metrics http://{answer.get('metrics')}/metrics")
     if answer.get("page"):
         lines.append(f"page    {answer.get('page')}; 'keyferry agent page' prints a link to it")
     if answer.get("pageProblem"):

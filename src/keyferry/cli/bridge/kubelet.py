@@ -280,7 +280,8 @@ def _place(found: "Discovery", shim: "InstalledShim") -> str:
 def _note_agent(shim: "InstalledShim") -> None:
     problem = _agent_problem(shim)
     if problem:
-        report(f"{problem}; until it can be reached, the shim runs the plugin behind it")
+        then = "the shim runs the plugin behind it" if shim.plugin else "the shim fails"
+        report(f"{problem}; until it can be reached, {then}")
 
 
 def _agent_problem(shim: "InstalledShim") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from keyferry._core.secrets import stderr_tail
+from keyferry._core.secrets import in_one_line, stderr_tail
 from keyferry._core.values import Value, field
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
@@ -199,5 +199,5 @@ def failed(outcome: ProcessOutcome) -> bool:
 
 def stderr_text(outcome: ProcessOutcome, secrets: Secrets) -> str:
     """Return the end of a run's standard error, without secrets, as the end of a sentence."""
-    tail = secrets.hide(stderr_tail(outcome.stderr, tuple(secrets.texts)))
+    tail = secrets.hide(in_one_line(stderr_tail(outcome.stderr, tuple(secrets.texts))))
     return f"; standard error: {tail}" if tail else "; standard error is empty"

@@ -92,8 +92,12 @@ def test_a_plugin_that_failed_is_named_in_our_words() -> None:
     world.providers.lookup("reg.io/app")
     found = world.explain("reg.io/app")
     assert "its last run failed: plugin 'open': exited with status 4" in lines(found, "providers")
+    assert found.verdict == "Would run the plugin 'open'; the last run failed"
     assert (states(found)["providers"], states(found)["verdict"]) == (StepState.BROKEN, StepState.BROKEN)
     assert "printed-this" not in repr(found)
+    assert found.cures == (
+        "keyferry plugin trace /bin-dir/open reg.io/app --config /etc/providers.yaml -o text",
+    )
 
 
 def test_no_provider_and_a_near_miss() -> None:
