@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench load docs wheel zipapp parts shim format clean
+.PHONY: help demo test lint types unit conformance bench load docs wheel zipapp parts shim format clean fuzz mutants
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,19 @@ bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GRO
 
 load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads and take-overs under load. SECONDS=10 for a quick look
 	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
+
+fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and let tests/fuzz/corpus grow; MINUTES=10, TARGET=response
+	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)"
+
+.cache/fuzz/.ready: pyproject.toml
+	@mkdir -p .cache
+	$(PYTHON) -m venv .cache/fuzz
+	.cache/fuzz/bin/python -m pip install --quiet --disable-pip-version-check atheris '.[agent,crypto]'
+	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
+	@touch $@
+
+mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", MINUTES=30
+	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) $(MODULES)
 
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py

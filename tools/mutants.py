@@ -149,7 +149,7 @@ class Operators(ast.NodeVisitor):
             self.visit(statement)
         self._function.pop()
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast's name
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """Enter a class, of which the methods alone are looked at."""
