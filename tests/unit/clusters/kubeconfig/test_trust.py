@@ -387,6 +387,21 @@ def test_links_without_an_end_are_not_trusted(config: Path) -> None:
     assert why_untrusted(str(config), read).startswith("its owner and mode cannot be read: ")
 
 
+@pytest.mark.parametrize(("links", "is_trusted"), [(40, True), (41, False)])
+def test_as_many_links_are_followed_as_the_kernel_follows(config: Path, links: int, is_trusted: bool) -> None:
+    for number in range(links):
+        (config.parent / f"link{number}").symlink_to(f"link{number - 1}" if number else config.name)
+    found = why_untrusted(str(config.parent / f"link{links - 1}"), config.stat())
+    assert (not found) is is_trusted, found
+
+
+def test_a_link_into_nothing_is_not_trusted(config: Path) -> None:
+    """Only the last name of a path may be missing, as that of a pipe is."""
+    (config.parent / "link").symlink_to("absent/config")
+    found = why_untrusted(str(config.parent / "link"), config.stat())
+    assert found == "it was removed while it was read"
+
+
 @root
 def test_a_path_that_cannot_be_followed_is_not_trusted(config: Path) -> None:
     read = config.stat()
