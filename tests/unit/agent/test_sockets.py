@@ -199,3 +199,26 @@ def test_a_socket_that_cannot_listen_is_closed(path: str) -> None:
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match=r"absent/run: cannot be created: no such file or directory"):
         bind_socket(str(tmp_path / "absent" / "run" / "agent.sock"), 0o600)
+
+
+MANY_GROUPS = """
+import os, socket, sys
+os.setgroups(range(20_000, 20_300))
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
+sys.stdin.read()
+"""
+
+
+@root
+def test_all_groups_of_a_caller_are_known_however_many(path: str) -> None:
+    listener = bind_socket(path, 0o600)
+    listener.socket.setblocking(True)
+    with (
+        listener.socket,
+        subprocess.Popen([sys.executable, "-c", MANY_GROUPS, path], stdin=subprocess.PIPE) as client,
+    ):
+        served, _ = listener.socket.accept()
+        with served:
+            assert set(range(20_000, 20_300)) <= peer_of(served).gids
+        client.communicate()

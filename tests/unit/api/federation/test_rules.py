@@ -51,6 +51,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "file": ({**OWN, "subject": {**SUBJECT, "from": "file"}}, "rules[0].subject.file: is needed with 'from: file'"),
     "other file": ({**OWN, "subject": {**SUBJECT, "file": "/x"}}, "rules[0].subject.file: is needed with"),
     "variable": ({**OWN, "subject": {**SUBJECT, "from": "env"}}, "rules[0].subject.variable: is needed with"),
+    "fixed subject": (
+        {**PRESET, "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}},
+        "rules[0].subject: the preset takes only tokens from github of",
+    ),
     "missing parameter": ({**PRESET, "params": {}}, "rules[0].params: the preset needs 'robot'"),
     "other parameter": (
         {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
@@ -66,6 +70,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "bad pattern": (
         {**PRESET, "params": {"robot": {"annotation": "a", "pattern": "("}}},
         "rules[0].params.robot: the pattern is not a regular expression",
+    ),
+    "host by annotation": (
+        {**PRESET, "params": {"robot": "r", "host": {"annotation": "a", "pattern": "[a-z.]+"}}},
+        "rules[0].params.host: the value 'host' is an annotation",
     ),
     "secret in a url": (
         {**PRESET, "params": {"robot": "r", "host": {"env": "X"}}},
