@@ -140,7 +140,7 @@ class Operators(ast.NodeVisitor):
 
     def __init__(self, module: str, source: str) -> None:
         self.module = module
-        self.source = source
+        self._lines = source.encode().splitlines(keepends=True)
         self.found: list[Mutant] = []
         self._function: list[str] = []
         self._is_guard = False
@@ -231,11 +231,18 @@ class Operators(ast.NodeVisitor):
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Leave texts alone."""
 
+    def _text(self, line: int, column: int, end_line: int, end_column: int) -> str:
+        """Return what stands at a place; ast's own function for it takes the whole source apart each time."""
+        lines = self._lines[line - 1 : end_line]
+        lines[-1] = lines[-1][:end_column]
+        lines[0] = lines[0][column:]
+        return b"".join(lines).decode()
+
     def _add(self, node: ast.expr | ast.stmt, new: str, *, is_guard: bool | None = None) -> None:
-        old = ast.get_source_segment(self.source, node) or ""
+        end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        old = self._text(node.lineno, node.col_offset, end_line, end_column)
         if not self._function or old == new:
             return
-        end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         self.found.append(
             Mutant(
                 self.module,

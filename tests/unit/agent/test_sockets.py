@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 MANY_GROUPS = """
 import os, socket, sys
-os.setgroups(range(20_000, 20_300))
+os.setgroups(range(20_000, 20_000 + int(sys.argv[2])))
 client = socket.socket(socket.AF_UNIX)
 client.connect(sys.argv[1])
 sys.stdin.read()
@@ -211,14 +211,18 @@ sys.stdin.read()
 
 
 @root
-def test_all_groups_of_a_caller_are_known_however_many(path: str) -> None:
+@pytest.mark.parametrize(("number", "known"), [(64, 64), (65, 65), (256, 256), (257, 0)])
+def test_the_groups_of_a_caller_are_known_up_to_a_limit(path: str, number: int, known: int) -> None:
+    """Beyond it a caller has fewer rights, not more."""
     listener = bind_socket(path, 0o600)
     listener.socket.setblocking(True)
     with (
         listener.socket,
-        subprocess.Popen([sys.executable, "-c", MANY_GROUPS, path], stdin=subprocess.PIPE) as client,
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_GROUPS, path, str(number)], stdin=subprocess.PIPE
+        ) as client,
     ):
         served, _ = listener.socket.accept()
         with served:
-            assert set(range(20_000, 20_300)) <= peer_of(served).gids
+            assert peer_of(served).gids == {os.getegid(), *range(20_000, 20_000 + known)}
         client.communicate()

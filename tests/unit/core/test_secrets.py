@@ -21,6 +21,7 @@ MASKED = {
     "assignment": ("PASSWORD=hunter2 next", f"PASSWORD={MASK} next"),
     "prefixed-name": ("MY_API_KEY_V2=hunter2", f"MY_API_KEY_V2={MASK}"),
     "name-of-three": ("app_secret_id=hunter2", f"app_secret_id={MASK}"),
+    "end-of-line": ("the token: hunter2:", f"the token: {MASK}"),
     "json": ('{"client_secret": "hunter2 x", "a": 1}', f'{{"client_secret": {MASK}, "a": 1}}'),
     "escaped-json": (
         '{\\"password\\": \\"hunter2\\", \\"a\\": 1}',

@@ -395,11 +395,18 @@ def test_as_many_links_are_followed_as_the_kernel_follows(config: Path, links: i
     assert (not found) is is_trusted, found
 
 
-def test_a_link_into_nothing_is_not_trusted(config: Path) -> None:
-    """Only the last name of a path may be missing, as that of a pipe is."""
-    (config.parent / "link").symlink_to("absent/config")
-    found = why_untrusted(str(config.parent / "link"), config.stat())
-    assert found == "it was removed while it was read"
+@pytest.mark.parametrize("target", ["", "absent/config"], ids=["no link", "link"])
+def test_a_path_into_nothing_is_not_trusted_even_for_a_pipe(config: Path, target: str) -> None:
+    """A pipe has no name, but the link to it is there, and so are the folders of it."""
+    path = config.parent / "path"
+    if target:
+        path.symlink_to(target)
+    ends = os.pipe()
+    try:
+        assert why_untrusted(str(path), os.fstat(ends[0])) == "it was removed while it was read"
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 @root

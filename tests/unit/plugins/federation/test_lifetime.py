@@ -3,8 +3,8 @@
 import pytest
 
 from keyferry.api.federation.v1alpha1 import CacheLifetime
-from keyferry_plugins.federation.lifetime import kept_seconds
 from keyferry.sdk import ProvideError
+from keyferry_plugins.federation.lifetime import kept_seconds
 from support.jose_tokens import forge
 
 NOW = 1_000_000.0
