@@ -153,6 +153,12 @@ def test_a_registry_has_one_rule() -> None:
     assert problems(OWN, PRESET) == ["rules[1].registries[0]: the registry has a rule already: rules[0]"]
 
 
+def test_a_preset_that_fixes_its_subject_needs_none_and_takes_the_same() -> None:
+    rule = {"registries": ["docker.io"], "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}}
+    assert problems(rule) == []
+    assert problems({**rule, "subject": {"from": "github"}}) == []
+
+
 def test_a_config_has_rules() -> None:
     assert problems() == ["rules: there are no rules"]
 

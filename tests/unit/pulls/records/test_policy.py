@@ -48,3 +48,9 @@ def test_a_bad_pattern_is_refused(pattern: str, why: str) -> None:
     """One bad pattern refuses the whole list."""
     with pytest.raises(PolicyError, match=why):
         Allowlist(["reg.io/*", pattern])
+
+
+def test_an_empty_pattern_is_refused_in_the_words_of_the_kubelet() -> None:
+    with pytest.raises(PolicyError) as caught:
+        Allowlist([""])
+    assert caught.value.kubernetes_text == "the supplied pattern is too short: "
