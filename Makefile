@@ -64,6 +64,19 @@ load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloa
 fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
 	@PYTHONPATH=. $(BIN)/python bench/fleet.py $(NODES)
 
+fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and let tests/fuzz/corpus grow; MINUTES=10, TARGET=response
+	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)"
+
+.cache/fuzz/.ready: pyproject.toml
+	@mkdir -p .cache
+	$(PYTHON) -m venv .cache/fuzz
+	.cache/fuzz/bin/python -m pip install --quiet --disable-pip-version-check atheris '.[agent,crypto]'
+	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
+	@touch $@
+
+mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", MINUTES=30
+	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) $(MODULES)
+
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 

@@ -27,7 +27,8 @@ _FOLDER_MODE = 0o750
 _CREDENTIALS = struct.Struct("iII")
 # Linux has had it since 4.13; Python has no name for it.
 _SO_PEERGROUPS = 59
-_MOST_GROUPS = 65536
+# In bytes, for 64 groups and for 256; Python takes no more, and of a caller in more groups the primary one counts.
+_GROUPS_SIZES = (256, 1024)
 _ROOT = 0
 
 
@@ -185,7 +186,7 @@ def peer_of(connected: socket.socket) -> Caller:
 
 
 def _groups_of(connected: socket.socket) -> tuple[int, ...]:
-    for size in (256, 4 * _MOST_GROUPS):
+    for size in _GROUPS_SIZES:
         try:
             data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, size)
         except OSError as error:

@@ -129,10 +129,20 @@ def _documents(path: str, origin: str) -> "Iterator[Json]":
 
     for chunk in re.split(rb"(?m)^---(?=\s|$)", data):
         try:
-            # Blank lines replace the documents before, so that positions are those of the file.
-            value = read_document(b"\n" * before + chunk).value
-        except DocumentError as error:
-            raise EnvironmentProblem(f"{origin}: {error}") from None
+            value = read_document(chunk).value
+        except DocumentError:
+            raise _unreadable(origin, before, chunk) from None
         before += chunk.count(b"\n")
         if isinstance(value, dict):
             yield value
+
+
+def _unreadable(origin: str, before: int, chunk: bytes) -> EnvironmentProblem:
+    """Return the error of a document after *before* lines, with the position in the file."""
+    error: DocumentError | None = None
+    try:
+        # Only for an error: blank lines before each of many documents would take a time that grows with its square.
+        read_document(b"\n" * before + chunk)
+    except DocumentError as found:
+        error = found
+    return EnvironmentProblem(f"{origin}: {error}")

@@ -79,3 +79,21 @@ def test_many_callers_do_not_fill_the_memory() -> None:
     for uid in range(5000):
         asked.rights_of(Caller(uid, frozenset({uid})))
     assert len(asked._known) <= 1024
+
+
+def test_a_caller_is_judged_once() -> None:
+    asked = policy()
+    first = asked.rights_of(Caller(1000, frozenset({1})))
+    asked.rights_of(Caller(7, frozenset({60})))
+    assert asked.rights_of(Caller(1000, frozenset({1}))) is first
+
+
+@pytest.mark.parametrize(
+    ("registries", "every_registry", "manages"),
+    [(("r.example",), False, False), ((), True, False), ((), False, True)],
+    ids=["a registry", "every registry", "managing"],
+)
+def test_one_right_is_a_right(registries: tuple[str, ...], every_registry: bool, manages: bool) -> None:
+    access = (AccessRule(uids=(1000,), registries=registries, every_registry=every_registry),)
+    manage = (ManageRule(uids=(1000,)),) if manages else ()
+    assert AccessPolicy(access, manage, own_uid=OWN).rights_of(Caller(1000, frozenset())).has_any

@@ -25,6 +25,8 @@ def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:
     assert (question.image.repository, question.provider, question.token) == ("r.example/app", "p", "t")
     assert (question.annotations, question.account) == ({"a": "b"}, ServiceAccountRef("n", "s", "u"))
     assert "'t'" not in repr(question)
+    del body["service_account"]
+    assert read_question(json.dumps(body).encode()).account is None
 
 
 @pytest.mark.parametrize(

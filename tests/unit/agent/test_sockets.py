@@ -182,3 +182,49 @@ def test_sockets_for_another_process_are_not_taken() -> None:
     environ = {"LISTEN_PID": "1", "LISTEN_FDS": "1"}
     assert inherit_sockets(environ, os.getpid()) == []
     assert environ == {}
+
+
+def test_a_file_in_the_place_of_the_folder_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(EnvironmentProblem, match="run: is not a folder"):
+        check_folder(str(tmp_path / "run"))
+
+
+def test_a_socket_that_cannot_listen_is_closed(path: str) -> None:
+    os.makedirs(f"{path}.{os.getpid()}")  # where the socket is put before it has its name
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(EnvironmentProblem, match="cannot listen"):
+        bind_socket(path, 0o600)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match=r"absent/run: cannot be created: no such file or directory"):
+        bind_socket(str(tmp_path / "absent" / "run" / "agent.sock"), 0o600)
+
+
+MANY_GROUPS = """
+import os, socket, sys
+os.setgroups(range(20_000, 20_000 + int(sys.argv[2])))
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
+sys.stdin.read()
+"""
+
+
+@root
+@pytest.mark.parametrize(("number", "known"), [(64, 64), (65, 65), (256, 256), (257, 0)])
+def test_the_groups_of_a_caller_are_known_up_to_a_limit(path: str, number: int, known: int) -> None:
+    """Beyond it a caller has fewer rights, not more."""
+    listener = bind_socket(path, 0o600)
+    listener.socket.setblocking(True)
+    with (
+        listener.socket,
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_GROUPS, path, str(number)], stdin=subprocess.PIPE
+        ) as client,
+    ):
+        served, _ = listener.socket.accept()
+        with served:
+            assert peer_of(served).gids == {os.getegid(), *range(20_000, 20_000 + known)}
+        client.communicate()

@@ -31,7 +31,20 @@ def test_answers_end_with_the_token() -> None:
     assert tenants().relay(make_token(None), {}).until_ns is None
     assert tenants().relay(make_token("soon"), {}).until_ns is None
     assert tenants().relay(make_token(1e300), {}).until_ns is None
+    assert tenants().relay(make_token(True), {}).until_ns is None
+    assert tenants().relay(make_token(0), {}).until_ns is None
     assert tenants().relay("no-jwt", {}).until_ns is None
+
+
+def test_a_token_that_is_long_past_ends_its_answers_too() -> None:
+    assert tenants().relay(make_token(1), {}).until_ns == NOW_NS - int((NOW - 1) * 1_000_000_000)
+
+
+def test_the_end_of_a_token_counts_even_if_its_base64_is_not_strict() -> None:
+    """A plugin may be less strict than others, and accept it."""
+    head, claims, signature = make_token(NOW + 60).split(".")
+    relayed = tenants().relay(f"{head}.{claims[:4]}!{claims[4:]}.{signature}", {})
+    assert relayed.until_ns == NOW_NS + 60_000_000_000
 
 
 def test_the_token_is_in_no_repr() -> None:

@@ -192,6 +192,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with pytest.raises(OSError):  # noqa: PT011 - each has its own number
             open_folder(str(tmp_path), *names)
     assert len(os.listdir("/proc/self/fd")) == before
+    with open_folder(str(tmp_path), "a", "b") as folder:
+        folder.replace("file", b"content", mode=0o600)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_relative_folder_is_below_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

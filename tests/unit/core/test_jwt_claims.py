@@ -51,3 +51,13 @@ def test_foreign_characters_are_skipped_on_request_only() -> None:
 def test_the_header_is_the_first_part() -> None:
     assert read_header(f"{CLAIMS}.e30.") == {"a": 1}
     assert decode_segment("-_8") == b"\xfb\xff"
+
+
+@pytest.mark.parametrize("skipped", ["!", "!!", "\n\n\n", "\r\n\r\n"])
+@pytest.mark.parametrize("claims", ["eyJhIjoxfQ", "eyJhIjoxMH0", "eyJhIjoxMDB9"], ids=["two", "one", "none"])
+def test_any_number_of_characters_is_skipped_where_that_is_wanted(skipped: str, claims: str) -> None:
+    """Whatever padding the part would have needed."""
+    token = f"e30.{claims[:5]}{skipped}{claims[5:]}.c2ln"
+    assert read_claims(token, is_strict=False) == read_claims(f"e30.{claims}.")
+    with pytest.raises(JwtError, match=NO_BASE64):
+        read_claims(token)

@@ -163,6 +163,16 @@ def test_of_thousands_only_some_stay_open(tmp_path: Path) -> None:
     assert descriptors() <= before
 
 
+def test_one_that_is_opened_again_and_again_closes_no_other(tmp_path: Path) -> None:
+    restless, quiet = Keeper(tmp_path / "restless"), Keeper(tmp_path / "quiet")
+    quiet.open()
+    for _ in range(2 * MOST_OPEN):
+        restless.open()
+        restless.kept.close()
+    quiet.open()
+    assert quiet.count == 1
+
+
 def test_many_threads_use_folders_that_come_and_go(tmp_path: Path) -> None:
     """Each always finds its own file, however many are closed and replaced under them."""
     keepers = [Keeper(tmp_path / str(at)) for at in range(MOST_OPEN + 8)]

@@ -28,6 +28,8 @@ MASKED = {
     "url-token": ("https://ghp_x@reg.io/v2", f"https://{MASK}@reg.io/v2"),
     "assignment": ("PASSWORD=hunter2 next", f"PASSWORD={MASK} next"),
     "prefixed-name": ("MY_API_KEY_V2=hunter2", f"MY_API_KEY_V2={MASK}"),
+    "name-of-three": ("app_secret_id=hunter2", f"app_secret_id={MASK}"),
+    "end-of-line": ("the token: hunter2:", f"the token: {MASK}"),
     "json": ('{"client_secret": "hunter2 x", "a": 1}', f'{{"client_secret": {MASK}, "a": 1}}'),
     "escaped-json": (
         '{\\"password\\": \\"hunter2\\", \\"a\\": 1}',
@@ -47,6 +49,8 @@ MASKED = {
 }
 PLAIN = [
     "exec: aws: not found",
+    "_=hunter2hunter2",
+    "the token: header was not sent",
     "no such host reg.io",
     "tokens are fine, passwords too",
     "usage: login --password --registry reg.io",

@@ -8,7 +8,7 @@ from keyferry.images.credential import (
     SourceKind,
     credential_hash,
 )
-from keyferry.images.keyring import Keyring, lookup_all
+from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 
 ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
 
@@ -53,6 +53,31 @@ def test_keyrings_are_joined_not_mixed() -> None:
     first, second = ring("*.io", source=ONE), ring("reg.io/app", source=TWO)
     assert names(lookup_all([first, second], "reg.io/app")) == ["*.io", "reg.io/app"]
     assert lookup_all([], "reg.io/app") == []
+
+
+def test_one_keyring_of_several_has_the_credentials_of_all_in_order() -> None:
+    first, second = ring("reg.io", "bad host", source=ONE), ring("reg.io", "reg.io/app", source=TWO)
+    joined = join_keyrings([first, second])
+    assert [(each.key, each.source.name) for each in joined.lookup("reg.io/app")] == [
+        ("reg.io/app", "two"),
+        ("reg.io", "one"),
+        ("reg.io", "two"),
+    ]
+    assert [each.key for each in joined.dropped] == ["bad host"]
+    assert len(first.lookup("reg.io/app")) == 1, "what is joined stays as it was"
+    assert join_keyrings([]).lookup("reg.io/app") == []
+    assert join_keyrings([first]).lookup("reg.io/app") == first.lookup("reg.io/app")
+
+
+def test_the_same_is_found_each_time() -> None:
+    """However often it is looked for, and also after more was added."""
+    keyring = ring("*.io", "reg.io", "reg.io/team")
+    for _ in range(4):
+        assert names(keyring.lookup("reg.io/team/app")) == ["reg.io/team", "reg.io", "*.io"]
+        assert names(keyring.lookup("a.io/app")) == ["*.io"]
+    keyring.add(TWO, [("reg.io/team/app", "more", "p", "")])
+    for _ in range(3):
+        assert names(keyring.lookup("reg.io/team/app")) == ["more", "reg.io/team", "reg.io", "*.io"]
 
 
 def test_a_key_that_does_not_parse_is_dropped_and_noted() -> None:

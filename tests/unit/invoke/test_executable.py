@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.invoke.executable import LookPathResult, clean_path, look_path
+from keyferry.invoke.executable import LookPathResult, base_name, clean_path, look_path
 from support.plugins import write_executable
 
 
@@ -26,6 +26,11 @@ def test_paths_are_cleaned_as_by_go(path: str, cleaned: str) -> None:
     assert clean_path(path) == cleaned
 
 
+@pytest.mark.parametrize(("path", "name"), [("/a/b", "b"), ("b", "b"), ("/", "/")])
+def test_the_last_part_of_a_path_is_its_name(path: str, name: str) -> None:
+    assert base_name(path) == name
+
+
 def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first that can be executed counts; folders and plain files are passed over."""
     for folder in ("a", "b", "c"):
@@ -36,7 +41,8 @@ def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / folder) for folder in "abc"))
     assert look_path("tool") == LookPathResult(str(tmp_path / "c" / "tool"))
     assert look_path("other").problem == 'exec: "other": executable file not found in $PATH'
-    assert look_path("..").problem == 'exec: "..": executable file not found in $PATH'
+    for name in ("", ".", ".."):
+        assert look_path(name).problem == f'exec: "{name}": executable file not found in $PATH'
 
 
 @pytest.mark.parametrize("path", ["", ".", "sub"])

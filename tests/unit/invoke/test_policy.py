@@ -73,6 +73,18 @@ def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
 # Decisions
 
 
+@pytest.mark.parametrize("kind", ["", "AllowAll"])
+def test_without_a_policy_everything_may_run(kind: str) -> None:
+    assert decide(PluginPolicy(kind), "foo", found_in("/bin/foo")) == Permit("/bin/foo")
+    assert decide(PluginPolicy(kind), "foo", {}).path == "foo"
+
+
+def test_a_pinned_program_that_cannot_be_read_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PolicyError, match="cannot be read to check its digest: too many levels"):
+        open_pinned(str(tmp_path / "loop"), {DIGEST})
+
+
 def test_any_entry_that_fits_is_enough() -> None:
     """One entry without a digest opens the door; several with one are alternatives."""
     programs = found_in("/bin/foo")

@@ -1,5 +1,6 @@
 """Telling shims, and finding the plugins behind them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,18 @@ from support.plugins import write_executable
         (b"#!/bin/sh\n", False),
         (b"", False),
         (MARK + b"x" * MOST_SHIM_BYTES, False),
+        (MARK + b"x" * (MOST_SHIM_BYTES - len(MARK)), True),
     ],
 )
 def test_a_shim_is_told_by_its_mark(tmp_path: Path, content: bytes, expected: bool) -> None:
     assert is_shim(str(write_executable(tmp_path / "p", content))) is expected
+
+
+def test_looking_for_the_mark_leaves_nothing_open(tmp_path: Path) -> None:
+    path = str(write_executable(tmp_path / "p", MARK))
+    before = len(os.listdir("/proc/self/fd"))
+    assert is_shim(path)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_what_cannot_be_read_is_no_shim(tmp_path: Path) -> None:

@@ -170,6 +170,20 @@ def test_what_a_builder_says_of_itself_is_no_image() -> None:
         choose_manifest(found, Platform("linux", "amd64"))
 
 
+def test_the_only_image_counts_if_it_names_no_platform() -> None:
+    """One that names another platform does not."""
+    entry: Json = {"mediaType": OCI["manifest"], "digest": "sha256:" + "1" * 64, "size": 2}
+    plain = {"schemaVersion": 2, "mediaType": OCI["index"], "manifests": [entry]}
+    found = read(plain, OCI["index"])
+    assert isinstance(found, ImageIndex)
+    assert choose_manifest(found, Platform("linux", "amd64")).digest == entry["digest"]
+    entry["platform"] = {"os": "linux", "architecture": "s390x"}
+    other = read(plain, OCI["index"])
+    assert isinstance(other, ImageIndex)
+    with pytest.raises(ContentError, match="no image for linux/amd64; there are images for: linux/s390x"):
+        choose_manifest(other, Platform("linux", "amd64"))
+
+
 @pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
 def test_digests_of_three_kinds_are_made_and_checked(algorithm: str) -> None:
     digest = digest_of(b"content", f"{algorithm}:")

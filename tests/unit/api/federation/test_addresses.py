@@ -74,3 +74,9 @@ def test_the_host_is_what_stands_before_the_path() -> None:
 def test_control_characters_are_not_plain(text: str) -> None:
     assert not is_plain(text)
     assert is_plain("é ~")
+
+
+@pytest.mark.parametrize("url", ["http://r.io/x", "r.io", "HTTPS://r.io", ""])
+def test_only_a_url_of_https_has_a_host(url: str) -> None:
+    with pytest.raises(TemplateError, match="expected an https:// URL"):
+        host_template(url)

@@ -53,6 +53,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "file": ({**OWN, "subject": {**SUBJECT, "from": "file"}}, "rules[0].subject.file: is needed with 'from: file'"),
     "other file": ({**OWN, "subject": {**SUBJECT, "file": "/x"}}, "rules[0].subject.file: is needed with"),
     "variable": ({**OWN, "subject": {**SUBJECT, "from": "env"}}, "rules[0].subject.variable: is needed with"),
+    "fixed subject": (
+        {**PRESET, "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}},
+        "rules[0].subject: the preset takes only tokens from github of",
+    ),
     "missing parameter": ({**PRESET, "params": {}}, "rules[0].params: the preset needs 'robot'"),
     "other parameter": (
         {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
@@ -68,6 +72,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "bad pattern": (
         {**PRESET, "params": {"robot": {"annotation": "a", "pattern": "("}}},
         "rules[0].params.robot: the pattern is not a regular expression",
+    ),
+    "host by annotation": (
+        {**PRESET, "params": {"robot": "r", "host": {"annotation": "a", "pattern": "[a-z.]+"}}},
+        "rules[0].params.host: the value 'host' is an annotation",
     ),
     "secret in a url": (
         {**PRESET, "params": {"robot": "r", "host": {"env": "X"}}},
@@ -145,6 +153,12 @@ def test_a_problem_is_named_with_its_place(case: str) -> None:
 
 def test_a_registry_has_one_rule() -> None:
     assert problems(OWN, PRESET) == ["rules[1].registries[0]: the registry has a rule already: rules[0]"]
+
+
+def test_a_preset_that_fixes_its_subject_needs_none_and_takes_the_same() -> None:
+    rule = {"registries": ["docker.io"], "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}}
+    assert problems(rule) == []
+    assert problems({**rule, "subject": {"from": "github"}}) == []
 
 
 def test_a_config_has_rules() -> None:

@@ -387,6 +387,28 @@ def test_links_without_an_end_are_not_trusted(config: Path) -> None:
     assert why_untrusted(str(config), read).startswith("its owner and mode cannot be read: ")
 
 
+@pytest.mark.parametrize(("links", "is_trusted"), [(40, True), (41, False)])
+def test_as_many_links_are_followed_as_the_kernel_follows(config: Path, links: int, is_trusted: bool) -> None:
+    for number in range(links):
+        (config.parent / f"link{number}").symlink_to(f"link{number - 1}" if number else config.name)
+    found = why_untrusted(str(config.parent / f"link{links - 1}"), config.stat())
+    assert (not found) is is_trusted, found
+
+
+@pytest.mark.parametrize("target", ["", "absent/config"], ids=["no link", "link"])
+def test_a_path_into_nothing_is_not_trusted_even_for_a_pipe(config: Path, target: str) -> None:
+    """A pipe has no name, but the link to it is there, and so are the folders of it."""
+    path = config.parent / "path"
+    if target:
+        path.symlink_to(target)
+    ends = os.pipe()
+    try:
+        assert why_untrusted(str(path), os.fstat(ends[0])) == "it was removed while it was read"
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 @root
 def test_a_path_that_cannot_be_followed_is_not_trusted(config: Path) -> None:
     read = config.stat()

@@ -16,6 +16,7 @@ PARSED = [
     pytest.param("a:b@reg.io/x", ("reg.io", "reg.io", "", "/x"), id="user info is dropped"),
     pytest.param("a@b@reg.io", ("reg.io", "reg.io", "", ""), id="the last at sign ends user info"),
     pytest.param("reg.io?x/y", ("reg.io", "reg.io", "", ""), id="query"),
+    pytest.param("reg.io/a?b", ("reg.io", "reg.io", "", "/a"), id="a query after a path"),
     pytest.param("reg.io/a?%zz", ("reg.io", "reg.io", "", "/a"), id="escapes in a query are not checked"),
     pytest.param("reg.io/a#b?c", ("reg.io", "reg.io", "", "/a"), id="fragment"),
     pytest.param("reg.io#\x01", ("reg.io", "reg.io", "", ""), id="control characters pass in a fragment"),

@@ -15,6 +15,7 @@ from keyferry.images.provider.accounts import (
     NotApplicable,
     NotGivenError,
     Pod,
+    Relayed,
     ServiceAccount,
     StaticAccount,
     TokenRequest,
@@ -249,3 +250,11 @@ def test_a_token_that_no_kubelet_would_get_counts_as_none(
     (missing,) = caught.value.missing
     assert (missing.input, missing.name) == (NO_TOKEN.input, NO_TOKEN.name)
     assert wrong.format(owner=owner) in missing.instead
+
+
+def test_a_token_that_is_passed_on_stands_for_its_account() -> None:
+    """No account is asked for; the annotations that the provider may see are picked as ever."""
+    relayed = Relayed(token="t", annotations=ANNOTATIONS, key=b"k", until_ns=7, ref=REF)
+    found = identify(attributes(required=("role",)), None, relayed)
+    assert (found.ref, found.token, found.annotations) == (REF, "t", {"role": "r"})
+    assert (found.key, found.until_ns) == (b"k", 7)

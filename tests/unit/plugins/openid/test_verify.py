@@ -25,3 +25,24 @@ def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:
     else:
         with pytest.raises(ProvideError, match="compare this machine's clock"):
             check_claims(claims, "i", "c", now=now)
+
+
+@pytest.mark.parametrize(
+    ("claims", "problem"),
+    [
+        ({"aud": "c"}, ""),
+        ({"aud": ["b", "c"]}, ""),
+        ({"aud": ["b", "c"], "azp": "c"}, ""),
+        ({"aud": "b"}, "the token is for 'b', expected the client 'c'"),
+        ({"aud": ["a", "b"]}, "the token is for 'a, b'"),
+        ({}, "expected the client 'c'"),
+        ({"aud": ["b", "c"], "azp": "b"}, "the token was issued to 'b'"),
+    ],
+)
+def test_a_token_is_for_the_client_that_asked(claims: dict[str, object], problem: str) -> None:
+    token = {"iss": "i", "exp": 2000, **claims}
+    if problem:
+        with pytest.raises(ProvideError, match=problem):
+            check_claims(token, "i", "c", now=1000)
+    else:
+        assert check_claims(token, "i", "c", now=1000) == 2000

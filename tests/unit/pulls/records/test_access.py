@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.pulls.records.access import UseOutcome, find_access, judge_use
+from keyferry.pulls.records.access import Change, ImageUse, PolicyEffect, UseOutcome, find_access, judge_use
 from keyferry.pulls.records.decide import decide
 from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
@@ -54,3 +54,25 @@ def test_access_is_found_by_name_reference_and_spelling() -> None:
     assert [each.match for each in find_access(records, "docker.io/library/busybox")] == ["another-spelling"]
     assert [each.name for each in find_access(records, "r2")] == ["reg.example/x"]
     assert find_access(records, "Not A Name") == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "missing", "effect"),
+    [
+        pytest.param(ALWAYS, ALWAYS, (), PolicyEffect.SAME, id="no change"),
+        pytest.param(ALWAYS, NEVER, (), PolicyEffect.FREE, id="no longer verified"),
+        pytest.param(NEVER, ALWAYS, (), PolicyEffect.VERIFIED, id="verified from now on"),
+        pytest.param(NEVER, ALWAYS, (POD,), PolicyEffect.UNKNOWN, id="perhaps verified"),
+        pytest.param(ALWAYS, NEVER, (POD,), PolicyEffect.UNKNOWN, id="perhaps no longer"),
+        pytest.param(ALWAYS, ALWAYS, (POD,), PolicyEffect.SAME, id="unknown twice by one rule"),
+        pytest.param(ALWAYS, NEVER, (POD, IMAGES), PolicyEffect.UNKNOWN, id="unknown by two rules"),
+    ],
+)
+def test_the_effect_of_another_policy(
+    before: str, after: str, missing: tuple[MissingInput, ...], effect: PolicyEffect
+) -> None:
+    """Two decisions that nobody can make are the same only if one input would make both."""
+    change = Change(
+        ImageUse("pod", IMAGE), REF, decided(OF_SECRET, before), decided(OF_SECRET, after), missing
+    )
+    assert change.effect is effect

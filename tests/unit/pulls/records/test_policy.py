@@ -30,8 +30,27 @@ def test_a_wildcard_stops_at_segments() -> None:
     assert allowed.find("docker.io/library/busybox") is None
 
 
-@pytest.mark.parametrize("pattern", ["", "/*", "*", " a", "a:1"])
-def test_a_bad_pattern_is_refused(pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("", "it is empty"),
+        ("/*", "expected a registry before"),
+        ("*", "allowed only as the last path segment"),
+        ("reg.io/*/a", "allowed only as the last path segment"),
+        ("reg.io/a*", "allowed only as the last path segment"),
+        ("reg.io/*/*", "allowed only as the last path segment"),
+        (" a", "it has white space around it"),
+        ("a:1", "a tag or digest is not allowed; write 'a'"),
+        ("reg.io/A b", "allowlist pattern 'reg.io/A b'"),
+    ],
+)
+def test_a_bad_pattern_is_refused(pattern: str, why: str) -> None:
     """One bad pattern refuses the whole list."""
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match=why):
         Allowlist(["reg.io/*", pattern])
+
+
+def test_an_empty_pattern_is_refused_in_the_words_of_the_kubelet() -> None:
+    with pytest.raises(PolicyError) as caught:
+        Allowlist([""])
+    assert caught.value.kubernetes_text == "the supplied pattern is too short: "

@@ -1,0 +1,107 @@
+"""No bytes make a reader do anything but read or refuse them; ``make fuzz`` looks for such bytes for longer."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz.targets import CORPUS, SECRET, TARGETS, check, corpus
+
+# What decides how something is read, in one format or another.
+WORDS = [
+    *(
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b",",
+        b"\n",
+        b"\r\n",
+        b"\t",
+        b" ",
+        b"-",
+        b"'",
+        b"#",
+        b"&a ",
+        b"*a",
+    ),
+    *(
+        b"/",
+        b"@",
+        b"%",
+        b"%25",
+        b"..",
+        b"=",
+        b"|",
+        b"<",
+        b"0",
+        b"-1",
+        b"1e999",
+        b"99999999999999999999",
+        b"null",
+    ),
+    *(
+        b"true",
+        b"\x00",
+        b"\xff",
+        b"\xc2\x85",
+        b"\xed\xa0\x80",
+        b"\xf0\x9f\x98\x80",
+        b"\\u0000",
+        b"\\ud800",
+        b"---\n",
+    ),
+    SECRET.encode(),
+]
+PIECES = st.sampled_from(WORDS) | st.binary(max_size=4)
+
+
+@st.composite
+def variations(draw: st.DrawFn, name: str) -> bytes:
+    """A file of the corpus with pieces put in, left out, overwritten and repeated."""
+    data = draw(st.sampled_from(corpus(name))).read_bytes()
+    for _ in range(draw(st.integers(1, 4))):
+        begin = draw(st.integers(0, len(data)))
+        end = min(begin + draw(st.integers(0, 12)), len(data))
+        piece = draw(PIECES | st.just(data[begin:end] * 2))
+        data = data[:begin] + piece + data[end:]
+    return data
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=f"{name}-{path.name}") for name in TARGETS for path in corpus(name)],
+)
+def test_every_file_of_the_corpus_is_read_or_refused(path: Path) -> None:
+    check(path.parent.name, path.read_bytes())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_variation_is_read_or_refused(name: str) -> None:
+    @settings(max_examples=100, derandomize=True, database=None, deadline=None)
+    @given(variations(name))
+    def run(data: bytes) -> None:
+        check(name, data)
+
+    run()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_has_inputs_that_it_reads(name: str) -> None:
+    """Variations of what is refused at once would reach nothing."""
+    read = []
+    for path in corpus(name):
+        try:
+            TARGETS[name].read(path.read_bytes())
+        except Exception:  # noqa: BLE001, S112 - what may be raised is looked at above
+            continue
+        read.append(path.name)
+    assert read
+
+
+def test_every_corpus_belongs_to_a_target() -> None:
+    assert {path.name for path in CORPUS.iterdir()} == set(TARGETS)

@@ -1,0 +1,39 @@
+"""When a config counts as changed, and what is done about one that never stops changing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from keyferry.agent.log import AgentLog
+from keyferry.agent.reload import Reloader, fingerprint
+from keyferry.agent.settings import Given
+from keyferry.agent.state import AgentState, load_state
+from keyferry.errors import EnvironmentProblem
+from support.plugins import Node, provider_entry, write_config
+
+
+def test_a_folder_changes_with_its_configs_and_not_with_what_else_is_in_it(tmp_path: Path) -> None:
+    config = tmp_path / "a.yaml"
+    config.write_text("a")
+    before = fingerprint((str(tmp_path),))
+    (tmp_path / "a.yaml~").write_text("an editor's backup")
+    assert fingerprint((str(tmp_path),)) == before
+    config.write_text("other")
+    assert fingerprint((str(tmp_path),)) != before
+
+
+def test_a_config_that_changes_while_it_is_read_is_not_put_in_force(node: Node) -> None:
+    """Neither half of it: not even at the start."""
+    node.recording()
+    write_config(node.config, [provider_entry()])
+    changes = iter(range(1, 1000))
+
+    def load(*given: object) -> AgentState:
+        state = load_state(*given)  # type: ignore[arg-type] # handed on as it came
+        os.utime(node.config, (next(changes), next(changes)))
+        return state
+
+    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    with pytest.raises(EnvironmentProblem, match="changes again and again while it is read"):
+        Reloader(given, AgentLog(), load=load)

@@ -1,0 +1,168 @@
+"""``make fuzz``: look for bytes that make a reader do anything but read or refuse them, and let the corpus grow.
+
+Each target of ``tests/fuzz/targets.py`` gets its share of the time, under libFuzzer by way of atheris, which knows
+what code an input reaches. Inputs that reach more than the corpus does are added to it, the smallest first, up to a
+bound. Before that, the files that the corpus began with are made large in several ways: an input that takes more than
+two seconds of processor time for each mebibyte, and far more than four times as long as a quarter of it, is a find too.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".cache" / "fuzz-work"
+MOST_FILES = 12
+# The names of files that were added: the beginning of a digest.
+GROWN = re.compile("[0-9a-f]{12}")
+MOST_BYTES = 2048
+LARGE = 1 << 18
+MOST_CPU_SECONDS = 0.5
+# How much longer four times as much may take; in proportion it is 4, and 16 in the square.
+MOST_GROWTH = 8
+# What is repeated to make an input large, besides its own parts.
+REPEATED = (
+    b"[",
+    b"{",
+    b'{"a":',
+    b"\\",
+    b'"',
+    b" ",
+    b"\n",
+    b"a",
+    b"0",
+    b",",
+    b"---\n",
+    b"- ",
+    b"*",
+    b"a,",
+    b"a=b,",
+    b"/",
+)
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+
+
+def targets(wanted: str = "") -> list[str]:
+    """Return the names of the targets, or the one that is wanted."""
+    names = [path.name for path in sorted((ROOT / "tests" / "fuzz" / "corpus").iterdir())]
+    if wanted and wanted not in names:
+        sys.exit(f"there is no target {wanted!r}; there are: {', '.join(names)}")
+    return [wanted] if wanted else names
+
+
+def fuzz_one(name: str, options: list[str]) -> None:
+    """Give this process to libFuzzer."""
+    import atheris
+
+    with atheris.instrument_imports(include=["keyferry", "keyferry_plugins"]):
+        from fuzz.targets import check
+
+    # A merge starts this process again, by a shell.
+    again = shlex.join([sys.executable, __file__, "--one", name])
+    atheris.Setup([again, *options], lambda data: check(name, data))
+    atheris.Fuzz()
+
+
+def run_fuzzer(name: str, *options: str) -> bool:
+    """Run libFuzzer on a target in a process of its own; what it prints is shown if it finds something."""
+    command = [sys.executable, __file__, "--one", name, f"-max_len={MOST_BYTES}", *options]
+    log = WORK / f"{name}.log"
+    with log.open("wb") as stream:
+        done = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT)
+    if done.returncode:
+        sys.stdout.write(f"{name}: found something:\n{log.read_text('utf-8', 'replace')[-4000:]}\n")
+    return not done.returncode
+
+
+def grow(name: str, seconds: int) -> bool:
+    """Fuzz a target for some time, and add what is new to its corpus; False if it found a failure."""
+    tree = ROOT / "tests" / "fuzz" / "corpus" / name
+    grown, merged = WORK / name, WORK / f"{name}.merged"
+    grown.mkdir(parents=True, exist_ok=True)
+    finds = WORK / "finds"
+    finds.mkdir(exist_ok=True)
+    before = len(list(tree.iterdir()))
+    is_well = run_fuzzer(
+        name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
+    )
+    shutil.rmtree(merged, ignore_errors=True)
+    shutil.copytree(tree, merged)
+    if is_well and run_fuzzer(name, "-merge=1", str(merged), str(grown)):
+        fresh = sorted(
+            set(os.listdir(merged)) - set(os.listdir(tree)), key=lambda each: (merged / each).stat().st_size
+        )
+        for each in fresh[: max(MOST_FILES - before, 0)]:
+            shutil.copy(merged / each, tree / each[:12])
+    print(
+        f"{name}: {len(list(grown.iterdir()))} inputs, corpus {before} → {len(list(tree.iterdir()))}",
+        flush=True,
+    )
+    return is_well
+
+
+def large_inputs(name: str, size: int) -> Iterator[bytes]:
+    """Yield inputs of about *size* bytes that are made of the corpus."""
+    from fuzz.targets import corpus
+
+    for path in (each for each in corpus(name) if not GROWN.fullmatch(each.name)):
+        data = path.read_bytes() or b" "
+        yield data * (size // len(data) + 1)
+        middle = len(data) // 2
+        for piece in (*REPEATED, data[middle : middle + 16], data[:middle]):
+            yield data[:middle] + piece * (size // max(len(piece), 1)) + data[middle:]
+
+
+def cpu_seconds(name: str, data: bytes) -> float:
+    """Return the processor time that a target takes."""
+    from fuzz.targets import check
+
+    begun = time.process_time()
+    check(name, data)
+    return time.process_time() - begun
+
+
+def check_sizes(name: str) -> bool:
+    """Read large inputs; False if one of them takes too long, and too long for its size."""
+    slowest, found = 0.0, b""
+    for large, smaller in zip(large_inputs(name, LARGE), large_inputs(name, LARGE // 4), strict=True):
+        taken = cpu_seconds(name, large)
+        slowest = max(slowest, taken)
+        if taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller):
+            found = large
+    print(f"{name}: {LARGE >> 10} KiB take at most {slowest:.2f} s of processor time", flush=True)
+    if found:
+        kept = WORK / f"{name}.slow"
+        kept.write_bytes(found)
+        print(f"{name}: too slow: {kept}", flush=True)
+    return not found
+
+
+def main() -> None:
+    """Fuzz one target or all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--target", default="", help="one target alone")
+    parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
+    parser.add_argument("--sizes", action="store_true", help="large inputs alone")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    names = targets(options.target)
+    # Every target runs, whatever the others find.
+    found = [name for name in names if not check_sizes(name)]
+    if not options.sizes:
+        seconds = max(int(options.minutes * 60 / len(names)), 1)
+        found += [name for name in names if not grow(name, seconds)]
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        fuzz_one(sys.argv[2], sys.argv[3:])
+    else:
+        main()
