@@ -61,6 +61,12 @@ load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloa
 fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
 	@PYTHONPATH=. $(BIN)/python bench/fleet.py $(NODES)
 
+soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one
+	@PYTHONPATH=. $(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
+
+faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
+	@$(BIN)/python -m pytest -q --write-faults tests/faults
+
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 

@@ -238,7 +238,7 @@ def soak(seconds: float, folder: Path) -> Result:
     folder.mkdir(parents=True, exist_ok=True)
     before = _descriptors(os.getpid())
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
-        agent = AgentPlace(home, "--watch", "false")
+        agent = AgentPlace(home, "--watch", "false", "--refresh-idle", "2m")
         stack.callback(agent.close)
         agent.start()
         works, left_out = start_all(home, agent, stack)
