@@ -54,7 +54,7 @@ class Panel(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A picture: what it shows, in words too, its panels from top to bottom, and a line for the quota unless it is 0."""
+    """A picture: what it shows, in words too, its panels from top to bottom, a line for the quota unless it is 0."""
 
     title: str
     description: str

@@ -9,17 +9,17 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bench.agent_place import AgentPlace, image_of, write_plugin
 from bench.clusters import TOKEN, make_kubeconfig, serve_api
 from bench.plugins import REGISTRY, write_config
 from bench.pulls import Server, serve_registry, skopeo_copy, trust_options, write_image
+
 from keyferry import Providers, load_cluster, load_providers, pull
 from keyferry.agent.log import AgentLog
 from keyferry.agent.refresher import Refresher
@@ -33,9 +33,14 @@ from keyferry.clusters.request import request
 from keyferry.errors import KeyferryError, PluginExitError, PluginOutputError, PluginTimeoutError
 from keyferry.images.provider.provider import Provider
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SECOND = 1_000_000_000
 _IMAGES = 200
 _NEW_IMAGES = 20
+# Enough to fill every bounded memo of lookups, so that what comes after them is growth.
+_FILLING = 4_200
 _HANG_SECONDS = 0.4
 # Short, so that answers expire during the soak; long enough for the agent to renew them.
 _LIFE = "70s"
@@ -103,6 +108,8 @@ class Lookups:
         config = write_config(os.path.join(folder, "config.json"), "plugin", [REGISTRY])
         self.providers = load_providers(config, folder)
         self._steps = 0
+        for number in range(_FILLING):
+            self.providers.lookup(f"elsewhere.example/app-{number}")
 
     def new_image(self) -> str:
         """Return an image that was not asked for before."""
@@ -217,9 +224,10 @@ class Refreshes:
 
     def __init__(self, stack: ExitStack) -> None:
         self._clock, self._runs = Clock(), 0
-        log = AgentLog(stream=stack.enter_context(open(os.devnull, "w", encoding="utf-8")))
-        # Not a source of secrets: it spreads renewals.
-        self._refresher = Refresher(log, 1 << 60, clock=self._clock, random_number=Random(1).random)
+        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the stack closes it
+        log = AgentLog(stream=stack.enter_context(nowhere))
+        spread = Random(1).random  # noqa: S311 - it spreads renewals, and makes no secret
+        self._refresher = Refresher(log, 1 << 60, clock=self._clock, random_number=spread)
         config = CredentialProvider("plugin", (REGISTRY,), 0, "credentialprovider.kubelet.k8s.io/v1")
         provider = Provider(config, self._answer, clock=self._clock, on_cached=self._refresher.note)
         self._providers = Providers([provider], clock=self._clock)

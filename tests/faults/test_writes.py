@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_driver import EIO, EMFILE, ENOSPC, FULL, KILL, NO_INODES, READ_ONLY
+from support.fault_driver import EIO, EMFILE, FULL, KILL, NO_INODES, READ_ONLY
 from support.fault_table import Tried
 from support.parts import lacking, need
 from support.records import TESTS
@@ -20,7 +20,6 @@ SAFE = "old or new; the error names it; the next run succeeds"
 SWEEPS = {
     KILL: ("SIGKILL at every step", "old or new; the next run succeeds"),
     EIO: ("an I/O error at every step", SAFE),
-    ENOSPC: ("no space at every step", SAFE),
     EMFILE: ("no descriptor, after every number of them", SAFE),
 }
 MOUNTS = {
@@ -35,13 +34,13 @@ UNHINDERED = {
     (NO_INODES, "the removal of that shim"),
 }
 # The fewest steps of any job: fewer would mean that they are not counted.
-FEWEST = {KILL: 7, EIO: 7, ENOSPC: 7, EMFILE: 3}
+FEWEST = {KILL: 7, EIO: 7, EMFILE: 3}
 
 
 @pytest.fixture
 def quick_folder() -> Iterator[Path]:
     """A folder in memory if there is one: a disk would be waited for at every step."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
+    memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
 
@@ -64,7 +63,7 @@ def drive(fault: str, folder: Path, before: Sequence[str] = ()) -> dict[str, dic
 
 @pytest.mark.parametrize("fault", SWEEPS)
 def test_a_fault_at_every_step_of_a_write(fault: str, quick_folder: Path, tried: Tried) -> None:
-    """Killed, or told that the disk is broken or full, at each call in turn; half of what a write writes is there."""
+    """Killed, or told that the disk is broken, at each call in turn; half of what a write writes is there."""
     what, outcome = SWEEPS[fault]
     for place, result in drive(fault, quick_folder).items():
         assert result["problems"] == [], place

@@ -1,6 +1,6 @@
 """Runs a job again and again in forked processes, each time with a fault one step later, and tells what came of it.
 
-``python fault_driver.py FAULT JOB FOLDER`` prints a JSON document. The steps are the calls that change files, counted
+``python fault_driver.py FAULT JOB FOLDER`` writes a JSON document. The steps are the calls that change files, counted
 under the file kit: where it calls ``os``.
 """
 
@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import NoReturn
 
 from support.fault_jobs import HALF, JOBS, NEW, OLD, Job
 
-KILL, ENOSPC, EIO, EMFILE = "kill", "ENOSPC", "EIO", "EMFILE"
+KILL, EIO, EMFILE = "kill", "EIO", "EMFILE"
 FULL, READ_ONLY, NO_INODES = "full", "read-only", "no inodes"
 _CALLS = (
     *("open", "mkdir", "write", "fsync", "fchmod", "chmod", "fchown", "chown"),
@@ -40,7 +41,7 @@ class _Layer:
     def install(self) -> None:
         for name in _CALLS:
             setattr(os, name, self._wrapped(name, getattr(os, name)))
-        socket.socket.bind = self._wrapped("bind", socket.socket.bind)  # type: ignore[method-assign] # a fault
+        setattr(socket.socket, "bind", self._wrapped("bind", socket.socket.bind))  # noqa: B010 - as those above
 
     def _wrapped(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
         def wrapper(*words: object, **named: object) -> object:
@@ -104,7 +105,9 @@ def _struck(job: Job, root: Path, fault: str, at: int) -> dict[str, str]:
 def _short_of_descriptors(job: Job, root: Path, free: int) -> dict[str, str]:
     following = os.dup(0)
     os.close(following)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (following + free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (following + free, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
     told = _attempt(job, root)
     return {**told, "call": "open" if told else ""}
 
@@ -209,22 +212,22 @@ def _fill(fault: str, folder: Path) -> list[Path]:
 
 
 def _remount(folder: Path, how: str) -> None:
-    assert os.system(f"mount -o remount,{how} '{folder}'") == 0
+    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
 
 
 def main(fault: str, folder: str) -> None:
-    """Print what came of a fault for every job."""
+    """Write what came of a fault for every job."""
     results = {}
     for number, name in enumerate(JOBS):
         place = Path(folder, str(number))
         place.mkdir()
         if fault in (FULL, READ_ONLY, NO_INODES):
             limit = "size=256k,nr_inodes=64"
-            assert os.system(f"mount -t tmpfs -o {limit} tmpfs '{place}'") == 0
+            subprocess.run(["mount", "-t", "tmpfs", "-o", limit, "tmpfs", str(place)], check=True)
             results[name] = fill(fault, name, place)
         else:
             results[name] = sweep(fault, name, place)
-    print(json.dumps(results))
+    sys.stdout.write(json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

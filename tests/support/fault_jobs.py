@@ -105,9 +105,9 @@ def _bridge_state(root: Path) -> str:
         return HALF
     if path.read_bytes() == _PLUGIN:
         return OLD
-    is_new = is_shim(str(path)) and path.read_bytes() == python_shim() and _is_one_of(
-        behind, None, _PLUGIN
-    ) == NEW
+    is_new = (
+        is_shim(str(path)) and path.read_bytes() == python_shim() and _is_one_of(behind, None, _PLUGIN) == NEW
+    )
     return NEW if is_new else HALF
 
 
@@ -122,6 +122,10 @@ def _unbridge(root: Path) -> None:
 
 def _unbridge_state(root: Path) -> str:
     return {OLD: NEW, NEW: OLD, HALF: HALF}[_bridge_state(root)]
+
+
+def _write_docker(root: Path) -> None:
+    (root / "config.json").write_text(_DOCKER_OLD)
 
 
 def _docker(root: Path) -> None:
@@ -192,9 +196,7 @@ JOBS: Mapping[str, Job] = {
         _unbridge_state,
         is_done=lambda root: _unbridge_state(root) == NEW and not (root / f"plugin{LINK}").is_symlink(),
     ),
-    "docker's config, by the bridge": Job(
-        lambda root: (root / "config.json").write_text(_DOCKER_OLD) and None, _docker, _docker_state
-    ),
+    "docker's config, by the bridge": Job(_write_docker, _docker, _docker_state),
     "a plugin that is installed": Job(
         _nothing,
         _install,
