@@ -313,10 +313,10 @@ def growth_table(result: Result) -> list[tuple[str, ...]]:
     for each in result.growths:
         title, unit = _TITLES[each.name]
         cells = [f"{value:.1f} {unit}".rstrip() for value in (each.first, each.last, each.most)]
-        cells += [
-            f"{value:+.1f} {unit}".rstrip().replace("-0.0", "+0.0")
-            for value in (each.an_hour, each.in_run, each.bound)
-        ]
+        grown = (each.an_hour, each.in_run, each.bound)
+        cells += [f"{value:+.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in grown]
+        if result.seconds < _SHORTEST_JUDGED_SECONDS:
+            cells[3] = cells[5] = "not judged"
         rows.append((title, *cells))
     return [head, *rows]
 
