@@ -77,6 +77,12 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and 
 mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", MINUTES=30
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) $(MODULES)
 
+soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one
+	@PYTHONPATH=. $(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
+
+faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
+	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
+
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py
 

@@ -23,7 +23,7 @@ image=${{image%%'"'*}}
 echo "$image" >> "$0.runs"
 {pause}
 cat << END
-{{"kind":"CredentialProviderResponse","apiVersion":"{version}","cacheKeyType":"{kind}","cacheDuration":"1h",\
+{{"kind":"CredentialProviderResponse","apiVersion":"{version}","cacheKeyType":"{kind}","cacheDuration":"{duration}",\
 "auth":{{"{registry}":{{"username":"bench","password":"for {registered}"}}}}}}
 END
 """
@@ -34,12 +34,15 @@ def image_of(number: int) -> str:
     return f"{REGISTRY}/team/app-{number}"
 
 
-def write_plugin(path: str, cache_key_type: str = "Image", pause_seconds: float = 0.0) -> None:
+def write_plugin(
+    path: str, cache_key_type: str = "Image", pause_seconds: float = 0.0, cache_duration: str = "1h"
+) -> None:
     """Write a plugin whose password names the image, or the registry if an answer is for all of its images."""
     text = _SCRIPT.format(
         pause=f"sleep {pause_seconds}" if pause_seconds else ":",
         version=_API_VERSION,
         kind=cache_key_type,
+        duration=cache_duration,
         registry=REGISTRY,
         registered="$image" if cache_key_type == "Image" else REGISTRY,
     )

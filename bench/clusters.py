@@ -14,7 +14,7 @@ from bench.measure import CONSOLE_SCRIPT, SOURCES, Row, best, median, seconds_of
 from bench.peers import OFFICIAL_CLIENT, find_kubectl
 from bench.plugins import compile_program
 
-_TOKEN = "bench-token"
+TOKEN = "bench-token"
 _ROUNDS = 12
 _WARM_ROUNDS = 15
 _WARM_REQUESTS = 100
@@ -57,8 +57,8 @@ def run(folder: str) -> list[Row]:
     plugin = os.path.join(folder, "instant_exec")
     if not compile_program("instant_exec", plugin):
         return [skipped("first authenticated answer of a cluster", "skipped: no C compiler")]
-    with _serve(folder) as (port, ca):
-        document = _kubeconfig(port, ca, plugin)
+    with serve_api(folder) as (port, ca):
+        document = make_kubeconfig(port, ca, plugin)
         paths = {kind: os.path.join(folder, f"kubeconfig.{kind}") for kind in ("json", "yaml")}
         for kind, path in paths.items():
             with open(path, "w", encoding="utf-8") as stream:
@@ -66,7 +66,8 @@ def run(folder: str) -> list[Row]:
         return [*_first_answers(paths), *_warm_requests(paths["yaml"], port, ca)]
 
 
-def _kubeconfig(port: int, ca: str, plugin: str) -> dict[str, object]:
+def make_kubeconfig(port: int, ca: str, plugin: str) -> dict[str, object]:
+    """Return a kubeconfig whose user runs *plugin*."""
     exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin, "interactiveMode": "Never"}
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": ca}
     return {
@@ -86,14 +87,15 @@ def _as_yaml(document: dict[str, object]) -> str:
 
 
 @contextmanager
-def _serve(folder: str) -> Iterator[tuple[int, str]]:
+def serve_api(folder: str) -> Iterator[tuple[int, str]]:
+    """Run a server for the length of a block; yield its port and the file of its authority."""
     certificate, key = make_certificate(folder)
     command = [
         sys.executable,
         os.path.join(os.path.dirname(__file__), "api_server.py"),
         certificate,
         key,
-        _TOKEN,
+        TOKEN,
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -179,7 +181,7 @@ def _warm_requests(kubeconfig: str, port: int, ca: str) -> list[Row]:
     from keyferry import load_cluster
 
     url = f"https://127.0.0.1:{port}"
-    headers = {"Authorization": f"Bearer {_TOKEN}"}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
     context = ssl.create_default_context(cafile=ca)
     with (
         httpx.Client(base_url=url, headers=headers, verify=context) as bare,

@@ -1,8 +1,8 @@
-"""Plots of requests a second over time as SVG: one style for light and dark, no number that depends on the machine."""
+"""Plots over time as SVG, in one style for light and dark; on a logarithmic scale, or one that begins at 0."""
 
 from collections.abc import Sequence
 from html import escape
-from math import ceil, log10
+from math import ceil, floor, log10
 from typing import NamedTuple
 
 _WIDTH, _PANEL_HEIGHT = 760, 220
@@ -31,15 +31,18 @@ text { font: 12px system-ui, sans-serif; fill: #24292f; }
 
 
 class Line(NamedTuple):
-    """A name, a style from 0 to 3, and the requests in each bin of time."""
+    """A name, a style from 0 to 3, and the number in each bin of time."""
 
     name: str
     style: int
-    values: Sequence[int]
+    values: Sequence[float]
 
 
 class Panel(NamedTuple):
-    """Lines over the same time: where it begins and ends, in units of the axis, and where its marks are."""
+    """Lines over the same time: where it begins and ends, in units of the axis, and where its marks are.
+
+    A linear scale begins at 0 and is the panel's own; the logarithmic one is the same for all panels.
+    """
 
     title: str
     lines: Sequence[Line]
@@ -47,15 +50,23 @@ class Panel(NamedTuple):
     end: float
     marks: Sequence[float]
     unit: str
+    is_linear: bool = False
 
 
 class Plot(NamedTuple):
-    """A picture: what it shows, in words too, its panels from top to bottom, and a line for the quota."""
+    """A picture: what it shows, in words too, its panels from top to bottom, a line for the quota unless it is 0."""
 
     title: str
     description: str
     panels: Sequence[Panel]
-    quota: int
+    quota: int = 0
+
+
+def linear_marks(most: float) -> list[float]:
+    """Return round numbers from 0 to the first one that is not below *most*, six at the most."""
+    power = 10.0 ** floor(log10(most)) if most > 0 else 1.0
+    step = next(each * power for each in (0.2, 0.5, 1, 2) if most <= 5 * each * power)
+    return [step * number for number in range(ceil(round(most / step, 9)) + 1)] if most > 0 else [0.0, 1.0]
 
 
 def bins(values: Sequence[int], number: int) -> list[int]:
@@ -96,7 +107,13 @@ def _legend(plot: Plot) -> list[str]:
 
 
 def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
+    steps: Sequence[float] = [10**decade for decade in range(decades + 1)]
+    if panel.is_linear:
+        steps = linear_marks(max(max(line.values) for line in panel.lines))
+
     def y_of(value: float) -> float:
+        if panel.is_linear:
+            return top + _PANEL_HEIGHT * (1 - value / steps[-1])
         share = (log10(max(value, _LEAST)) - log10(_LEAST)) / (decades - log10(_LEAST))
         return top + _PANEL_HEIGHT * (1 - share)
 
@@ -105,10 +122,10 @@ def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
 
     right, bottom = _WIDTH - _RIGHT, top + _PANEL_HEIGHT
     parts = []
-    for decade in range(decades + 1):
-        y = y_of(10**decade)
+    for step in steps:
+        y = y_of(step)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{10**decade:,}</text>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{step:,.10g}</text>')
     for mark in panel.marks:
         x = x_of(mark)
         parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
@@ -116,12 +133,15 @@ def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
             f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{mark:g}{escape(panel.unit)}</text>'
         )
     parts.append(f'<path class="axis" d="M{_LEFT} {top}V{bottom}H{right}"/>')
-    parts.append(f'<path class="quota" d="M{_LEFT} {y_of(quota):.1f}H{right}"/>')
-    parts.append(f'<text x="{right - 4}" y="{y_of(quota) - 5:.1f}" text-anchor="end">{quota} a second</text>')
+    if quota:
+        parts.append(f'<path class="quota" d="M{_LEFT} {y_of(quota):.1f}H{right}"/>')
+        parts.append(
+            f'<text x="{right - 4}" y="{y_of(quota) - 5:.1f}" text-anchor="end">{quota} a second</text>'
+        )
     for line in panel.lines:
-        step = (panel.end - panel.start) / len(line.values)
+        width = (panel.end - panel.start) / len(line.values)
         points = [
-            f"{x_of(panel.start + (at + 0.5) * step):.1f} {y_of(value):.1f}"
+            f"{x_of(panel.start + (at + 0.5) * width):.1f} {y_of(value):.1f}"
             for at, value in enumerate(line.values)
         ]
         parts.append(f'<path class="line c{line.style}" d="M{"L".join(points)}"/>')

@@ -35,7 +35,7 @@ pull(sys.argv[1], to=sys.argv[2], credentials=(), route=RegistryRoute(ca_file=sy
 """
 
 
-class _Server(NamedTuple):
+class Server(NamedTuple):
     """A running registry: its address, and a folder with the authority to trust; empty for plain HTTP."""
 
     host: str
@@ -51,23 +51,23 @@ def run(folder: str) -> list[Row]:
     for way in ("plain", "TLS"):
         home = Path(folder) / f"pulls-{way}"
         home.mkdir()
-        with _registry(home, has_tls=way == "TLS") as server:
+        with serve_registry(home, has_tls=way == "TLS") as server:
             for name, sizes in _IMAGES.items():
                 rows += _rows_of(f"pull of {name}, {way}", sizes, server, home)
         shutil.rmtree(home)
     return rows
 
 
-def _rows_of(what: str, sizes: Sequence[int], server: _Server, home: Path) -> list[Row]:
+def _rows_of(what: str, sizes: Sequence[int], server: Server, home: Path) -> list[Row]:
     image = f"{server.host}/bench/layers-{len(sizes)}:v1"
     source, target = home / "source", home / "target"
-    _write_image(source, sizes)
-    _run(_skopeo(f"oci:{source}:v1", f"docker://{image}", _trust(server, "dest")))
+    write_image(source, sizes)
+    _run(skopeo_copy(f"oci:{source}:v1", f"docker://{image}", trust_options(server, "dest")))
     shutil.rmtree(source)
     ca_file = server.authorities and os.path.join(server.authorities, "ca.crt")
     commands: dict[str, Sequence[str]] = {
         "keyferry": (sys.executable, "-c", _PULL, image, str(target), SOURCES, ca_file),
-        "skopeo": _skopeo(f"docker://{image}", f"oci:{target}:v1", _trust(server, "src")),
+        "skopeo": skopeo_copy(f"docker://{image}", f"oci:{target}:v1", trust_options(server, "src")),
     }
     rounds = take_turns({name: partial(_pull, commands[name], target) for name in commands}, _ROUNDS)
     wall, cpu = ({name: median([[each[at]] for each in rounds[name]]) for name in rounds} for at in (0, 1))
@@ -97,18 +97,19 @@ def _run(command: Sequence[str]) -> list[float]:
     return [passed * 1e3, (used.ru_utime + used.ru_stime) * 1e3]
 
 
-def _skopeo(source: str, target: str, options: Sequence[str]) -> Sequence[str]:
+def skopeo_copy(source: str, target: str, options: Sequence[str]) -> Sequence[str]:
+    """Return the command that copies an image."""
     return ("skopeo", "--insecure-policy", "copy", "--quiet", *options, source, target)
 
 
-def _trust(server: _Server, side: str) -> Sequence[str]:
+def trust_options(server: Server, side: str) -> Sequence[str]:
     """Return skopeo's options for the trust in the registry, for the side of the copy that it is on."""
     if server.authorities:
         return (f"--{side}-cert-dir", server.authorities)
     return (f"--{side}-tls-verify=false",)
 
 
-def _write_image(folder: Path, sizes: Sequence[int]) -> None:
+def write_image(folder: Path, sizes: Sequence[int]) -> None:
     """Write a layout with incompressible layers, already gzip streams, so that skopeo does not compress them."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
@@ -138,7 +139,8 @@ def _write_image(folder: Path, sizes: Sequence[int]) -> None:
 
 
 @contextmanager
-def _registry(home: Path, *, has_tls: bool) -> Iterator[_Server]:
+def serve_registry(home: Path, *, has_tls: bool) -> Iterator[Server]:
+    """Run a registry for the length of a block, with its files in *home*."""
     http: dict[str, object] = {"addr": "127.0.0.1:0", "secret": "of no use"}
     authorities = home / "authorities"
     if has_tls:
@@ -152,7 +154,7 @@ def _registry(home: Path, *, has_tls: bool) -> Iterator[_Server]:
         command = ["docker-registry", "serve", str(home / "registry.json")]
         with subprocess.Popen(command, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]}) as server:
             try:
-                yield _Server(f"127.0.0.1:{_await_port(home / 'log')}", str(authorities) if has_tls else "")
+                yield Server(f"127.0.0.1:{_await_port(home / 'log')}", str(authorities) if has_tls else "")
             finally:
                 server.kill()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.fault_table import PAGE, Line, Tried, with_lines
 from support.kubelets import Processes
 from support.plugins import Node
 
@@ -20,6 +21,26 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-faults", action="store_true", help="write the table of docs/reliability.md")
+
+
+@pytest.fixture(scope="session")
+def _fault_lines(request: pytest.FixtureRequest) -> Iterator[list[Line] | None]:
+    """The table of faults, if this run makes it."""
+    made: list[Line] | None = [] if request.config.getoption("--write-faults") else None
+    yield made
+    if made is not None:
+        assert not request.session.testsfailed
+        PAGE.write_text(with_lines(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+@pytest.fixture
+def tried(request: pytest.FixtureRequest, _fault_lines: list[Line] | None) -> Tried:
+    """For tests of faults: tell what was tried and what came of it."""
+    return Tried(f"{request.path.parent.name}/{request.path.name}", _fault_lines)
 
 
 @pytest.fixture

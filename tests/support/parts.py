@@ -17,6 +17,7 @@ import pytest
 BEYOND_CI = {
     "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
+    "mount-namespace": "needs the right to mount a file system for itself, which sandboxes withhold",
     "network-namespace": "needs the right to make a network of its own, which sandboxes withhold",
     "ptrace": "needs ptrace, which sandboxes forbid",
     "public-configs": "needs a folder of public configs (KEYFERRY_PUBLIC_CONFIGS), which are other people's texts",

@@ -201,6 +201,13 @@ class Folder:
             except FileNotFoundError:
                 pass
 
+    def discard(self, name: str) -> None:
+        """Remove a file after an error, which is not hidden if the file cannot be removed."""
+        try:
+            self.unlink(name)
+        except OSError:
+            pass
+
     def replace(
         self,
         name: str,
@@ -221,15 +228,16 @@ class Folder:
         try:
             fd = drafts.create(draft, mode)
             try:
-                if is_exact and hasattr(os, "fchmod"):
-                    os.fchmod(fd, mode)
-                drafts.write(fd, data)
-                drafts.sync_file(fd)
+                with _Naming(self, name):
+                    if is_exact and hasattr(os, "fchmod"):
+                        os.fchmod(fd, mode)
+                    drafts.write(fd, data)
+                    drafts.sync_file(fd)
             finally:
                 os.close(fd)
             drafts.rename(draft, name, self)
         except BaseException:
-            drafts.unlink(draft)
+            drafts.discard(draft)
             raise
         self.sync()
 
@@ -290,7 +298,9 @@ class _Naming:
     ) -> None:
         if isinstance(error, OSError):
             error.filename = self._folder.path_of(self._name) if self._name else self._folder.path
-            error.filename2 = None
+            if error.filename2 is not None:
+                # An error with None in this place would show it.
+                del error.filename2
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -69,7 +69,10 @@ def bind_socket(path: str, mode: int, group: int | None = None) -> Listener:
     folder = os.path.dirname(path)
     make_folder(folder, mode)
     check_folder(folder)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot listen: {go_strerror(error)}") from None
     try:
         return Listener(bound, path, _put_in_place(bound, path, mode, group))
     except OSError as error:

@@ -16,6 +16,7 @@ __all__ = [
     "is_shim",
     "plugin_behind",
     "program_behind",
+    "read_shim_mark",
 ]
 
 LINK = ".agent"
@@ -30,17 +31,20 @@ MOST_SHIM_BYTES = 256 << 10
 
 def is_shim(path: str) -> bool:
     """Return whether the program at *path* is a shim of keyferry; False if it cannot be read."""
-    import os
-
     try:
-        fd = os.open(path, os.O_RDONLY)
+        return read_shim_mark(path)
     except (OSError, ValueError):
         return False
+
+
+def read_shim_mark(path: str) -> bool:
+    """Return whether the program at *path* has the mark of a shim; raise OSError or ValueError if it cannot be read."""
+    import os
+
+    fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
         return size <= MOST_SHIM_BYTES and MARK in os.read(fd, MOST_SHIM_BYTES)
-    except OSError:
-        return False
     finally:
         os.close(fd)
 

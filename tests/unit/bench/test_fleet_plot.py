@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from bench.fleet_plot import Line, Panel, Plot, bins, draw
+from bench.fleet_plot import Line, Panel, Plot, bins, draw, linear_marks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +54,20 @@ def test_the_quota_is_inside_its_panel() -> None:
 
 def test_the_same_values_give_the_same_bytes() -> None:
     assert draw(PLOT) == draw(PLOT)
+
+
+@given(st.floats(0.001, 1e9))
+def test_marks_of_a_linear_scale_are_few_and_cover_everything(most: float) -> None:
+    marks = linear_marks(most)
+    assert marks[0] == 0
+    assert marks[-2] < most <= marks[-1] * 1.000001
+    assert 2 <= len(marks) <= 7
+
+
+def test_a_linear_panel_has_a_scale_of_its_own() -> None:
+    """It begins at 0, and there is no line for a quota."""
+    panels = [PANEL._replace(is_linear=True), PANEL._replace(lines=[Line("x", 1, [0, 0])], is_linear=True)]
+    picture = draw(Plot("A plot", "What it shows", panels))
+    assert ">20</text>" in picture
+    assert ">1</text>" in picture
+    assert "a second" not in picture

@@ -1,5 +1,6 @@
 """Files by their names in a folder: no link is followed, no stranger's folder used, nothing half-written."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -252,3 +253,27 @@ def test_a_lock_file_is_open_only_while_it_is_held(folder: Folder) -> None:
     assert again is not None
     os.close(again)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_write_that_fails_names_the_file_also_if_its_draft_cannot_be_removed(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error is told, which says why; and no name that it does not have."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def keep(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(os, "unlink", keep)
+    with pytest.raises(OSError, match="No space left") as caught:
+        folder.replace("name", b"new", mode=0o600)
+    assert str(caught.value) == f"[Errno {errno.ENOSPC}] No space left on device: '{tmp_path / 'name'}'"
+
+
+def test_a_rename_that_fails_names_the_target_alone(folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        folder.rename("missing", "name")
+    assert str(caught.value).endswith(f": '{tmp_path / 'name'}'")

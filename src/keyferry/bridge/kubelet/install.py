@@ -11,7 +11,7 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry._net.agent import AUTO, find_socket
 from keyferry.errors import EnvironmentProblem
-from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim
+from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim, read_shim_mark
 
 __all__ = [
     "InstalledShim",
@@ -64,7 +64,7 @@ def install_in_front(
     """
     path = _path(bin_dir, name)
     with _open(bin_dir) as folder:
-        if is_shim(path):
+        if _has_shim(path):
             if not folder.has(name + IN_FRONT):
                 raise EnvironmentProblem(f"{path!r} is a shim already, and there is no plugin behind it")
         else:
@@ -72,7 +72,7 @@ def install_in_front(
             _check_second_name(folder, path, name + IN_FRONT)
             _link(folder, name, name + IN_FRONT)
         _write(folder, name, program, socket, agent_user)
-    return _describe(bin_dir, name)
+    return _describe(bin_dir, name, has_shim=True)
 
 
 def install_beside(
@@ -91,18 +91,18 @@ def install_beside(
     """
     path = _path(bin_dir, name)
     with _open(bin_dir) as folder:
-        is_ours = is_shim(path) and folder.has(name + LINK) and not folder.has(name + IN_FRONT)
+        is_ours = _has_shim(path) and folder.has(name + LINK) and not folder.has(name + IN_FRONT)
         if os.path.lexists(path) and not is_ours:
             raise EnvironmentProblem(
                 f"{path!r} exists already; to stand in front of it, use --in-front-of {name}"
             )
         if plugin:
             _check_plugin(plugin)
-            if is_shim(plugin):
+            if _has_shim(plugin):
                 raise EnvironmentProblem(f"{plugin!r} is a shim; give the plugin itself")
             _point(folder, name + BESIDE, _target(bin_dir, plugin))
         _write(folder, name, program, socket, agent_user)
-    return _describe(bin_dir, name)
+    return _describe(bin_dir, name, has_shim=True)
 
 
 def uninstall(bin_dir: str, name: str) -> ShimPosition:
@@ -113,17 +113,21 @@ def uninstall(bin_dir: str, name: str) -> ShimPosition:
     """
     path = _path(bin_dir, name)
     with _open(bin_dir) as folder:
-        if not is_shim(path) and not folder.has(name + LINK):
+        has_shim = _has_shim(path)
+        if not has_shim and not folder.has(name + LINK):
             raise EnvironmentProblem(f"{path!r} is not a shim of keyferry, and none was installed there")
-        position = _describe(bin_dir, name).position
+        position = _describe(bin_dir, name, has_shim=has_shim).position
         is_missing = not os.path.lexists(path)
-        if folder.has(name + IN_FRONT) and (is_missing or position is ShimPosition.IN_FRONT):
-            folder.rename(name + IN_FRONT, name)
-        elif position is not ShimPosition.OVERWRITTEN:
-            folder.unlink(name)
-        for suffix in (IN_FRONT, BESIDE, _ENTRY, LINK):
-            folder.unlink(name + suffix)
-        folder.sync()
+        try:
+            if folder.has(name + IN_FRONT) and (is_missing or position is ShimPosition.IN_FRONT):
+                folder.rename(name + IN_FRONT, name)
+            elif position is not ShimPosition.OVERWRITTEN:
+                folder.unlink(name)
+            for suffix in (IN_FRONT, BESIDE, _ENTRY, LINK):
+                folder.unlink(name + suffix)
+            folder.sync()
+        except OSError as error:
+            raise EnvironmentProblem(f"{error.filename!r} cannot be removed: {_reason(error)}") from None
     return position
 
 
@@ -151,14 +155,14 @@ def list_shims(bin_dir: str) -> tuple[InstalledShim, ...]:
         for each in names
         if not each.endswith((IN_FRONT, BESIDE)) and is_shim(os.path.join(bin_dir, each))
     }
-    return tuple(_describe(bin_dir, name) for name in sorted(linked | found))
+    return tuple(_describe(bin_dir, name, has_shim=name in found) for name in sorted(linked | found))
 
 
-def _describe(bin_dir: str, name: str) -> InstalledShim:
+def _describe(bin_dir: str, name: str, *, has_shim: bool) -> InstalledShim:
     path = os.path.join(bin_dir, name)
     has_real = os.path.exists(path + IN_FRONT)
     behind = next((path + suffix for suffix in (IN_FRONT, BESIDE) if os.path.exists(path + suffix)), "")
-    if not is_shim(path):
+    if not has_shim:
         position = ShimPosition.OVERWRITTEN if os.path.lexists(path) else ShimPosition.BROKEN
     elif has_real:
         position = ShimPosition.IN_FRONT
@@ -197,6 +201,19 @@ def _path(bin_dir: str, name: str) -> str:
     return os.path.join(bin_dir, name)
 
 
+def _has_shim(path: str) -> bool:
+    """Return whether a shim is at *path*; raise EnvironmentProblem if a program there cannot be read.
+
+    A shim that is taken for a plugin would be put in the place of the plugin behind it, which would be lost.
+    """
+    try:
+        return read_shim_mark(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be read: {_reason(error)}") from None
+
+
 def _open(bin_dir: str) -> Folder:
     try:
         return open_folder(bin_dir)
@@ -218,8 +235,13 @@ def _check_plugin(path: str) -> None:
 
 
 def _check_second_name(folder: Folder, path: str, second: str) -> None:
-    """Raise if *second* is somebody else's; our own may be left from before the plugin was upgraded."""
-    if folder.has(second) and not os.path.lexists(path + LINK):
+    """Raise if *second* is somebody else's; our own may be left from before the plugin was upgraded.
+
+    A second name of the plugin itself is left by an installation that was cut short, and nobody stands in front.
+    """
+    if not folder.has(second) or os.path.lexists(path + LINK):
+        return
+    if not os.path.samestat(os.lstat(path), folder.status_of(second)):
         raise EnvironmentProblem(
             f"{folder.path_of(second)!r} exists, and no shim of keyferry was installed: another program seems "
             f"to stand in front of {os.path.basename(path)!r}; remove that one first"
@@ -236,6 +258,7 @@ def _link(folder: Folder, name: str, target: str) -> None:
         # Renaming one name of a file over another does nothing, and leaves the draft.
         folder.unlink(draft)
     except OSError as error:
+        folder.discard(draft)
         raise EnvironmentProblem(f"{folder.path_of(target)!r} cannot be linked: {_reason(error)}") from None
 
 
@@ -255,7 +278,7 @@ def _point(folder: Folder, name: str, target: str, user: int | None = None) -> N
             os.chown(place, user, -1, dir_fd=at, follow_symlinks=False)
         folder.rename(draft, name)
     except OSError as error:
-        folder.unlink(draft)
+        folder.discard(draft)
         raise EnvironmentProblem(f"{folder.path_of(name)!r} cannot be linked: {_reason(error)}") from None
 
 

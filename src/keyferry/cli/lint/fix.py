@@ -43,7 +43,7 @@ def _replace(path: str, fixed: FixedFile) -> None:
                 raise EnvironmentProblem(f"{fixed.path} is not corrected: it has changed since it was read")
             folder.rename(draft, name)
         except BaseException:
-            folder.unlink(draft)
+            folder.discard(draft)
             raise
         folder.sync()
 

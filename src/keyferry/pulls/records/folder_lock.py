@@ -73,11 +73,11 @@ class FolderLock:
             try:
                 before = _read_number(fd)
                 begin(before)
-                _write_number(fd, before | 1)
+                self._write_number(fd, before | 1)
                 try:
                     yield
                 finally:
-                    _write_number(fd, (before | 1) + 1)
+                    self._write_number(fd, (before | 1) + 1)
             finally:
                 os.close(fd)
         finally:
@@ -123,6 +123,13 @@ class FolderLock:
         except OSError as error:
             raise self._unusable(error) from None
 
+    def _write_number(self, fd: int, number: int) -> None:
+        try:
+            # The first number is the first block of the file, for which a full disk has no place.
+            os.pwrite(fd, _NUMBER.pack(number % (1 << 64)), 0)
+        except OSError as error:
+            raise self._unusable(error) from None
+
     def _unusable(self, error: OSError) -> RecordError:
         return RecordError(str(error.filename or self.path), f"cannot use the lock: {error.strerror}")
 
@@ -134,10 +141,6 @@ class FolderLock:
 def _read_number(fd: int) -> int:
     data = os.pread(fd, _NUMBER.size, 0)
     return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
-
-
-def _write_number(fd: int, number: int) -> None:
-    os.pwrite(fd, _NUMBER.pack(number % (1 << 64)), 0)
 
 
 def _place_of(image: str) -> int:

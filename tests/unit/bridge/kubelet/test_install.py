@@ -1,7 +1,9 @@
 """Shims in a folder of plugins: installed, listed and removed."""
 
+import errno
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,33 @@ def test_somebody_elses_shim_is_not_touched(plugin: Path) -> None:
         uninstall(str(plugin.parent), "ecr")
     assert plugin.read_text() == PLUGIN
     assert names(plugin) == ["ecr", "ecr.real"]
+
+
+def test_an_installation_that_was_cut_short_is_taken_up(plugin: Path) -> None:
+    """The plugin has its second name and nothing more: nobody stands in front of it."""
+    os.link(plugin, f"{plugin}.real")
+    in_front(plugin)
+    assert names(plugin) == ["ecr", "ecr.agent", "ecr.real"]
+    assert Path(f"{plugin}.real").read_text() == PLUGIN
+
+
+@pytest.mark.parametrize("change", [in_front, lambda plugin: uninstall(str(plugin.parent), "ecr")])
+def test_a_shim_that_cannot_be_read_is_left_alone_with_the_plugin_behind_it(
+    plugin: Path, change: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for a plugin, it would be put in the place of the one behind it, or that one removed as outdated."""
+    in_front(plugin)
+    before = names(plugin)
+
+    def refuse(*_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("keyferry.bridge.kubelet.install.read_shim_mark", refuse)
+        with pytest.raises(EnvironmentProblem, match="ecr' cannot be read: input/output error"):
+            change(plugin)
+    assert names(plugin) == before
+    assert Path(f"{plugin}.real").read_text() == PLUGIN
 
 
 def test_beside_the_plugins(plugin: Path) -> None:

@@ -1,0 +1,420 @@
+"""A long run of mixed use, to see whether anything grows, hangs, gets lost or stays behind.
+
+    python bench/soak.py [--minutes 60] [--folder .cache/soak] [--docs docs]
+
+Every kind of work of ``bench/soak_work.py`` goes on at once. Memory, descriptors, threads and child processes of this
+process and of an agent are written down every few seconds. It exits with 1 after an unexpected error, growth above the
+bounds, or if a process or a descriptor is left at the end.
+"""
+
+import argparse
+import gc
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from bench.agent_place import AgentPlace
+from bench.fleet_plot import Line, Panel, Plot, draw, linear_marks
+from bench.measure import ROOT
+from bench.report import Machine, aligned, describe_machine
+from bench.soak_work import Chosen, start_all
+
+BEGIN, END = "<!-- written by `make soak`; do not edit -->", "<!-- end of what `make soak` writes -->"
+_MOST_KEPT_ERRORS = 20
+_JOIN_SECONDS = 60.0
+_SAMPLES, _FEWEST_SECONDS, _MOST_SECONDS = 400, 0.5, 5.0
+_WARM_UP, _PARTS = 1 / 3, 24
+# In a shorter run caches and pools of threads are still filling after the warm-up: its growth is shown, not judged.
+_SHORTEST_JUDGED_SECONDS = 1800.0
+# The figure may grow by so much during a run, and by so much more with each hour of it.
+_BOUNDS = {
+    "memory_mb": (4.0, 4.0),
+    "agent_memory_mb": (2.0, 2.0),
+    "descriptors": (4.0, 2.0),
+    "agent_descriptors": (4.0, 2.0),
+    "threads": (4.0, 2.0),
+    "children": (4.0, 2.0),
+}
+_TITLES = {
+    "memory_mb": ("memory of the host process (PSS)", "MB"),
+    "agent_memory_mb": ("memory of the agent (PSS)", "MB"),
+    "descriptors": ("descriptors of the host process", ""),
+    "agent_descriptors": ("descriptors of the agent", ""),
+    "threads": ("threads of the host process", ""),
+    "children": ("child processes of the host process", ""),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The figures at one time, in seconds since the start."""
+
+    at: float
+    memory_mb: float
+    rss_mb: float
+    descriptors: int
+    threads: int
+    children: int
+    agent_memory_mb: float
+    agent_rss_mb: float
+    agent_descriptors: int
+    operations: int
+    expected_errors: int
+    unexpected_errors: int
+
+
+@dataclass
+class Count:
+    """What came of one kind of work."""
+
+    steps: int = 0
+    operations: int = 0
+    expected_errors: int = 0
+    unexpected_errors: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One figure over the run: at its first and last sample after the warm-up, and by least squares."""
+
+    name: str
+    first: float
+    last: float
+    most: float
+    an_hour: float
+    in_run: float
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it grew by no more than the bound."""
+        return self.in_run <= self.bound
+
+
+@dataclass(frozen=True)
+class Result:
+    """A whole soak."""
+
+    seconds: float
+    machine: Machine
+    counts: Mapping[str, Count]
+    samples: Sequence[Sample]
+    growths: Sequence[Growth]
+    problems: Sequence[str]
+    left_out: Sequence[str]
+
+
+def slope(times: Sequence[float], values: Sequence[float]) -> float:
+    """Return the growth of *values* in one unit of *times*, by least squares; 0 for fewer than two times."""
+    if len(set(times)) < 2:
+        return 0.0
+    mean_time, mean = sum(times) / len(times), sum(values) / len(values)
+    above = sum((at - mean_time) * (value - mean) for at, value in zip(times, values, strict=True))
+    return above / sum((at - mean_time) ** 2 for at in times)
+
+
+def growth_of(name: str, samples: Sequence[Sample]) -> Growth:
+    """Return how one figure grew, without the first third of the time, in which caches fill.
+
+    The lowest figure of each part of the time counts: what is in use for a moment is no growth.
+    """
+    start = samples[0].at + (samples[-1].at - samples[0].at) * _WARM_UP
+    kept = [each for each in samples if each.at >= start]
+    values = [float(getattr(each, name)) for each in kept]
+    size = -(-len(kept) // _PARTS)
+    lowest = [
+        min(range(at, min(at + size, len(kept))), key=values.__getitem__) for at in range(0, len(kept), size)
+    ]
+    an_hour = slope([kept[at].at for at in lowest], [values[at] for at in lowest]) * 3600
+    hours = (kept[-1].at - kept[0].at) / 3600
+    base, more = _BOUNDS[name]
+    return Growth(name, values[0], values[-1], max(values), an_hour, an_hour * hours, base + more * hours)
+
+
+def judge(
+    seconds: float, counts: Mapping[str, Count], growths: Sequence[Growth], left: Sequence[str]
+) -> list[str]:
+    """Return every reason for which a soak fails; the growth of a short one is none."""
+    problems = list(left)
+    for name, count in counts.items():
+        if count.unexpected_errors:
+            problems.append(f"{name}: {count.unexpected_errors} unexpected errors, such as {count.errors[0]}")
+        if not count.steps:
+            problems.append(f"{name}: not one step was finished")
+    for growth in growths if seconds >= _SHORTEST_JUDGED_SECONDS else ():
+        if not growth.holds:
+            title, unit = _TITLES[growth.name]
+            grown = f"{growth.in_run:.1f} {unit}".rstrip()
+            problems.append(f"{title}: grew by {grown} after the warm-up, bound {growth.bound:.1f}")
+    return problems
+
+
+class _Soak:
+    """The threads, and what they count."""
+
+    def __init__(self, works: Mapping[str, Chosen], agent: AgentPlace) -> None:
+        self.counts = {name: Count() for name in works}
+        self.samples: list[Sample] = []
+        self.stuck: list[str] = []
+        self._agent = agent
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(name, chosen), name=name, daemon=True)
+            for name, chosen in works.items()
+        ]
+
+    def run(self, seconds: float, path: Path) -> None:
+        """Let all work go on for so long, and write the samples down."""
+        start = time.monotonic()
+        pause = min(max(seconds / _SAMPLES, _FEWEST_SECONDS), _MOST_SECONDS)
+        for thread in self._threads:
+            thread.start()
+        with path.open("w", encoding="utf-8") as stream:
+            while time.monotonic() - start < seconds:
+                time.sleep(pause)
+                self.samples.append(self._sample(time.monotonic() - start))
+                stream.write(json.dumps(asdict(self.samples[-1])) + "\n")
+                stream.flush()
+        self._stop.set()
+        until = time.monotonic() + _JOIN_SECONDS
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0))
+            if thread.is_alive():
+                self.stuck.append(f"{thread.name}: hangs")
+
+    def _repeat(self, name: str, chosen: Chosen) -> None:
+        count = self.counts[name]
+        while not self._stop.is_set():
+            try:
+                done = chosen.work.step()
+            except Exception as error:  # noqa: BLE001 - every error is a result here
+                count.unexpected_errors += 1
+                if len(count.errors) < _MOST_KEPT_ERRORS:
+                    count.errors.append(f"{type(error).__name__}: {error}")
+            else:
+                count.steps += 1
+                count.operations += done.operations
+                count.expected_errors += done.expected_errors
+            self._stop.wait(chosen.pause_seconds)
+
+    def _sample(self, at: float) -> Sample:
+        counts = list(self.counts.values())
+        return Sample(
+            round(at, 3),
+            _memory_mb(os.getpid(), "Pss"),
+            _memory_mb(os.getpid(), "Rss"),
+            _descriptors(os.getpid()),
+            threading.active_count(),
+            len(_children()),
+            self._agent.memory_mb("Pss"),
+            self._agent.memory_mb("Rss"),
+            _descriptors(self._agent.pid),
+            sum(each.operations for each in counts),
+            sum(each.expected_errors for each in counts),
+            sum(each.unexpected_errors for each in counts),
+        )
+
+
+def _memory_mb(pid: int, name: str) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) / 1024
+
+
+def _descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def _children() -> list[str]:
+    """Return the child processes of this process, ended ones included."""
+    found: list[str] = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            found += Path(f"/proc/self/task/{task}/children").read_text(encoding="ascii").split()
+        except OSError:
+            continue  # the thread has ended
+    return found
+
+
+def soak(seconds: float, folder: Path) -> Result:
+    """Run everything; the samples are written to *folder*."""
+    machine = describe_machine()
+    folder.mkdir(parents=True, exist_ok=True)
+    before = _descriptors(os.getpid())
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        agent = AgentPlace(home, "--watch", "false", "--refresh-idle", "2m")
+        stack.callback(agent.close)
+        agent.start()
+        works, left_out = start_all(home, agent, stack)
+        run = _Soak(works, agent)
+        run.run(seconds, folder / "samples.jsonl")
+        works.clear()
+    growths = [growth_of(name, run.samples) for name in _BOUNDS]
+    problems = judge(seconds, run.counts, growths, [*run.stuck, *_left_behind(before)])
+    result = Result(seconds, machine, run.counts, run.samples, growths, problems, left_out)
+    (folder / "summary.json").write_text(json.dumps(_summary(result), indent=2) + "\n", encoding="utf-8")
+    return result
+
+
+def _left_behind(descriptors: int) -> list[str]:
+    gc.collect()
+    left = []
+    if children := _children():
+        left.append(f"{len(children)} child processes are left")
+    if (now := _descriptors(os.getpid())) > descriptors:
+        left.append(f"{now - descriptors} descriptors are left")
+    return left
+
+
+def _summary(result: Result) -> dict[str, object]:
+    return {name: value for name, value in asdict(result).items() if name != "samples"}
+
+
+def work_table(result: Result) -> list[tuple[str, ...]]:
+    """Return what was done, with a header."""
+    head = ("work", "steps", "operations", "expected errors", "unexpected errors")
+    rows = [
+        (
+            name,
+            *(
+                f"{each:,}"
+                for each in (
+                    count.steps,
+                    count.operations,
+                    count.expected_errors,
+                    count.unexpected_errors,
+                )
+            ),
+        )
+        for name, count in result.counts.items()
+    ]
+    return [head, *rows]
+
+
+def growth_table(result: Result) -> list[tuple[str, ...]]:
+    """Return what was measured, with a header."""
+    head = (
+        "figure",
+        "after the warm-up",
+        "at the end",
+        "highest",
+        "growth an hour",
+        "growth in the run",
+        "bound",
+    )
+    rows = []
+    for each in result.growths:
+        title, unit = _TITLES[each.name]
+        cells = [f"{value:.1f} {unit}".rstrip() for value in (each.first, each.last, each.most)]
+        grown = (each.an_hour, each.in_run, each.bound)
+        cells += [f"{value:+.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in grown]
+        if result.seconds < _SHORTEST_JUDGED_SECONDS:
+            cells[3] = cells[5] = "not judged"
+        rows.append((title, *cells))
+    return [head, *rows]
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+
+
+def verdict(result: Result) -> str:
+    """Return the outcome in one sentence."""
+    if result.problems:
+        return "It failed: " + "; ".join(result.problems) + "."
+    growth = "no growth above the bounds"
+    if result.seconds < _SHORTEST_JUDGED_SECONDS:
+        growth = "growth not judged in so short a run"
+    return f"It passed: no unexpected error, no process or descriptor left, {growth}."
+
+
+def to_markdown(result: Result) -> str:
+    """Return the text of the page."""
+    parts = [
+        f"{result.machine.sentence()} It ran for {_length(result.seconds)}.",
+        f"**{verdict(result)}**",
+        _markdown(work_table(result)),
+        _markdown(growth_table(result)),
+    ]
+    if result.left_out:
+        parts.append("Not done: " + "; ".join(result.left_out) + ".")
+    parts += [
+        f"![{plot.title}](pictures/{name}.svg)"
+        for name, plot in plots(result.samples, result.seconds).items()
+    ]
+    return "\n\n".join(parts)
+
+
+def _markdown(lines: Sequence[tuple[str, ...]]) -> str:
+    ruled = [lines[0], ("---",) * len(lines[0]), *lines[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
+
+
+def plots(samples: Sequence[Sample], seconds: float) -> dict[str, Plot]:
+    """Return the pictures by their names."""
+    is_long = seconds >= 120
+    end = seconds / 60 if is_long else seconds
+    unit = " min" if is_long else " s"
+
+    def panel(title: str, **lines: str) -> Panel:
+        drawn = [
+            Line(name.replace("_", " "), style, [float(getattr(each, figure)) for each in samples])
+            for style, (name, figure) in zip((3, 0, 2, 1), lines.items(), strict=False)
+        ]
+        marks = [each for each in linear_marks(end) if each <= end]
+        return Panel(title, drawn, 0, end, marks, unit, is_linear=True)
+
+    what = "Figures of a soak over its time, from its first sample to its last"
+    memory = [panel("MB (PSS)", host_process="memory_mb", agent="agent_memory_mb")]
+    counts = [
+        panel("descriptors", host_process="descriptors", agent="agent_descriptors"),
+        panel(
+            "threads and child processes of the host process", threads="threads", child_processes="children"
+        ),
+    ]
+    errors = [
+        panel("operations so far", operations="operations"),
+        panel("errors so far", expected_errors="expected_errors", unexpected_errors="unexpected_errors"),
+    ]
+    return {
+        "soak-memory": Plot("Memory during a soak", what, memory),
+        "soak-resources": Plot("Descriptors, threads and processes during a soak", what, counts),
+        "soak-operations": Plot("Operations and errors during a soak", what, errors),
+    }
+
+
+def replace_section(page: str, text: str) -> str:
+    """Return the page with *text* between its marks; raise ValueError unless it has each mark once, in order."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise ValueError("the page does not have the marks of what is generated once each")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> int:
+    """Run the soak, write the page and its pictures, print the tables, and return the exit code."""
+    parser = argparse.ArgumentParser(description="A long run of mixed use.")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--folder", type=Path, default=Path(ROOT, ".cache", "soak"))
+    parser.add_argument("--docs", type=Path, default=Path(ROOT, "docs"))
+    given = parser.parse_args()
+    result = soak(given.minutes * 60, given.folder)
+    page = given.docs / "reliability.md"
+    page.write_text(replace_section(page.read_text(encoding="utf-8"), to_markdown(result)), encoding="utf-8")
+    pictures = given.docs / "pictures"
+    pictures.mkdir(exist_ok=True)
+    for name, plot in plots(result.samples, result.seconds).items():
+        (pictures / f"{name}.svg").write_text(draw(plot), encoding="utf-8")
+    print(aligned(work_table(result)), aligned(growth_table(result)), verdict(result), sep="\n\n")
+    return 1 if result.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

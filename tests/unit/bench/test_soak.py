@@ -1,0 +1,55 @@
+"""The arithmetic of the soak: growth, what makes it fail, and the page that it writes."""
+
+from dataclasses import replace
+
+import pytest
+from bench.soak import BEGIN, END, Count, Growth, Sample, growth_of, judge, replace_section, slope
+
+FIRST = Sample(0.0, 50.0, 60.0, 20, 8, 3, 30.0, 40.0, 7, 0, 0, 0)
+HOUR = 3600.0
+
+
+def samples(*memory: float) -> list[Sample]:
+    """One sample a minute."""
+    return [replace(FIRST, at=60.0 * number, memory_mb=each) for number, each in enumerate(memory)]
+
+
+def test_a_slope_is_that_of_the_line() -> None:
+    assert slope([0, 1, 2, 3], [5, 7, 9, 11]) == pytest.approx(2)
+    assert slope([0, 1, 2, 3], [5, 5, 5, 5]) == 0
+    assert slope([1], [5]) == 0
+
+
+def test_the_warm_up_does_not_count() -> None:
+    found = growth_of("memory_mb", samples(*range(20), *[20.0] * 41))
+    assert (found.first, found.last, found.an_hour) == (20.0, 20.0, 0.0)
+    assert found.holds
+
+
+def test_a_leak_is_found_under_what_is_in_use_for_a_moment() -> None:
+    """Peaks of every height do not hide it, and are none."""
+    peaks = [500.0 * (number % 3 == 1) for number in range(181)]
+    assert growth_of("memory_mb", samples(*(50 + peak for peak in peaks))).in_run == pytest.approx(0)
+    leak = growth_of("memory_mb", samples(*(50 + number / 6 + peak for number, peak in enumerate(peaks))))
+    assert leak.an_hour == pytest.approx(10, rel=0.05)
+    assert leak.most > 500
+    assert not leak.holds
+
+
+def test_every_reason_to_fail_is_named() -> None:
+    counts = {"lookups": Count(1, 5), "pulls": Count(3, 3, 0, 2, ["KeyError: x"]), "reloads": Count()}
+    growths = [Growth("memory_mb", 1.0, 20.0, 20.0, 19.0, 19.0, 8.0)]
+    assert judge(HOUR, counts, growths, ["2 descriptors are left"]) == [
+        "2 descriptors are left",
+        "pulls: 2 unexpected errors, such as KeyError: x",
+        "reloads: not one step was finished",
+        "memory of the host process (PSS): grew by 19.0 MB after the warm-up, bound 8.0",
+    ]
+    assert judge(60.0, {"lookups": Count(1, 5)}, growths, []) == []
+
+
+def test_the_page_keeps_what_is_around() -> None:
+    page = f"a\n{BEGIN}\nold\n{END}\nb\n"
+    assert replace_section(page, "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
+    with pytest.raises(ValueError, match="marks"):
+        replace_section("a", "new")
