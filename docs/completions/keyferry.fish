@@ -444,7 +444,7 @@ complete -c keyferry -n '__keyferry_at bridge kubelet' -l in-front-of -r -d 'ins
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l beside -r -d 'install as a provider of this name'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l plugin -r -d 'with --beside the plugin to run without the agent'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l socket -r -d 'the agents socket'
-complete -c keyferry -n '__keyferry_at bridge kubelet' -l shim -x -a 'native python' -d 'the static shim that comes with keyferrys image, or one in Python, which needs keyferry on the node'
+complete -c keyferry -n '__keyferry_at bridge kubelet' -l shim -x -a 'native python' -d 'the static shim of keyferrys image or of the package keyferry-shim, or one in Python, which needs keyferry on the node'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l native -r -d 'the static shim in a file; make shim builds it'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l agent-user -r -d 'the user of an agent that does not run as root its socket is trusted, and the folder of --socket is made for it'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -s o -l output -x -a 'table json yaml' -d 'one of table, json, yaml'
