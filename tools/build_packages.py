@@ -12,6 +12,7 @@ import tomllib
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import build_shim_wheels
 
@@ -40,16 +41,16 @@ LICENSES = {
 }
 
 
-def project() -> dict[str, object]:
+def project() -> dict[str, Any]:
     """Return the table ``project`` of pyproject.toml."""
-    found: dict[str, object] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return found
 
 
 def required() -> list[Part]:
     """Return what keyferry's wheel requires, by extra; extras that require the same are one part."""
     table = project()
-    groups = {"": table["dependencies"], **table["optional-dependencies"]}  # type: ignore[dict-item]  # tables of TOML
+    groups = {"": table["dependencies"], **table["optional-dependencies"]}
     found: dict[str, list[str]] = {}
     for extra, requirements in groups.items():
         for each in requirements:

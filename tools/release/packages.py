@@ -146,8 +146,7 @@ def check_no_paths(release: Release) -> str:
     with tempfile.TemporaryDirectory() as name:
         for package in (release.wheel, release.sdist, release.zipapp, *release.shims.values()):
             folder = Path(name) / package.name
-            kind = "gztar" if package.suffix == ".gz" else "zip"
-            shutil.unpack_archive(package, folder, kind, **({"filter": "data"} if kind == "gztar" else {}))
+            unpack(package, folder)
             for path in filter(Path.is_file, folder.rglob("*")):
                 count += 1
                 if any(mark in path.read_bytes() for mark in marks):
@@ -155,3 +154,11 @@ def check_no_paths(release: Release) -> str:
                         f"{package.name}: {path.relative_to(folder)} names a folder of this machine"
                     )
     return f"{count} files"
+
+
+def unpack(package: Path, folder: Path) -> None:
+    """Unpack a wheel, a zipapp or a source distribution."""
+    if package.suffix == ".gz":
+        shutil.unpack_archive(package, folder, filter="data")
+    else:
+        shutil.unpack_archive(package, folder, "zip")

@@ -90,7 +90,7 @@ def only(paths: Iterable[Path]) -> Path:
 
 def run(*words: str, **options: Any) -> str:
     """Return what a program prints; raise Problem with the end of it if the program fails."""
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, check=False,
         **options,
     )  # fmt: skip
