@@ -125,6 +125,8 @@ def build_distributions(target: Path, source: Path, python: str, *kinds: str) ->
     """Build the wheel and the source distribution of *source*, with the pinned back end, where pip can get it."""
     words = [python, "-m", "build", *kinds, "--outdir", str(target), str(source)]
     environment = os.environ | {"PIP_CONSTRAINT": str(CONSTRAINTS)}
+    # Without it, the back end's own fixed date: the same bytes for those who have the files and no history.
+    environment.pop("SOURCE_DATE_EPOCH", None)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         sys.exit(f"build_packages.py: build fails: {done.stdout}{done.stderr}")
