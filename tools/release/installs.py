@@ -59,7 +59,8 @@ def check_completions(share: Path) -> list[str]:
         "print $_comps[keyferry]",
     }
     expected = {"bash": "_keyferry", "fish": "explain", "zsh": "_keyferry"}
-    environment = os.environ | {"XDG_DATA_DIRS": f"{share}:/usr/share"}
+    search = f"{share.parent / 'bin'}:{os.environ['PATH']}"
+    environment = os.environ | {"XDG_DATA_DIRS": f"{share}:/usr/share", "PATH": search}
     here = [shell for shell in programs if shutil.which(shell)]
     for shell in here:
         if expected[shell] not in run(shell, "-c", programs[shell], env=environment):

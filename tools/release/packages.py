@@ -140,8 +140,17 @@ def run_shim(program: Path, runner: str) -> None:
 
 def check_no_paths(release: Release) -> str:
     """No package names a folder of this machine."""
-    private = [str(ROOT), str(Path.home()), tempfile.gettempdir() + "/build", "/pip-build-env"]
-    marks = [each.encode() for each in private if len(each) > len("/root")] + [f"{Path.home()}/.".encode()]
+    home = Path.home()
+    private = [
+        ROOT,
+        Path(tempfile.gettempdir()) / "build-env-",
+        home / ".cache",
+        home / ".local",
+        home / ".pyenv",
+    ]
+    # Root's home is no secret, and occurs as data.
+    private += [home] if home != Path("/root") else []
+    marks = [str(path).encode() for path in private]
     count = 0
     with tempfile.TemporaryDirectory() as name:
         for package in (release.wheel, release.sdist, release.zipapp, *release.shims.values()):
