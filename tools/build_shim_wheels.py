@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT / "deploy" / "container"))
 
 from application import MACHINES, build_shims  # noqa: E402 - after the path is set
 
-ZIG = ROOT / ".cache" / "parts" / "zig" / "bin" / "python"
+# Without links: the compiler keeps what it made of the C library under its own path.
+ZIG = (ROOT / ".cache" / "parts" / "zig").resolve() / "bin" / "python"
 # A static program needs no C library: one wheel is for systems with glibc and for those with musl.
 PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "musllinux_1_1_{}")
 DATE = (1980, 1, 1, 0, 0, 0)
