@@ -1,6 +1,7 @@
 # Everything sets itself up: a fresh clone needs Python 3.11+ and make.
 PYTHON ?= python3
-VENV := .venv
+# A Python that is named (make unit PYTHON=python3.13) has an environment of its own.
+VENV := $(if $(filter command line,$(origin PYTHON)),.cache/venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),.venv)
 BIN := $(VENV)/bin
 # Written by the targets that install; newer than pyproject.toml means up to date.
 TOOLS := $(VENV)/.tools
@@ -15,7 +16,7 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*##.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help:  ## what can be made here
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 also runs the node agent and shows its page
 	@$(APP)/bin/keyferry demo $(if $(PAGE),--page)
@@ -83,7 +84,7 @@ soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliab
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
 
-docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
+docs: $(TOOLS)  ## write the generated parts of the docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, completions, lint codes
 	$(BIN)/python tools/generate_docs.py
 
 pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagram, and the agent's page, with Chromium
@@ -105,6 +106,14 @@ wheel: $(TOOLS)  ## build the wheel into dist/
 
 zipapp: $(TOOLS)  ## build dist/keyferry-plugins.pyz: all plugins in one file, for nodes without pip
 	@$(BIN)/python tools/build_zipapp.py dist/keyferry-plugins.pyz
+
+packages: $(TOOLS)  ## build all packages into dist/: wheel, sdist, zipapp and the static shims, with lists of parts (SBOM) and SHA256SUMS
+	@rm -rf dist
+	@PYTHON=$(PYTHON) sh tools/parts.sh zig
+	@$(BIN)/python tools/build_packages.py dist
+
+release-check: $(TOOLS)  ## walk through all that must hold before a release; STEPS="tree version" for some
+	@PYTHON=$(PYTHON) $(BIN)/python tools/release_check.py $(STEPS)
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: help texts, lint codes, man pages, and the figures of the README.
+"""Write the generated parts of the docs: help texts, lint codes, man pages, completions, and the README's figures.
 
 usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
 """
@@ -19,14 +19,21 @@ from keyferry.cli.main import main as keyferry
 from keyferry.lint.codes.catalogue import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
+# The names by which the shells find them.
+COMPLETIONS = {"bash": "keyferry.bash", "fish": "keyferry.fish", "zsh": "_keyferry"}
 _NOTE = "<!-- written by `make docs`; do not edit -->\n"
 
 
 def help_text(*words: str) -> str:
     """Return the help text of a command."""
+    return output_of(*words, "--help")
+
+
+def output_of(*words: str) -> str:
+    """Return what the command line prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        keyferry([*words, "--help"])
+        keyferry(list(words))
     return out.getvalue()
 
 
@@ -147,6 +154,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield ROOT / "README.md", readme()
     for words in ((), *pages_of_help()):
         yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
+    for shell, name in COMPLETIONS.items():
+        yield ROOT / "docs" / "completions" / name, output_of("completion", shell)
 
 
 def main(argv: list[str]) -> int:

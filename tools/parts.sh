@@ -1,5 +1,6 @@
 #!/bin/sh
-# Install the real programs that some tests drive, or with the word "bench" those that the benchmarks stand beside.
+# Install the real programs that some tests drive, or with the word "bench" those that the benchmarks stand beside, or
+# with the word "zig" the compiler of the static shims alone, which comes from the package index.
 # Debian as root only; elsewhere those tests skip, those rows are left out, and both say why.
 set -eu
 case "${1:-parts}" in
@@ -14,8 +15,11 @@ bench)
     purpose=bench
     parts="gcc libc6-dev musl-tools docker-registry skopeo amazon-ecr-credential-helper"
     ;;
+zig)
+    purpose=parts
+    ;;
 *)
-    echo "usage: tools/parts.sh [bench]" >&2
+    echo "usage: tools/parts.sh [bench | zig]" >&2
     exit 2
     ;;
 esac
@@ -50,11 +54,11 @@ install_npm() {
 
 # A compiler for other processors.
 install_zig() {
-    [ -e "$unpacked/zig/.ready" ] && return
-    echo "installing a C compiler for arm64 into $unpacked/zig"
+    cmp -s native/compiler.txt "$unpacked/zig/.ready" && return
+    echo "installing a C compiler for other processors into $unpacked/zig"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/zig"
-    "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check ziglang
-    touch "$unpacked/zig/.ready"
+    "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check -r native/compiler.txt
+    cp native/compiler.txt "$unpacked/zig/.ready"
 }
 
 # One environment each: together they make pip look through years of versions for two that agree.
@@ -75,6 +79,7 @@ install_environments() {
     fi
 }
 
+[ "${1:-parts}" = zig ] && { install_zig; exit 0; }
 install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
 
 missing=""

@@ -79,7 +79,7 @@ def _make_image(args: argparse.Namespace, folder: Path, wheel: Path, machine: st
     parts = [*base_parts, *_fill_application(args, top, wheel, machine, base)]
     version = _version_of(parts)
     created = _created()
-    document = render(parts, NAME, version, created)
+    document = render(parts, _subject(version), created)
     _write_sbom(top, document)
     socket_folder = top / SETTINGS["socketFolder"].lstrip("/")
     socket_folder.mkdir(parents=True)
@@ -118,7 +118,7 @@ def _find_base(cache: Path, folder: Path, *, is_fresh: bool) -> tuple[Path, list
 def _make_application(args: argparse.Namespace, folder: Path, wheel: Path, machine: str) -> None:
     top = folder / "top"
     parts = _fill_application(args, top, wheel, machine, None)
-    _write_sbom(top, render(parts, NAME, _version_of(parts), _created()))
+    _write_sbom(top, render(parts, _subject(_version_of(parts)), _created()))
     shutil.copytree(top, args.application, symlinks=True, dirs_exist_ok=True)
 
 
@@ -148,6 +148,11 @@ def _compile(top: Path, base: Path | None) -> None:
 
 def _version_of(parts: list[Part]) -> str:
     return next(part.version for part in parts if part.name == NAME)
+
+
+def _subject(version: str) -> Part:
+    # Without a hash: the list is itself in the image.
+    return Part("container", NAME, version, "", "", ("Apache-2.0",))
 
 
 def _write_sbom(top: Path, document: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The list of what is in the image, in CycloneDX's format: Debian packages, Python distributions, shims."""
+"""The list of the parts of an image or a package (SBOM), in CycloneDX's format."""
 
 import hashlib
 import json
@@ -12,7 +12,11 @@ SPACE = uuid.UUID("0f1c7a2e-1b7e-5a55-9f0a-3d1f5c0f6b1d")
 
 @dataclass(frozen=True)
 class Part:
-    """One thing in the image: what it is, where it comes from, and the hash of what was taken from there."""
+    """One thing: what it is, where it comes from, and the hash of what was taken from there.
+
+    What is needed and not contained has no version and no hash: it has a *scope*, ``required`` or ``optional``, and the
+    *requirement* that it has to meet.
+    """
 
     kind: str
     name: str
@@ -20,6 +24,8 @@ class Part:
     purl: str
     sha256: str
     licenses: tuple[str, ...] = field(default=())
+    scope: str = ""
+    requirement: str = ""
 
 
 def debian_part(control: Mapping[str, str], sha256: str, release: str) -> Part:
@@ -37,33 +43,39 @@ def python_part(metadata: Mapping[str, str], sha256: str) -> Part:
     return Part("library", name, version, purl, sha256, (license_text,) if license_text else ())
 
 
-def render(parts: Iterable[Part], name: str, version: str, created: str) -> bytes:
-    """Return the document; the same parts give the same bytes."""
-    components = [_component(part) for part in sorted(parts, key=lambda part: part.purl)]
-    identity = hashlib.sha256(json.dumps(components).encode()).hexdigest()
+def render(parts: Iterable[Part], subject: Part, created: str) -> bytes:
+    """Return the document about *subject*; the same parts give the same bytes."""
+    components = [_component(part) for part in sorted(parts, key=_reference)]
+    described = _component(subject)
+    identity = hashlib.sha256(json.dumps([described, components]).encode()).hexdigest()
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": f"urn:uuid:{uuid.uuid5(SPACE, identity)}",
         "version": 1,
-        "metadata": {
-            "timestamp": created,
-            "component": {"type": "container", "bom-ref": name, "name": name, "version": version},
-        },
+        "metadata": {"timestamp": created, "component": described},
         "components": components,
+        "dependencies": [{"ref": _reference(subject), "dependsOn": [each["bom-ref"] for each in components]}],
     }
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
+def _reference(part: Part) -> str:
+    return part.purl or part.name
+
+
 def _component(part: Part) -> dict[str, object]:
-    found: dict[str, object] = {
-        "type": part.kind,
-        "bom-ref": part.purl,
-        "name": part.name,
-        "version": part.version,
-        "purl": part.purl,
-        "hashes": [{"alg": "SHA-256", "content": part.sha256}],
-    }
+    found: dict[str, object] = {"type": part.kind, "bom-ref": _reference(part), "name": part.name}
+    if part.version:
+        found["version"] = part.version
+    if part.scope:
+        found["scope"] = part.scope
+    if part.sha256:
+        found["hashes"] = [{"alg": "SHA-256", "content": part.sha256}]
     if part.licenses:
         found["licenses"] = [{"expression": text} for text in part.licenses]
+    if part.purl:
+        found["purl"] = part.purl
+    if part.requirement:
+        found["properties"] = [{"name": "keyferry:requirement", "value": part.requirement}]
     return found

@@ -1,5 +1,7 @@
 """Start a program by ``subprocess.Popen``, which is available on every system."""
 
+import os
+
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import subprocess
@@ -36,5 +38,6 @@ def popen(
         env=environ,
         close_fds=True,
         start_new_session=own_session,
-        pass_fds=kept_fds,
+        # Never empty: since 3.13, Popen would use posix_spawn, which makes variables of entries that are none.
+        pass_fds=(*kept_fds, 2) if os.name == "posix" else (),
     )

@@ -18,11 +18,26 @@ def python_shim(executable: str = "") -> bytes:
 
 
 def find_native_shim() -> str:
-    """Return the static shim for this machine that comes with keyferry, as in its image; empty if none does."""
+    """Return the static shim for this machine that was installed beside keyferry; empty if none was.
+
+    It is in keyferry's image, and in the distribution ``keyferry-shim``.
+    """
     if sys.platform == "win32":
         return ""
-    path = os.path.join(sys.prefix, "lib", "keyferry", f"keyferry-shim-{os.uname().machine}")
-    return path if os.path.exists(path) else ""
+    name = os.path.join("lib", "keyferry", f"keyferry-shim-{os.uname().machine}")
+    paths = (os.path.join(folder, name) for folder in _data_folders())
+    return next(filter(os.path.exists, paths), "")
+
+
+def _data_folders() -> list[str]:
+    """Return where installers put the data of a distribution: an environment, a system's place, a user's own place."""
+    import site
+    import sysconfig
+
+    folders = [sys.prefix, sysconfig.get_path("data")]
+    if site.ENABLE_USER_SITE:
+        folders.append(sysconfig.get_path("data", sysconfig.get_preferred_scheme("user")))
+    return folders
 
 
 def read_native_shim(path: str) -> bytes:

@@ -72,8 +72,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--shim",
         choices=("native", "python"),
-        help="the static shim that comes with keyferry's image, or one in Python, which needs keyferry on the node "
-        "(default: native if there is one for this machine)",
+        help="the static shim of keyferry's image or of the package keyferry-shim, or one in Python, which needs "
+        "keyferry on the node (default: native if there is one for this machine)",
     )
     parser.add_argument("--native", metavar="FILE", help="the static shim in a file; 'make shim' builds it")
     parser.add_argument(
@@ -137,7 +137,8 @@ def _program(args: "argparse.Namespace") -> bytes:
         from keyferry.errors import EnvironmentProblem
 
         raise EnvironmentProblem(
-            "no static shim for this machine comes with this installation; 'make shim' builds one for --native FILE"
+            "no static shim for this machine is installed; the package keyferry-shim has it, and 'make shim' builds "
+            "one for --native FILE"
         )
     return read_native_shim(native) if native else python_shim()
 

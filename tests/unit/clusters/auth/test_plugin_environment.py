@@ -1,11 +1,13 @@
 """A plugin's environment: of equal names the last counts, and what is told of the cluster comes last."""
 
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from keyferry._core.program import fork_exec
+from keyferry._core.program.popen import popen
 from keyferry.clusters.auth import plugin_environment
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
@@ -67,12 +69,31 @@ def test_a_mapping_keeps_the_order_and_drops_what_has_no_name() -> None:
     ]
 
 
+ENTRIES = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such entries")
-def test_entries_of_any_form_reach_a_program_as_they_are() -> None:
+@pytest.mark.parametrize("own_session", [False, True])
+def test_entries_of_any_form_reach_a_program_as_they_are(tmp_path: Path, own_session: bool) -> None:
     """Without a value, each of them beside a variable of the same spelling; with a name that begins with '='."""
-    entries = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
-    done = subprocess.run(["/usr/bin/env", "-0"], env=to_mapping(entries), stdout=subprocess.PIPE, check=True)
-    assert done.stdout.removesuffix(b"\0").split(b"\0") == entries
+    with open(tmp_path / "out", "w+b") as out:
+        streams = (out.fileno(),) * 3
+        process = popen("/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=own_session)
+        assert process.wait() == 0
+        out.seek(0)
+        assert out.read().removesuffix(b"\0").split(b"\0") == ENTRIES
+
+
+@pytest.mark.skipif(not fork_exec.CAN_FORK_EXEC, reason="there is Popen alone")
+def test_entries_of_any_form_reach_a_program_by_the_quick_way_too(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w+b") as out:
+        streams = (out.fileno(),) * 3
+        pid = fork_exec.fork_exec(
+            "/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=False, kept_fds=()
+        )
+        assert os.waitpid(pid, 0)[1] == 0
+        out.seek(0)
+        assert out.read().removesuffix(b"\0").split(b"\0") == ENTRIES
 
 
 def test_this_processs_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,222 @@
+"""The packages and what is said about them: ``make release-check`` has the long checks, these are the quick ones."""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import import_module
+from importlib.metadata import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import keyferry
+from support.parts import need
+from support.shims import build
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+BROKEN_ON_AN_INDEX = re.compile(
+    r'\]\((?!https://|#)[^)]*\)|(?:src|href)="(?!https://|#)[^"]*"|^```mermaid', re.MULTILINE
+)
+
+
+def tool(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return one of the programs that build packages, as a module."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return import_module(name)
+
+
+def as_on_an_index(text: str) -> str:
+    """Return what the build makes of the README."""
+    for each in SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see [a page](docs/a.md#x), and\n[two\nwords](docs/b.md)", "see a page, and\ntwo\nwords"),
+        ("[`code[0]`](docs/a.md)", "`code[0]`"),
+        ("[elsewhere](https://example.org/x) [here](#install)", "[elsewhere](https://example.org/x) [here](#install)"),
+        ("a\n\n![picture](docs/a.svg)\n\nb", "a\n\nb"),
+        ("[![picture](docs/a.svg)](docs/a.md)", ""),
+        ('a\n<picture>\n<source srcset="a.svg">\n<img src="b.svg">\n</picture>\nb', "a\nb"),
+        ('<img width="3" src="docs/a.svg" alt="x">b', "b"),
+        ('<a href="docs/a.md">a <b>c</b></a>', "a <b>c</b>"),
+        ("a\n```mermaid\nflowchart LR\n```\n```sh\nb\n```", "a\n```sh\nb\n```"),
+    ],
+)  # fmt: skip
+def test_the_text_for_an_index_links_only_to_what_is_there(written: str, shown: str) -> None:
+    assert as_on_an_index(written) == shown
+
+
+def test_the_readme_has_no_link_that_breaks_on_an_index() -> None:
+    text = as_on_an_index((ROOT / "README.md").read_text("utf-8"))
+    assert BROKEN_ON_AN_INDEX.findall(text) == []
+    assert text.startswith("# keyferry\n")
+
+
+def test_the_installed_description_has_no_link_that_breaks() -> None:
+    installed = metadata("keyferry")
+    text = installed.get_payload() or installed["Description"]  # type: ignore[attr-defined]  # it is a message
+    assert installed["Description-Content-Type"] == "text/markdown"
+    assert "# keyferry" in text
+    assert BROKEN_ON_AN_INDEX.findall(text) == []
+
+
+def test_the_classifiers_are_the_versions_that_may_be_used() -> None:
+    start = "Programming Language :: Python :: 3."
+    minors = [
+        int(each.removeprefix(start)) for each in SETTINGS["project"]["classifiers"] if each.startswith(start)
+    ]
+    assert f">=3.{minors[0]}" == SETTINGS["project"]["requires-python"]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+
+
+def test_all_that_is_installed_beside_the_modules_is_in_the_tree() -> None:
+    shared = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert {target.split("/")[1] for target in shared.values()} == {"bash-completion", "fish", "man", "zsh"}
+    ignored = (ROOT / "deploy" / "container" / "Containerfile.dockerignore").read_text().splitlines()
+    for source in shared:
+        assert (ROOT / source).exists()
+        assert any(source.startswith(line.removeprefix("!")) for line in ignored[1:]), (
+            "the image's build needs it"
+        )
+
+
+def test_all_of_the_repository_is_in_the_source_distribution() -> None:
+    included = SETTINGS["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    # pyproject.toml and .gitignore are always there.
+    left_out = {"dist", "build", "pyproject.toml"}
+    here = {path.name for path in ROOT.iterdir() if not path.name.startswith((".", "_"))} - left_out
+    assert {f"/{name}" for name in here} == set(included)
+
+
+def test_a_wheel_of_the_shim_has_the_program_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    wheels = tool("build_shim_wheels", monkeypatch)
+    name, content = wheels.build_wheel("aarch64", b"a program", b"a licence")
+    assert wheels.build_wheel("aarch64", b"a program", b"a licence") == (name, content)
+    start = f"keyferry_shim-{keyferry.__version__}"
+    platforms = "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"
+    assert name == f"{start}-py3-none-{platforms}.whl"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = {each.filename: archive.read(each) for each in archive.infolist()}
+        modes = {each.filename: each.external_attr >> 16 for each in archive.infolist()}
+    program = f"{start}.data/data/lib/keyferry/keyferry-shim-aarch64"
+    assert [each for each in files if ".dist-info/" not in each] == [program]
+    assert [each for each, mode in modes.items() if mode != 0o100644] == [program]
+    assert f"{start}.dist-info/licenses/LICENSE.musl" in files
+    record = dict(line.split(",", 1) for line in files.pop(f"{start}.dist-info/RECORD").decode().splitlines())
+    assert {each: record[each] for each in files} == {each: entry(data) for each, data in files.items()}
+    tags = re.findall(r"^Tag: py3-none-(.*)", files[f"{start}.dist-info/WHEEL"].decode(), re.MULTILINE)
+    assert tags == platforms.split(".")
+
+
+def entry(data: bytes) -> str:
+    """What RECORD has for a file."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"sha256={digest},{len(data)}"
+
+
+def test_the_compiler_of_the_shims_is_pinned() -> None:
+    assert re.search(r"^ziglang==[\d.]+$", (ROOT / "native" / "compiler.txt").read_text(), re.MULTILINE)
+    for name in ("build", "release"):
+        lines = (ROOT / "tools" / f"{name}-requirements.txt").read_text().splitlines()
+        assert all("==" in line or line.startswith(("#", "-r ")) for line in lines)
+
+
+def test_a_shim_in_a_users_own_place_is_found(tmp_path: Path) -> None:
+    """By the interpreter itself, since an environment has no place of a user."""
+    place = tmp_path / "lib" / "keyferry" / f"keyferry-shim-{os.uname().machine}"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"")
+    code = "from keyferry.bridge.kubelet.program import find_native_shim; print(find_native_shim())"
+    for user, expected in ((str(tmp_path), str(place)), (str(tmp_path / "nobody"), "")):
+        done = subprocess.run(
+            [sys._base_executable, "-c", code],  # type: ignore[attr-defined]  # what venv uses
+            env={"PYTHONUSERBASE": user, "PYTHONPATH": str(Path(keyferry.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
+
+
+def test_a_list_of_parts_has_licences_hashes_and_what_is_required(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    packages = tool("build_packages", monkeypatch)
+    wheel = tmp_path / f"keyferry-{keyferry.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("keyferry/__init__.py", "x = 1\n")
+    found = packages.list_parts(wheel, "2026-01-02T03:04:05Z")
+    assert packages.list_parts(wheel, "2026-01-02T03:04:05Z") == found
+    document = json.loads(found)
+    subject = document["metadata"]["component"]
+    assert subject["hashes"] == [
+        {"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+    ]
+    assert subject["licenses"] == [{"expression": "Apache-2.0"}]
+    parts = {each["name"]: each for each in document["components"]}
+    assert parts["keyferry/__init__.py"]["hashes"][0]["content"] == hashlib.sha256(b"x = 1\n").hexdigest()
+    assert (parts["pyyaml"]["scope"], parts["pyyaml"]["licenses"]) == ("required", [{"expression": "MIT"}])
+    assert parts["prometheus-client"]["properties"][0]["value"] == ">=0.20 for [metrics], >=0.20 for [agent]"
+    (tree,) = document["dependencies"]
+    assert (tree["ref"], len(tree["dependsOn"])) == (subject["bom-ref"], len(parts))
+
+
+def test_the_licence_of_every_requirement_is_the_one_that_it_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = tool("build_packages", monkeypatch)
+    assert {part.name for part in packages.required()} == set(packages.LICENSES)
+    stated = {name: metadata(name)["License-Expression"] for name in packages.LICENSES}
+    differing = {name: each for name, each in stated.items() if each not in {None, packages.LICENSES[name]}}
+    assert differing == {}
+
+
+def test_a_program_that_needs_a_loader_is_no_static_shim(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    checks = tool("release.packages", monkeypatch)
+    machine = os.uname().machine
+    with pytest.raises(checks.Problem, match="is not static"):
+        checks.check_elf(Path(need("sh")).read_bytes(), machine)
+    with pytest.raises(checks.Problem, match="not a program for"):
+        checks.check_elf(b"#!/bin/sh\n", machine)
+    checks.check_elf(build("native", tmp_path).program, machine)
+
+
+def test_the_release_check_says_what_holds_and_what_to_do() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "release_check.py"), "version", "address", "licences"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        encoding="utf-8",
+    )
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("✓", "✗"))]
+    assert [row.split()[1] for row in rows] == ["version", "address", "licences"]
+    assert rows[2].startswith("✓")
+    failed = [row for row in rows if row.startswith("✗")]
+    assert (done.returncode, done.stdout.count("  → ")) == (int(bool(failed)), len(failed))
+    assert done.stdout.splitlines()[-1].startswith(f"{3 - len(failed)} of 3 hold")
+
+
+def test_the_release_check_knows_its_steps() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "release_check.py"), "nothing"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "there are tree, version, address, generated, licences, bytes, sdist," in done.stderr
