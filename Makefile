@@ -84,7 +84,7 @@ soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliab
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
 
-docs: $(TOOLS)  ## write the generated parts of the docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, completions, lint codes
+docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, completions, lint codes
 	$(BIN)/python tools/generate_docs.py
 
 pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagram, and the agent's page, with Chromium

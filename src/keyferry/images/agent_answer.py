@@ -4,7 +4,7 @@ import os
 
 from keyferry._core.json import dumps
 from keyferry._core.log import log_debug
-from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, ask_agent
+from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, FallbackReason, ask_agent
 from keyferry.images.answer import Answer
 from keyferry.images.config.contents import hash_of_files
 from keyferry.images.credential import Credential, Source, SourceKind
@@ -23,8 +23,8 @@ def ask_for_answer(
 ) -> Answer | Fallback | None:
     """Return the agent's answer for an image without a pod, or why there is none.
 
-    It is None if the agent found no credentials, a plugin failed, or a provider may have another answer for a pod: then
-    each provider has to be asked. The reasons of the answer do not have the providers that do not match.
+    It is None if the agent found no credentials, or a provider may have another answer for a pod: then each provider has
+    to be asked. The reasons of the answer do not have the providers that do not match.
     """
     config_hash = hash_of_files(config)
     if not config_hash:
@@ -39,6 +39,9 @@ def ask_for_answer(
     body = dumps(question).encode("utf-8", "surrogateescape")
     reply = ask_agent(place, "/v1/lookup", body, answer_seconds=min(ANSWER_SECONDS, timeout_seconds))
     found = reply if isinstance(reply, Fallback) else read_document(reply, "LookupResponse", config_hash)
+    if not isinstance(found, Fallback) and found.get("failures") != []:
+        # Not asked for each provider as well: a plugin that fails there would be run there again, and then here.
+        found = Fallback(FallbackReason.FAILED, "a plugin failed in the agent")
     if isinstance(found, Fallback):
         log_debug("agent", "not used: %s", found.message)
         return found
@@ -51,7 +54,7 @@ def ask_for_answer(
 
 def read_lookup(document: dict[str, object], image: "ImageName") -> Answer | None:
     """Return the answer in a LookupResponse that is complete, else None."""
-    if document.get("failures") != [] or document.get("missing") != []:
+    if document.get("missing") != []:
         return None
     credentials, sources = document.get("credentials"), document.get("sources")
     if not isinstance(credentials, list) or not credentials or not isinstance(sources, dict):

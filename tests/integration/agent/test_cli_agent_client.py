@@ -168,3 +168,11 @@ def test_pulls_ask_the_agent_and_tell_it_what_a_registry_refused(tmp_path: Path)
     (item,) = json.loads(done.stdout)["items"]
     assert [(each["worked"], each["renewed"]) for each in item["attempts"]] == [(False, False), (True, True)]
     assert len(node.runs()) == 2
+
+
+def test_a_plugin_that_fails_is_run_once_there_and_once_here(agent: RunningAgent) -> None:
+    """Once in the agent, since nobody knows before; once here, for its own error and exit code."""
+    agent.node.recording(before="echo no luck >&2; exit 3")
+    done = run(agent.node, "get", IMAGE, "--agent", agent.socket)
+    assert (done.returncode, "no luck" in done.stderr) == (4, True)
+    assert len(agent.node.runs()) == 2

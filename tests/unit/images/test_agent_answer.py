@@ -43,8 +43,6 @@ def test_a_whole_answer_has_the_credentials_and_where_they_are_from() -> None:
         {"credentials": [{**CREDENTIAL, "source": "plugin"}]},
         {"credentials": [{**CREDENTIAL, "source": {"kind": "provider", "name": "p", "serviceAccount": {}}}]},
         {"credentials": [{**CREDENTIAL, "source": {"kind": "pull secret", "name": "s"}}]},
-        {"failures": [{"provider": "other"}]},
-        {"failures": None},
         {"missing": [{"input": "pod"}]},
         {"missing": None},
         {"sources": []},
