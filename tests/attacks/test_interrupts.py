@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs sleep from
 # An interrupt is raised where a function is called or returns, and a profiler is told of exactly these moments.
 # So a run is made again and again, each time with the interrupt one moment later, until it ends before it comes.
 SWEEP = """
-import _signal, os, signal, sys, time
+import _signal, _thread, os, signal, sys, time
 from keyferry._core.program.reap import collect_stragglers, left_to_collect
 
 ARGV = ("/bin/sleep", "60")
@@ -62,6 +62,10 @@ def sweep(work, most):
     for number in range(most):
         where = interrupt(work, number)
         os.closerange(3, 64)  # a pipe may be left half made: with each one, a run could take longer
+        # A thread that passes on what the program wrote closes its pipe, whose number must not be another's by then.
+        patience = time.monotonic() + 10
+        while _thread._count() and time.monotonic() < patience:
+            time.sleep(0.001)
         if not where:
             break
         if left := leftover():

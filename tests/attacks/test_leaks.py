@@ -185,9 +185,9 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_redacting_takes_no_longer_than_reading(text: str) -> None:
     """A plugin cannot choose its last words so that looking for secrets in them takes forever."""
-    started = time.monotonic()
+    started = time.thread_time()
     redact(text)
-    assert time.monotonic() - started < 2
+    assert time.thread_time() - started < 2
 
 
 MEGABYTE = 1 << 20
