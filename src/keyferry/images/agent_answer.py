@@ -23,8 +23,8 @@ def ask_for_answer(
 ) -> Answer | Fallback | None:
     """Return the agent's answer for an image without a pod, or why there is none.
 
-    It is None if the agent found no credentials, or a provider may have another answer for a pod: then each provider has
-    to be asked. The reasons of the answer do not have the providers that do not match.
+    It is None if the agent found no credentials, or a provider may have another answer for a pod: then each provider
+    has to be asked. The reasons of the answer do not have the providers that do not match.
     """
     config_hash = hash_of_files(config)
     if not config_hash:
