@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["show_page"]
 
 _SOCKET = "agent.sock"
+_PROGRAM = "keyferry"
 _LOG = "agent.log"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
@@ -71,7 +72,7 @@ def _wait(agent: "subprocess.Popen[bytes]") -> None:
             return
     with open(_LOG, encoding="utf-8", errors="replace") as log:
         lines = log.read().strip().splitlines()
-    why = lines[-1].removeprefix("keyferry: ") if lines else "it says nothing"
+    why = lines[-1].removeprefix(f"{_PROGRAM}: ") if lines else "it says nothing"
     raise EnvironmentProblem(f"the agent does not start: {why}")
 
 
