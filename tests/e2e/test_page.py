@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from keyferry._core.values import Value, replace
 from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
 from support.page_models import NOW, crowded_model, empty_model, usual_model
 from support.page_server import PageServer, serving
-from support.parts import need, need_part
+from support.parts import need_part
 
 VIEWS = (
     "/",
@@ -32,15 +32,6 @@ VIEWS = (
 LISTS = ("/", "/providers", "/answers", "/decisions", "/reloads", "/callers")
 MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
 HOSTILE = "\"'><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = need("chromium")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from support.agents import RunningAgent, running_agent
 from support.page import make_link, page_host
-from support.parts import need
 from support.plugins import IMAGE, Node, provider_entry, write_config
 
 
@@ -24,15 +23,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
 def agent(node: Node) -> Iterator[RunningAgent]:
     with running_agent(node, "--page", "127.0.0.1:0") as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = need("chromium")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture

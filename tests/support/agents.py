@@ -11,9 +11,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
-from support.plugins import PATIENCE_SECONDS, Node, provider_entry, wait_until, write_config
+from support.plugins import PATIENCE_SECONDS, REGISTRY, Node, provider_entry, wait_until, write_config
 
 
 def make_token(expires: object, signature: str = "signature", **claims: object) -> str:
@@ -23,6 +24,14 @@ def make_token(expires: object, signature: str = "signature", **claims: object) 
         named["exp"] = int(expires) if isinstance(expires, float) and expires < 1e18 else expires
     parts = (json.dumps({"alg": "RS256"}), json.dumps(named), signature)
     return ".".join(urlsafe_b64encode(part.encode()).rstrip(b"=").decode() for part in parts)
+
+
+def counting_node(folder: Path, password: str) -> Node:
+    """Return a node with one provider that counts its runs and answers with this password, and its config."""
+    made = Node(folder)
+    made.recording(auth={REGISTRY: ("user", password)})
+    write_config(made.config, [provider_entry()])
+    return made
 
 
 class Reply:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from support.slow_road import running_road
+
 ENDED, RESET, SILENT = "ended", "reset", "silent"
 _PIECE = 1 << 16
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -78,21 +80,10 @@ class CutRoad:
 
 
 @contextmanager
-def _running(road: CutRoad) -> Iterator[CutRoad]:
-    thread = threading.Thread(target=road.serve, daemon=True)
-    thread.start()
-    try:
-        yield road
-    finally:
-        road.close()
-        thread.join()
-
-
-@contextmanager
 def cut_road(port: int) -> Iterator[CutRoad]:
     """Yield a road to a port of this machine for the length of a block."""
     server = socket.create_server(("127.0.0.1", 0))
-    with _running(CutRoad(server, socket.AF_INET, ("127.0.0.1", port))) as road:
+    with running_road(CutRoad(server, socket.AF_INET, ("127.0.0.1", port))) as road:
         yield road
 
 
@@ -102,5 +93,5 @@ def cut_road_to_socket(path: str, target: str) -> Iterator[CutRoad]:
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
     server.listen()
-    with _running(CutRoad(server, socket.AF_UNIX, target)) as road:
+    with running_road(CutRoad(server, socket.AF_UNIX, target)) as road:
         yield road

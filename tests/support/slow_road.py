@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import sleep
+from typing import Protocol, TypeVar
 
 _PIECE = 16 << 10
 
@@ -62,10 +63,29 @@ class SlowRoad:
             target.shutdown(socket.SHUT_WR)
 
 
+class Road(Protocol):
+    """A forwarder that serves until it is closed."""
+
+    def serve(self) -> None:
+        """Accept connections until it is closed."""
+
+    def close(self) -> None:
+        """Close it, and every connection."""
+
+
+_Road = TypeVar("_Road", bound=Road)
+
+
 @contextmanager
 def slow_road(port: int, bytes_per_second: int) -> Iterator[SlowRoad]:
     """Yield a slow road to a port of this machine for the length of a block."""
-    road = SlowRoad(port, bytes_per_second)
+    with running_road(SlowRoad(port, bytes_per_second)) as road:
+        yield road
+
+
+@contextmanager
+def running_road(road: _Road) -> Iterator[_Road]:
+    """Let a road serve for the length of a block."""
     thread = threading.Thread(target=road.serve, daemon=True)
     thread.start()
     try:

@@ -93,6 +93,19 @@ class SocketReply:
     def __repr__(self) -> str:
         return f"SocketReply({self.status})"
 
+    def read_object(self) -> "dict[str, object]":
+        """Return the JSON object in the body, or an empty one; no error quotes it."""
+        # Imported here: a shim passes bytes on, and reads no JSON.
+        from keyferry._core.json import loads
+        from keyferry.errors import DocumentError
+
+        found: object = None
+        try:
+            found = loads(self.body)
+        except DocumentError:
+            pass
+        return found if isinstance(found, dict) else {}
+
 
 class _NoReplyError(Exception):
     """There is no usable answer: a reason and a sentence."""

@@ -4,6 +4,7 @@ from keyferry._core.values import NamedTuple
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import KeyferryError, PluginError, PluginExitError, PluginTimeoutError
 from keyferry.images.answer import Answer
+from keyferry.images.provider.agent import OUTCOMES
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 __all__ = [
@@ -21,11 +22,7 @@ __all__ = [
 # Of each text of a caller; so the journal has a size.
 LONGEST_KEPT = 300
 # How an answer was got, in the words of the protocol; the slowest first.
-SOURCES = {
-    ProvisionOutcome.RAN: "run",
-    ProvisionOutcome.SHARED: "shared",
-    ProvisionOutcome.CACHED: "cache",
-}
+SOURCES = {outcome: word for word, outcome in OUTCOMES.items()}
 _WAYS = {
     ProvisionOutcome.RAN: "the plugin was run",
     ProvisionOutcome.SHARED: "the run of another lookup",

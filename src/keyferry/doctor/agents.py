@@ -3,12 +3,10 @@
 import os
 from collections.abc import Iterator, Mapping
 
-from keyferry._core.json import loads
 from keyferry._core.values import replace
 from keyferry._net.agent import VARIABLE as AGENT_VARIABLE
-from keyferry._net.agent import Fallback, SocketReply, ask_agent, find_socket
+from keyferry._net.agent import Fallback, ask_agent, find_socket
 from keyferry.doctor.facts import AgentFacts, ConfigFacts
-from keyferry.errors import DocumentError
 
 __all__ = ["find_agents", "question_agent"]
 
@@ -38,7 +36,7 @@ def question_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) 
         return replace(facts, problem=reply.message)
     if reply.status == 403:
         return replace(facts, is_closed=True)
-    status = _read(reply)
+    status = reply.read_object()
     config, reload = status.get("config"), status.get("reload")
     if reply.status != 200 or not isinstance(config, dict) or not isinstance(reload, dict):
         return replace(facts, problem=f"its status is not understood here (HTTP status {reply.status})")
@@ -50,12 +48,3 @@ def question_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) 
         has_same_config=not config_hash or config.get("hash") == config_hash,
         reload_problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
     )
-
-
-def _read(reply: SocketReply) -> dict[str, object]:
-    found: object = None
-    try:
-        found = loads(reply.body)
-    except DocumentError:
-        pass
-    return found if isinstance(found, dict) else {}

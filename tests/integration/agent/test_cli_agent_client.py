@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents import RunningAgent, running_agent
+from support.agents import RunningAgent, counting_node, running_agent
 from support.commands import plain_pod, run_keyferry
 from support.images import build, push
 from support.plugins import IMAGE, REGISTRY, Node, print_answer, provider_entry, write_config
@@ -21,11 +21,7 @@ SECRET = "hidden-9f31"
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """A node with one provider that counts its runs, and its config."""
-    made = Node(tmp_path)
-    made.recording(auth={REGISTRY: ("user", SECRET)})
-    write_config(made.config, [provider_entry()])
-    return made
+    return counting_node(tmp_path, SECRET)
 
 
 @pytest.fixture

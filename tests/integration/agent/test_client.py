@@ -18,7 +18,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.agent_server import answered, bound, refusal, serving
-from support.agents import RunningAgent, make_token, running_agent
+from support.agents import RunningAgent, counting_node, make_token, running_agent
 from support.parts import root
 from support.plugins import (
     IMAGE,
@@ -39,11 +39,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """A node with one provider that counts its runs, and its config."""
-    made = Node(tmp_path)
-    made.recording(auth={REGISTRY: ("user", SECRET)})
-    write_config(made.config, [provider_entry()])
-    return made
+    return counting_node(tmp_path, SECRET)
 
 
 @pytest.fixture

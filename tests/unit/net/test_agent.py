@@ -100,3 +100,11 @@ def test_the_socket_is_given_or_in_the_environment_or_in_its_usual_place() -> No
     assert find_socket({"KEYFERRY_AGENT": "off"}) == ""
     usual = find_socket({"KEYFERRY_AGENT": "auto", "XDG_RUNTIME_DIR": "/run/user/1"})
     assert usual == (ROOT_SOCKET if os.geteuid() == 0 else "/run/user/1/keyferry/agent.sock")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [(b'{"kind":"Status"}', {"kind": "Status"}), (b'["hidden"]', {}), (b"hidden", {}), (b"", {})],
+)
+def test_a_body_that_is_no_object_is_an_empty_one(body: bytes, expected: dict[str, object]) -> None:
+    assert SocketReply(200, body).read_object() == expected

@@ -4,11 +4,10 @@ import os
 from time import time
 
 from keyferry._core.docker_hub import HUB, IDENTITY_TOKEN
-from keyferry._core.json import dumps, loads
+from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry._net.agent import API_VERSION, Fallback, ask_agent, find_socket
-from keyferry.errors import DocumentError
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
@@ -73,11 +72,7 @@ def _ask(server: "Server", image: str, environ: "Mapping[str, str]") -> Login | 
     reply = ask_agent(find_socket(environ), "/v1/lookup", body.encode("utf-8", "surrogateescape"))
     if isinstance(reply, Fallback) or reply.status != 200:
         return None
-    try:
-        document = loads(reply.body)
-    except DocumentError:
-        return None
-    return _read_answer(document, server, is_image=bool(image)) if isinstance(document, dict) else None
+    return _read_answer(reply.read_object(), server, is_image=bool(image))
 
 
 def _read_answer(document: dict[str, object], server: "Server", *, is_image: bool) -> Login | None:

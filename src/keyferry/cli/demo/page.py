@@ -1,7 +1,6 @@
 """The last step of the demo on request: the node agent on the demo's files, and its page."""
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -9,6 +8,7 @@ import time
 from keyferry.agent.management import AgentUnavailableError, ask_agent
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
+from keyferry.show.paste import quote_word
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
@@ -41,7 +41,7 @@ def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> bool:
     try:
         _wait(agent)
         expected = (Exit.OK, Exit.NO, Exit.PLUGIN)
-        where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {shlex.quote(_socket())}"
+        where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {quote_word(_socket())}"
         results = [run_command(f"get {image} {where}", expected) for image in _IMAGES]
         while _is_continued():
             pass

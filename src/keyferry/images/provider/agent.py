@@ -7,7 +7,7 @@ of the config's files and the bin dir, and the agent repeats the hash.
 import os
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.json import dumps, loads
+from keyferry._core.json import dumps
 from keyferry._core.log import log_debug
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
@@ -25,7 +25,6 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderResponse,
     read_plain_response,
 )
-from keyferry.errors import DocumentError
 from keyferry.images.provider.agent_use import AgentUse
 from keyferry.images.provider.provision import AgentNote, ProvisionOutcome
 from keyferry.images.reference import registry_of
@@ -37,15 +36,16 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["AgentAnswer", "AgentSource", "read_document"]
+__all__ = ["OUTCOMES", "AgentAnswer", "AgentSource", "read_document"]
 
 # How long an agent that did not answer in time is not asked again, and one whose answer a registry refused.
 _PAUSE_NS = 30 * 1_000_000_000
 _MOST_REMEMBERED = 1024
+# How the agent got an answer, in the words of its protocol; the slowest first.
 OUTCOMES = {
-    "cache": ProvisionOutcome.CACHED,
     "run": ProvisionOutcome.RAN,
     "shared": ProvisionOutcome.SHARED,
+    "cache": ProvisionOutcome.CACHED,
 }
 _REFUSALS = {
     403: FallbackReason.FORBIDDEN,
@@ -121,7 +121,7 @@ class AgentSource:
         fields = {"image": image, "username": username, "password": password}
         body = dumps({"apiVersion": API_VERSION, "kind": "EvictRequest", **fields})
         reply = self._send("/v1/evict", body, self._answer_seconds)
-        document = _read_object(reply.body) if isinstance(reply, SocketReply) and reply.status == 200 else {}
+        document = reply.read_object() if isinstance(reply, SocketReply) and reply.status == 200 else {}
         if document.get("evicted") is not True:
             _remember(self._avoided, key, self._clock() + _PAUSE_NS)
         return True
@@ -197,7 +197,7 @@ def read_answer(reply: SocketReply, api_version: str, config_hash: str) -> Agent
 
 def read_document(reply: SocketReply, kind: str, config_hash: str) -> "dict[str, object] | Fallback":
     """Return the document of *kind* in a reply that stands for this config, or why there is none."""
-    document = _read_object(reply.body)
+    document = reply.read_object()
     if reply.status != 200:
         reason = _REFUSALS.get(reply.status, FallbackReason.OTHER_VERSION)
         if reply.status == 404 and document.get("reason") == "UnknownProvider":
@@ -211,16 +211,6 @@ def read_document(reply: SocketReply, kind: str, config_hash: str) -> "dict[str,
     if document["configHash"] != config_hash:
         return Fallback(FallbackReason.OTHER_CONFIG, "the agent has another provider config")
     return document
-
-
-def _read_object(body: bytes) -> dict[str, object]:
-    """Return the JSON object in a body, or an empty one; no error quotes it."""
-    found: object = None
-    try:
-        found = loads(body)
-    except DocumentError:
-        pass
-    return found if isinstance(found, dict) else {}
 
 
 def _text(document: "dict[str, object]", name: str) -> str:
