@@ -1,7 +1,6 @@
 """A strict server of the node agent's protocol on a real socket: it checks what it is sent, and answers as told."""
 
 import json
-import os
 import socket
 import threading
 import time
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.plugins import API_VERSION
+from support.unix_sockets import bind
 
 PROTOCOL = "agent.keyferry.dev/v1"
 MOST_BYTES = 256 << 10
@@ -177,10 +177,6 @@ def serving(path: Path, answer: Callable[[Request], Answer]) -> Iterator[AgentSe
 def bound(path: Path, backlog: int = 128) -> Iterator[socket.socket]:
     """Yield a listening socket whose path may be of any length."""
     with socket.socket(socket.AF_UNIX) as listener:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
+        bind(listener, path)
         listener.listen(backlog)
         yield listener

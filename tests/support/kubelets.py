@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.unix_sockets import bind
+
 FIRST_NAMESPACE = "pid:[4026531836]"
 
 
@@ -79,12 +81,7 @@ def listening(path: Path, user: int | None = None) -> Iterator[Path]:
     own = os.geteuid()
     path.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as server:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            # An address holds about a hundred bytes, and folders of tests have long names.
-            server.bind(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
+        bind(server, path)
         os.seteuid(own if user is None else user)
         try:
             server.listen()

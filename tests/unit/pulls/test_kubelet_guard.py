@@ -18,6 +18,7 @@ from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in
 from support.records import IMAGE, REF, Present, plant
+from support.unix_sockets import bind, short_address
 
 NOBODY = 65534
 CONTAINER = "pid:[4026532198]"
@@ -96,13 +97,14 @@ def test_a_socket_is_found_below_a_long_path_and_with_many_waiting(
     path.parent.mkdir()
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
-        server.bind(os.path.relpath(path))
+        bind(server, path)
         server.listen(0)
+        address = stack.enter_context(short_address(path))
         errors = [0]
         while errors[-1] == 0:
             client = stack.enter_context(socket.socket(socket.AF_UNIX))
             client.setblocking(False)
-            errors.append(client.connect_ex(os.path.relpath(path)))
+            errors.append(client.connect_ex(address))
         assert errors[-1] == errno.EAGAIN
         assert "a kubelet that listens" in root_refusal(tmp_path, processes)
 
