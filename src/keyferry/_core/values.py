@@ -73,6 +73,7 @@ class Value:
     _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}
     _template: "ClassVar[dict[str, object]]" = {}
     _fewest: "ClassVar[int]" = 0
+    _most: "ClassVar[int]" = 0
     __signature__ = _Signature()
 
     def __init_subclass__(cls) -> None:
@@ -87,17 +88,18 @@ class Value:
         cls._fewest = max(
             (at for at, name in enumerate(cls._names, 1) if name not in cls._defaults), default=0
         )
+        cls._most = len(cls._names)
         cls._template = {name: cls._defaults.get(name) for name in cls._names}
 
     def __init__(self, *args: "Any", **kwargs: "Any") -> None:
-        names = self._names
-        if kwargs or not self._fewest <= len(args) <= len(names):
+        names, given = self._names, len(args)
+        if kwargs or not self._fewest <= given <= self._most:
             values = dict(zip(names, args))  # noqa: B905 - _fill_in finds too many
-            _fill_in(type(self).__name__, names, self._defaults, self._factories, values, len(args), kwargs)
+            _fill_in(type(self).__name__, names, self._defaults, self._factories, values, given, kwargs)
             object.__setattr__(self, "__dict__", values)
             return
         values = self.__dict__
-        if len(args) != len(names):
+        if given != self._most:
             values.update(self._template)
         values.update(zip(names, args))  # noqa: B905 - fewer are allowed
 

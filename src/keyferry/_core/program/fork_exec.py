@@ -61,13 +61,23 @@ def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Seque
 
 
 def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | None":
+    global _last  # noqa: PLW0603 - one pair, replaced in one step
     if environ is None:
         return None
     # In one step: another thread may change the environment of this process.
-    pairs = [*environ.items()]
-    if any(b"=" in name for name, _ in pairs):  # tested and joined as in Popen: a name can override operators
+    now = dict(environ)
+    before, variables = _last
+    if now == before:
+        return variables
+    if any(b"=" in name for name in now):  # tested and joined as in Popen: a name can override operators
         raise ValueError("illegal environment variable name")
-    return [name + b"=" + value for name, value in pairs]
+    variables = [name + b"=" + value for name, value in now.items()]
+    _last = now, variables
+    return variables
+
+
+# The environment of the last program, and the same in the form that the call takes: it is mostly that of the next one.
+_last: "tuple[Mapping[bytes, bytes], Sequence[bytes]]" = {}, []
 
 
 def _failure(pid: int, complaint: bytes, program: str) -> OSError:

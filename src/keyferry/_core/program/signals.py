@@ -3,6 +3,7 @@
 # The functions behind `signal`, without its conversion to enums, which takes twenty times as long.
 import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 from _signal import NSIG, getsignal, signal
+from itertools import compress
 from os import getpid
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldSignals", "NothingBlocked"]
 
+_NUMBERS = range(1, NSIG)
 # False on Windows.
 _CAN_BLOCK = hasattr(_signal, "pthread_sigmask")
 if _CAN_BLOCK:
@@ -57,11 +59,10 @@ class HeldSignals:
 
     def __enter__(self) -> None:
         try:
-            for number in range(1, NSIG):
-                handler = getsignal(number)
-                if callable(handler):
-                    self._handlers[number] = handler
-                    signal(number, self._note)
+            # Without a loop in Python over all signals, of which hardly any has a handler.
+            for number in compress(_NUMBERS, map(callable, map(getsignal, _NUMBERS))):
+                self._handlers[number] = getsignal(number)
+                signal(number, self._note)
         except ValueError:
             self._handlers.clear()  # not the main thread
         except BaseException:

@@ -165,6 +165,18 @@ def test_a_given_environment_is_the_whole_of_it(
     assert run(("/usr/bin/env",), environ=environ, way=way).stdout == printed
 
 
+def test_a_changed_environment_reaches_the_next_program(way: Way) -> None:
+    """The same mapping with a new value, a new name and one name less; then another mapping."""
+    environ = {b"A": b"1", b"B": b"2"}
+    printed = []
+    for change in ({}, {b"A": b"3"}, {b"C": b"4"}):
+        environ |= change
+        printed.append(run(("/usr/bin/env",), environ=environ, way=way).stdout)
+    del environ[b"B"]
+    printed += [run(("/usr/bin/env",), environ=each, way=way).stdout for each in (environ, {b"B": b"2"})]
+    assert printed == [b"A=1\nB=2\n", b"A=3\nB=2\n", b"A=3\nB=2\nC=4\n", b"A=3\nC=4\n", b"B=2\n"]
+
+
 def test_without_an_environment_the_program_has_ours(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is at this moment."""
     monkeypatch.setenv("KF_OURS", "now")
