@@ -293,7 +293,7 @@ def test_output_in_tiny_pieces_costs_no_more_than_its_size(node: Node) -> None:
     )
     tracemalloc.start()
     try:
-        outcome = run((str(path),))
+        outcome = run((str(path),), limits=Limits(timeout_seconds=240))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

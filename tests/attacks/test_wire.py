@@ -151,17 +151,17 @@ def test_an_unknown_cache_key_type_is_refused(kind: str) -> None:
 def test_a_depth_bomb_is_refused_at_once(depth: int, opening: bytes) -> None:
     """Nesting of any depth, closed or not, is refused in no time and without a RecursionError."""
     closing = b"]" if opening == b"[" else b"}"
-    started = time.monotonic()
+    started = time.thread_time()
     refusal(opening * depth)
     refusal(b'{"x":' + opening * depth + b"1" + closing * depth + b"}")
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_millions_of_brackets_are_measured_no_deeper_than_needed() -> None:
     """The depth of 16 million open brackets is judged by its first ten thousand."""
-    started = time.monotonic()
+    started = time.thread_time()
     refusal(b"[" * 16_000_000)
-    assert time.monotonic() - started < 3
+    assert time.thread_time() - started < 3
 
 
 def test_countless_unknown_fields_do_not_fill_the_memory() -> None:

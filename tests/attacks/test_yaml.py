@@ -52,10 +52,10 @@ def merged(levels: int) -> str:
 )
 def test_a_billion_laughs_are_refused_at_once(text: str) -> None:
     """Aliases that expand to too many nodes end the reading before memory or time is spent."""
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(DocumentError, match="aliases expand to too many nodes"):
         read_yaml(text.encode())
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize("body", ["[" + "1, " * 330_000 + "1]", "x" * (1 << 20)], ids=["a list", "a text"])
@@ -219,10 +219,10 @@ def test_broken_yaml_is_a_document_error_with_a_place(data: bytes) -> None:
 @pytest.mark.parametrize("depth", [2_000, 20_000])
 def test_deep_yaml_is_refused_at_once(opening: str, depth: int) -> None:
     """Nesting beyond every real file ends the reading, however it is written."""
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(DocumentError):
         read_yaml((opening * depth).encode())
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize(
