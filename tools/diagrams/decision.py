@@ -2,7 +2,7 @@
 
 from diagrams.drawing import Arrow, Box, Picture
 
-_WIDTH, _LEFT, _RIGHT = 600, 20, 408
+_WIDTH, _LEFT, _RIGHT = 540, 20, 372
 _ROW, _STEP = 66, 88
 # Each question: its heading, what counts, the answer that ends the questions, and how it ends.
 _QUESTIONS = (
@@ -20,13 +20,13 @@ def _boxes() -> dict[str, Box]:
     boxes = {}
     for at, (heading, line, _, end, rule) in enumerate(_QUESTIONS):
         y = 20 + at * _STEP
-        boxes[f"question {at}"] = Box(_LEFT, y, 300, _ROW, heading, (line,))
-        boxes[f"end {at}"] = Box(_RIGHT, y, 172, _ROW, end, (), rule, _KINDS[end])
+        boxes[f"question {at}"] = Box(_LEFT, y, 290, _ROW, heading, (line,))
+        boxes[f"end {at}"] = Box(_RIGHT, y, 148, _ROW, end, (), rule, _KINDS[end])
     below = 20 + len(_QUESTIONS) * _STEP
     boxes["pull"] = Box(
         _LEFT,
         below,
-        560,
+        500,
         102,
         "Pull, with the pod's credentials in order",
         (
@@ -39,7 +39,7 @@ def _boxes() -> dict[str, Box]:
     boxes["record"] = Box(
         _LEFT,
         below + 124,
-        560,
+        500,
         84,
         "Record who may use it from now on",
         (

@@ -4,8 +4,9 @@ from itertools import pairwise
 
 from diagrams.drawing import Arrow, Bar, Box, Picture, Text
 
-_WIDTH, _LEFT, _MIDDLE = 600, 20, 200
-_ROW, _STEP = 56, 72
+_WIDTH, _LEFT, _MIDDLE = 540, 20, 180
+_INNER = _WIDTH - 2 * _LEFT
+_ROW, _STEP = 44, 62
 # Each stage, and where the credential is then.
 _STAGES = (
     ("1  Request", "Standard input of one process:", "the image; perhaps a service account's token"),
@@ -19,46 +20,28 @@ _STAGES = (
     ),
     ("6  Use", "A header, once the registry has asked for it,", "or the container runtime's pull request"),
 )
+# Each end, what it means, and how good it is.
+_ENDS = (
+    ("Refused", ("evicted; the plugin", "runs again, once", "in 30 s for a key"), "bad"),
+    ("Renewed", ("by the agent: the", "new answer takes", "its place"), "good"),
+    ("Expired", ("never served again;", "dropped at a lookup", "or by a sweep"), "care"),
+)
+_END_WIDTH, _END_HEIGHT = 156, 102
 _BELOW = 20 + len(_STAGES) * _STEP
 _BAR = _BELOW + 34
+_ENDS_AT = _BAR + 62
 
 
 def _boxes() -> dict[str, Box]:
-    boxes = {
-        heading: Box(_LEFT, 20 + at * _STEP, 140, _ROW, heading) for at, (heading, *_) in enumerate(_STAGES)
+    stages = {
+        heading: Box(_LEFT, 20 + at * _STEP, 136, _ROW, heading) for at, (heading, *_) in enumerate(_STAGES)
     }
-    end = _BAR + 62
-    boxes["refused"] = Box(
-        _LEFT,
-        end,
-        176,
-        102,
-        "Refused",
-        ("evicted; the plugin", "runs again, once", "in 30 s for a key"),
-        "",
-        "bad",
-    )
-    boxes["renewed"] = Box(
-        212,
-        end,
-        176,
-        102,
-        "Renewed",
-        ("by the agent; the new", "answer takes the place", "of the old"),
-        "",
-        "good",
-    )
-    boxes["expired"] = Box(
-        404,
-        end,
-        176,
-        102,
-        "Expired",
-        ("never served again;", "dropped at a lookup,", "or by a sweep"),
-        "",
-        "care",
-    )
-    return boxes
+    apart = (_INNER - _END_WIDTH) // (len(_ENDS) - 1)
+    ends = {
+        heading: Box(_LEFT + at * apart, _ENDS_AT, _END_WIDTH, _END_HEIGHT, heading, lines, kind=kind)
+        for at, (heading, lines, kind) in enumerate(_ENDS)
+    }
+    return {**stages, **ends}
 
 
 def _arrows() -> tuple[Arrow, ...]:
@@ -68,18 +51,19 @@ def _arrows() -> tuple[Arrow, ...]:
 
 def _texts() -> tuple[Text, ...]:
     rows = tuple(
-        Text(_MIDDLE, 20 + at * _STEP + 24 + 18 * line, text)
+        Text(_MIDDLE, 20 + at * _STEP + 18 + 18 * line, text)
         for at, (_, *lines) in enumerate(_STAGES)
         for line, text in enumerate(lines)
     )
+    half, ninety = _LEFT + _INNER // 2, _LEFT + _INNER * 9 // 10
     return (
         *rows,
         Text(_LEFT, _BELOW + 18, "The life of a cached answer, set by cacheDuration", "h"),
-        Text(310, _BAR + 16, "an agent renews it here"),
+        Text(half + 10, _BAR + 16, "an agent renews it here"),
         Text(_LEFT, _BAR + 42, "response", "s"),
-        Text(286, _BAR + 42, "50 %", "s"),
-        Text(508, _BAR + 42, "90 %", "s"),
-        Text(552, _BAR + 42, "end", "s"),
+        Text(half - 14, _BAR + 42, "50 %", "s"),
+        Text(ninety - 20, _BAR + 42, "90 %", "s"),
+        Text(_LEFT + _INNER - 22, _BAR + 42, "end", "s"),
     )
 
 
@@ -88,9 +72,9 @@ PICTURE = Picture(
     "The life of a registry credential: request, plugin, response, cache, keyring and use, with the place where it is"
     " held at each; it ends when a registry refuses it, when an agent renews it, or when it expires",
     _WIDTH,
-    _BAR + 62 + 102 + 20,
+    _ENDS_AT + _END_HEIGHT + 20,
     _boxes(),
     _arrows(),
-    bars=(Bar(_LEFT, _BAR, 560, 50, 90),),
+    bars=(Bar(_LEFT, _BAR, _INNER, 50, 90),),
     texts=_texts(),
 )

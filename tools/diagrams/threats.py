@@ -2,7 +2,7 @@
 
 from diagrams.drawing import Arrow, Box, Picture, Zone
 
-_WIDTH, _LEFT, _RIGHT = 600, 32, 400
+_WIDTH, _LEFT, _RIGHT = 580, 32, 372
 _ROW, _STEP = 44, 58
 # The zones, each with its attackers, and what stands between them and the assets.
 _ZONES = (
@@ -19,29 +19,20 @@ _ZONES = (
         "Elsewhere",
         (
             ("5  A registry", "TLS, where it leads"),
-            ("6  Names and objects", "matching, plain text"),
-            ("7  An API server", "TLS, bounds, plain text"),
+            ("6  Names, objects", "matching, plain text"),
+            ("7  An API server", "TLS, bounds"),
         ),
     ),
     ("Before the node", (("8  Packages", "same bytes, hashes"),)),
 )
 _ASSETS = (
-    "Passwords and tokens",
-    "for registries",
-    "",
-    "Tokens and client keys",
-    "for clusters",
-    "",
-    "Service account tokens",
-    "",
-    "Which programs run,",
-    "and as whom",
-    "",
-    "Who may use an image:",
-    "pull records",
-    "",
-    "The terminal and the",
-    "log of whoever looks",
+    ("Passwords and tokens", "for registries"),
+    ("Tokens and client keys", "for clusters"),
+    ("Service account tokens",),
+    ("Which programs run,", "and as whom"),
+    ("Who may use an image:", "pull records"),
+    ("The terminal and the log", "of whoever looks"),
+    ("The node's pulls",),
 )
 
 
@@ -54,7 +45,8 @@ def _place() -> tuple[dict[str, Box], list[Arrow], list[Zone], int]:
             boxes[attacker] = Box(_LEFT, y + 30 + at * _STEP, 180, _ROW, attacker, kind="bad")
             arrows.append(Arrow(attacker, "assets", guard))
         y += height + 14
-    boxes["assets"] = Box(_RIGHT, 20, 180, y - 14 - 20, "keyferry holds", _ASSETS, kind="good")
+    lines = tuple(line for asset in _ASSETS for line in ("", *asset, ""))
+    boxes["assets"] = Box(_RIGHT, 20, 188, y - 14 - 20, "To be protected", lines, kind="good")
     return boxes, arrows, zones, y + 6
 
 
@@ -62,7 +54,7 @@ _BOXES, _ARROWS, _FRAMES, _HEIGHT = _place()
 PICTURE = Picture(
     "threats.svg",
     "Eight kinds of attackers, numbered as on the page, what stands between each of them and keyferry, and what"
-    " keyferry holds: credentials, the choice of programs that run, pull records, and the reader's terminal",
+    " is to be protected: credentials, the choice of programs that run, pull records, and the reader's terminal",
     _WIDTH,
     _HEIGHT,
     _BOXES,
