@@ -20,6 +20,10 @@ def free_port() -> int:
 
 
 def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path: Path) -> None:
-    page = PAGE.read_text("utf-8").replace(PORT, str(free_port()))
+    port = str(free_port())
+    page = PAGE.read_text("utf-8").replace(PORT, port)
+    # On a busy machine, the registry needs longer to start than the second that the page waits.
+    connect = f"python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}))\" 2>&-"
+    page = page.replace("\nsleep 1\n", f"\nuntil {connect}; do sleep 0.2; done; sleep 1\n", 1)
     check_commands(page.partition("Then make a folder")[2], tmp_path)
     assert list(tmp_path.iterdir()) in ([], [tmp_path / "home"])
