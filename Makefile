@@ -87,7 +87,7 @@ faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, completions, lint codes
 	$(BIN)/python tools/generate_docs.py
 
-pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagram, and the agent's page, with Chromium
+pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagrams, and the agent's page, with Chromium
 	@PYTHONPATH=tests $(BIN)/python tools/terminal_picture.py
 	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py

@@ -103,6 +103,8 @@ def test_replies_are_for_this_browser_alone(client: PageClient) -> None:
         assert headers["cache-control"] == "no-store"
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'; ")
+        assert headers["content-security-policy"].endswith("; frame-ancestors 'none'")
+        assert headers["x-frame-options"] == "DENY"
         assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
