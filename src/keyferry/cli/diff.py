@@ -46,7 +46,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         "--images",
         metavar="FILE",
         help="a file with one image per line, or - for standard input; lines that begin with # are left out, "
-        "and so are lines that are no image names, with a message",
+        "and so are lines that are not image names, with a message",
     )
     add_output_argument(parser, FORMATS)
 

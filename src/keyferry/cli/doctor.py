@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Check this machine as a node, for people who do not yet know what to ask.
 
-One line for each thing: the running kubelet and its flags and files; the provider config and its lint
-result; each plugin and its owner, also behind a shim of the node agent; each provider's patterns; the node
-agent's socket; the container runtime and the mirrors in its files; the policy and the folder of pull
-records; the proxies of the kubelet and of the runtime; the disk. Each line is ok, a warning, a problem, or
-unknown, and many name the next command to type.
+The command checks the running kubelet with its flags and files; the provider config and its lint result; each
+plugin and its owner, and the plugin behind a shim of the node agent; each provider's patterns; the node agent's
+socket; the container runtime and the mirrors in its files; the policy and the folder of pull records; the
+proxies of the kubelet and of the runtime; the disk. Each line is ok, a warning, a problem, or unknown, and many
+name the next command to type.
 
-No plugin or other program is run, and no socket is opened: neither a host nor the container runtime nor the
-node agent is contacted. With --online, each registry that a pattern names without a wildcard gets a request without a
-credential, through the proxy that the container runtime uses, else the kubelet, else keyferry itself; its
-answer also tells whether the clock is right. The container runtime is asked for its version, and the node
+It runs no plugin or other program and opens no socket: it contacts no registry, no container runtime and no
+node agent. With --online, each registry that a pattern names without a wildcard gets a request without a
+credential, through the proxy that the container runtime uses, else the kubelet, else keyferry itself; the
+response also shows whether the clock is right. The container runtime is asked for its version, and the node
 agent for its version and its config.
 
 Exit code 0 means that all is well, 1 that there is a problem or a warning, 6 that this machine does not

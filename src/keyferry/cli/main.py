@@ -27,8 +27,9 @@ usage: keyferry COMMAND [OPTIONS]
 
 Try:
   keyferry demo                            show the main commands on this machine
+  keyferry explain pod/web -n shop         explain why a pod cannot pull its image
   keyferry explain registry.example/app    explain which credentials the kubelet has for an image
-  keyferry lint /etc/kubernetes/config.yaml
+  keyferry doctor                          check this node
   keyferry COMMAND --help                  show the help of a command, with examples
 """
 

@@ -121,7 +121,7 @@ def test_no_image_is_in_them(exposed: str) -> None:
 
 def test_the_docs_list_every_metric(exposed: str) -> None:
     """With its type and its labels."""
-    part = PAGE.read_text(encoding="utf-8").partition("## The agent's figures\n")[2].partition("\n## ")[0]
+    part = PAGE.read_text(encoding="utf-8").partition("## The agent's metrics\n")[2].partition("\n## ")[0]
     rows = [
         [cell.strip() for cell in row.split("|")[1:-1]] for row in part.splitlines() if row.startswith("| `")
     ]

@@ -80,22 +80,28 @@ def test_folders_of_ones_own_render_what_the_chart_does() -> None:
         assert manifests.by_name(uninstalled) == manifests.by_name(expected)
 
 
-def test_the_table_of_distributions_is_that_of_the_values() -> None:
+def cells_of(pattern: str) -> list[str]:
+    """The cells of the page's only row that begins with the pattern."""
+    (row,) = (line for line in PAGE.splitlines() if re.search(rf"^\| {pattern}", line))
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_the_tables_of_distributions_are_those_of_the_values() -> None:
     for name, options in OVERLAYS.items():
-        (row,) = (line for line in PAGE.splitlines() if re.search(rf"^\| [^|]+\| (`eks`; )?`{name}`", line))
-        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        distribution, _, shim, user, network = cells_of(rf"[^|]+\| (`eks`; )?`{name}`")
+        _, bin_dir, provider_config = cells_of(rf"{re.escape(distribution)} \| (`/|set it)")
         values = yaml.safe_load((CHART / "values.yaml").read_text())
         for option in options[1:2]:
             values = {**values, **yaml.safe_load(Path(option).read_text())}
         plugin = values["shim"]["inFrontOf"] if values["shim"].get("inFrontOf") else "none"
-        assert cells[2].strip("`").startswith(plugin), row
+        assert shim.strip("`").startswith(plugin), distribution
         if name != "plain":
-            assert cells[3] == f"`{values['node']['binDir']}`"
+            assert bin_dir == f"`{values['node']['binDir']}`"
             config = values["node"]["providerConfig"]
-            assert cells[4] in (f"`{config}`", f"`{Path(config).name}` in it")
-        assert cells[5].startswith(str(values["agentUser"]) if values["agentUser"] else "root")
+            assert provider_config in (f"`{config}`", f"`{Path(config).name}` in it")
+        assert user == (str(values["agentUser"]) if values["agentUser"] else "root")
         if name != "eks-pod-network":
-            assert cells[6].startswith("the host's" if values["hostNetwork"] else "the pod's")
+            assert network == ("the host's" if values["hostNetwork"] else "the pod's")
 
 
 def test_every_value_and_component_on_the_page_exists() -> None:

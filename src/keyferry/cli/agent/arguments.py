@@ -23,22 +23,28 @@ KUBELET_FLAGS = {
 }
 # The help of each setting, in the order of NAMES.
 HELP = {
-    "socket": ("PATH", "the socket (default: /run/keyferry/agent.sock, for users in XDG_RUNTIME_DIR)"),
+    "socket": (
+        "PATH",
+        "the socket (default: /run/keyferry/agent.sock; for users other than root in XDG_RUNTIME_DIR)",
+    ),
     "socketMode": ("MODE", "permissions of the socket, in octal (default: 0660)"),
     "socketGroup": ("GID", "group of the socket (default: that of the agent)"),
     "providerConfig": ("PATH", "provider config, a file or a directory (default: the node's own)"),
     "binDir": ("DIR", "directory of the plugins (default: the node's own)"),
     "pluginTimeout": ("DURATION", "time limit of one plugin run (default: 1m)"),
     "refreshAhead": ("BOOL", "renew answers before they expire, true or false (default: true)"),
-    "refreshIdle": ("DURATION", "do not renew what nobody has asked for in this time (default: 24h)"),
-    "cacheEntries": ("NUMBER", "most answers that are cached for each provider (default: 10000)"),
-    "cacheBytes": ("NUMBER", "most memory of the answers of each provider (default: 67108864)"),
-    "connections": ("NUMBER", "most connections; one user has at most half of them (default: 1024)"),
+    "refreshIdle": ("DURATION", "do not renew answers that nobody has asked for in this time (default: 24h)"),
+    "cacheEntries": ("NUMBER", "maximum number of cached answers of each provider (default: 10000)"),
+    "cacheBytes": ("NUMBER", "maximum memory of the answers of each provider, in bytes (default: 67108864)"),
+    "connections": (
+        "NUMBER",
+        "maximum number of connections; one user has at most half of them (default: 1024)",
+    ),
     "watch": ("BOOL", "reload when a config changes, true or false (default: true)"),
     "handOver": ("BOOL", "take over the cache of a running agent at the start (default: true)"),
-    "stopTimeout": ("DURATION", "time for requests under way when the agent stops (default: 10s)"),
+    "stopTimeout": ("DURATION", "time for requests in progress when the agent stops (default: 10s)"),
     "page": ("ADDRESS", "serve the page here, on loopback, such as 127.0.0.1:7475; or off (default: off)"),
-    "metrics": ("ADDRESS:PORT", "serve figures for Prometheus here, without a login; or off (default: off)"),
+    "metrics": ("ADDRESS:PORT", "serve metrics for Prometheus here, without a login; or off (default: off)"),
     "logLevel": ("LEVEL", "debug, info, warning or error; debug has every request (default: info)"),
     "logFormat": ("FORMAT", "text or json (default: text)"),
 }
@@ -51,7 +57,7 @@ def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="FILE",
         help=f"the agent's config (default: {CONFIG_VARIABLE}, else {DEFAULT_CONFIG} if it exists)",
     )
-    group = parser.add_argument_group("settings, stronger than the environment and the config")
+    group = parser.add_argument_group("settings, which override the environment and the config")
     for name in NAMES:
         metavar, text = HELP[name]
         group.add_argument(

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Run the node agent, and look after it. The agent is one process for each node. It holds the credentials of the
-node's providers in memory for everybody on the node who may have them, renews them before they expire, and
-follows changes of the config. It is an accelerator: without it everything works as before, only slower.
+Run the node agent, and look after it. The agent is one process for the whole node. It keeps the credentials of
+the node's providers in memory, gives them to every user whom its rules allow, renews them before they expire, and
+picks up changes of the config. Nothing depends on it: without it everything works as before, only slower.
 
   run      run the agent in the foreground, until SIGTERM; SIGHUP reloads
   status   show providers, cache, next refreshes, last failures and who asked

@@ -15,14 +15,14 @@ Run the agent in the foreground, until SIGTERM or SIGINT; SIGHUP reloads. Its lo
 
 Each setting comes from its option, else from the environment (KEYFERRY_AGENT_CACHE_ENTRIES for --cache-entries;
 KEYFERRY_AGENT for --socket), else from the agent's config, else from the node, else from a default. Sockets
-that systemd passes on (LISTEN_FDS) are used in place of --socket. An agent that listens already is replaced
-without a refused connection; its clients stay connected to it until it is stopped.
+that systemd passes (LISTEN_FDS) are used in place of --socket. An agent that already listens is replaced without
+a refused connection; its clients stay connected to it until you stop it.
 
 With --page 127.0.0.1:PORT, the agent also serves a page for browsers on this machine: whether all is well, what
-is cached and until when, the last requests and why they were answered so. It shows no secret, and opens to who
-has a link of 'keyferry agent page' alone.
+is cached and until when, the last requests and their reasons. It shows no secret, and opens only with a link from
+'keyferry agent page'.
 
-Plugins run as the agent's user, with its environment. Needs the extra 'agent', and Linux."""
+Plugins run as the agent's user, with its environment. The agent needs the extra 'agent', and Linux."""
 
 EXAMPLES = """\
 examples:

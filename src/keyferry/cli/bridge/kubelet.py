@@ -47,7 +47,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry bridge kubelet``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the provider whose shim is uninstalled")
-    parser.add_argument("--all", action="store_true", help="uninstall every shim; none is no problem")
+    parser.add_argument("--all", action="store_true", help="uninstall every shim; succeeds if there is none")
     position = parser.add_mutually_exclusive_group()
     position.add_argument("--in-front-of", metavar="NAME", help="install in front of this provider's plugin")
     position.add_argument(

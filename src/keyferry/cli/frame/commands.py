@@ -88,7 +88,8 @@ COMMANDS = {
         "keyferry.cli.bridge.group", "connect the kubelet and docker's tools to the node agent, reversibly"
     ),
     "demo": Command(
-        "keyferry.cli.demo.command", "show problems that people have, and their answers, on this machine"
+        "keyferry.cli.demo.command",
+        "show six common problems and the commands that explain them, on this machine",
     ),
     "completion": Command(
         "keyferry.cli.completion.command", "print the completion script for bash, zsh or fish"

@@ -34,12 +34,12 @@ DESCRIPTION = """\
 Check whether an image can be pulled. The command finds the credentials that a kubelet would try and sends
 the registry a HEAD request for the image's manifest with each of them. Nothing is downloaded.
 
-Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every credential,
-4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is unknown:
-the registry is unreachable or its response does not decide it, an input is missing that may have another
-credential, such as the pod, or the container runtime has a mirror, which this command does not contact. An
-image that can be pulled anonymously is unknown, too, while a credential may be missing: a kubelet that has
-one does not try without."""
+Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every
+credential, 4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is
+unknown: the registry is unreachable, its response says nothing about the image, an input that may have another
+credential is missing, such as the pod, or the container runtime has a mirror, which this command does not
+contact. It is also unknown if the image can be pulled anonymously and such an input is missing: a kubelet that
+has a credential makes no anonymous attempt."""
 
 EXAMPLES = """\
 examples:

@@ -40,14 +40,16 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
 
-IMAGE is an image, or a pod or workload of a cluster as kubectl names it: pod/web, deploy/web, sts/db. The pod,
-its pull secrets, its service account and its events about pulls are then read with the kubeconfig; for a
-workload, a pod of it that waits for its image, else its template. What this user may not read is named, and
-the rest is explained. With -f FILE and without IMAGE, every pod and workload of the file is explained; with
-IMAGE, those of them that use the image, or the only one.
+IMAGE is an image, or a pod or workload of a cluster as kubectl names it: pod/web, deploy/web, sts/db. The
+command reads the pod, its pull secrets, its service account and its events about pulls with the kubeconfig. A
+workload stands for one of its pods that waits for its image, else for its pod template. If you may not read
+an object, the output names the missing permission and explains the rest. With -f FILE and without IMAGE, every
+pod and workload of the file is explained; with IMAGE, those that use the image. A single pod in the file is
+used for any image.
 
-Unless the kubelet that runs on this machine has the name of the pod's node, nothing of this machine counts as
-the node's: give the node's config with --config and --bin-dir, or --here if this machine is the node.
+The config, the docker config, the records and the mirrors of this machine are used only if it is the pod's
+node: if the kubelet that runs here has the name of that node. Otherwise give the node's config with --config
+and --bin-dir, or --here if this machine is the node.
 
 The first line is the verdict: whether a credential is found or, with --check-registry, whether the image can
 be pulled, and with what. The likely cause follows, then what to do about it in a form that can be pasted,
@@ -59,9 +61,9 @@ Plugins are run as the kubelet runs them. With --check-registry, the registry al
 the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
 whether this pod may use the image that is already on the node, by which record, policy and rule.
 
-The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'. An image that
-the pod forbids to pull (imagePullPolicy: Never) has 0 or 1 by the node's records, and 6 without them. A
-pull secret that cannot be read has 1, and an object that does not exist 3."""
+The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'. For a container
+with imagePullPolicy: Never it is 0 or 1 by the node's records, and 6 without them. It is 1 for a pull secret
+that cannot be read, and 3 for an object that does not exist."""
 
 EXAMPLES = """\
 examples:

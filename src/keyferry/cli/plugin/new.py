@@ -20,7 +20,7 @@ the plugin, and packaging that installs it as a program. It requires only Python
 The kubelet runs an image plugin to obtain a registry's credentials. kubectl and other clients run a cluster
 plugin to obtain a cluster's credentials.
 
-With --preset, nothing is to be programmed: the files are the configs of a provider that runs keyferry-federate,
+With --preset, there is nothing to program: the files are the configs of a provider that runs keyferry-federate,
 for a registry that trusts an OpenID Connect issuer, with the RBAC objects and the steps to set it up."""
 
 EXAMPLES = """\
@@ -36,7 +36,7 @@ _PRESET_OPTIONS = (
     ("registry", "HOST", "a registry, with its port if image names have it"),
     ("issuer", "URL", "the issuer of the tokens, such as that of the cluster"),
     ("audience", "TEXT", "the audience of the tokens (default: the first registry)"),
-    ("param", "NAME=VALUE", "a parameter of the preset; may be repeated, as the next three"),
+    ("param", "NAME=VALUE", "a parameter of the preset; may be repeated, like the next three"),
     ("param-annotation", "NAME=KEY=PATTERN", "a parameter from an annotation of the service account"),
     ("param-file", "NAME=PATH", "a parameter whose value is in a file"),
     ("param-env", "NAME=VARIABLE", "a parameter whose value is in a variable"),
@@ -66,7 +66,9 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def _add_preset_arguments(parser: "argparse.ArgumentParser") -> None:
     group = parser.add_argument_group("a provider from a preset, by the flags of keyferry-federate")
-    group.add_argument("--preset", metavar="PRESET", help="such as jfrog; keyferry-federate has the list")
+    group.add_argument(
+        "--preset", metavar="PRESET", help="such as jfrog; the message for an unknown one lists them"
+    )
     for name, metavar, about in _PRESET_OPTIONS:
         group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=about)
 
