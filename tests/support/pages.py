@@ -131,12 +131,16 @@ class Machine:
     """A folder in which the blocks of a page are run, with this installation's programs.
 
     *names* has the page's name for each of the test's own paths and addresses; they are replaced in what is run, and
-    back again in what is printed. ``sudo`` runs its words.
+    back again in what is printed. ``sudo`` runs its words. *mounts* are commands that put the paths of a real node
+    into place: every script then runs in namespaces of its own, which needs root, and sees no other processes.
     """
 
-    def __init__(self, folder: Path, names: Mapping[str, str] | None = None, **env: str) -> None:
+    def __init__(
+        self, folder: Path, names: Mapping[str, str] | None = None, *, mounts: str = "", **env: str
+    ) -> None:
         self.folder = folder
         self.names = dict(names or {})
+        self.mounts = mounts
         path = folder / ".path"
         path.mkdir()
         write_executable(path / "sudo", '#!/bin/sh\nexec "$@"\n')
@@ -153,8 +157,9 @@ class Machine:
         """Run a script to its first command that fails; what it prints has the page's names."""
         for own, name in self.names.items():
             script = script.replace(name, own)
+        apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc") if self.mounts else ()
         done = subprocess.run(
-            ["sh", "-ec", f"exec 2>&1\n{script}"],
+            [*apart, "sh", "-ec", f"exec 2>&1\n{self.mounts}\n{script}"],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,
