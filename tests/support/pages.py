@@ -21,6 +21,16 @@ _GENERATED = re.compile(
 )
 _HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")"})
+# Runs files one after the other, as at a prompt, which takes await.
+_PYTHON = """
+import ast, asyncio, inspect, sys
+names = {}
+for path in sys.argv[1:]:
+    code = compile(open(path).read(), path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    ended = eval(code, names)
+    if inspect.iscoroutine(ended):
+        asyncio.run(ended)
+"""
 # What may stand before a program's name.
 _BEFORE_PROGRAM = frozenset({"sudo", "exec", "env", "!"})
 
@@ -176,6 +186,17 @@ class Machine:
         """Run a block of shell, which succeeds, and return what it prints."""
         done = self.shell(block.text)
         assert done.returncode == 0, f"{block.place}\n{done.stdout}"
+        return done.stdout
+
+    def python(self, *texts: str) -> str:
+        """Run Python, one text after the other as at one prompt, and return what it prints."""
+        files = [self.folder / ".path" / f"{number}.py" for number in range(len(texts))]
+        for file, text in zip(files, texts, strict=True):
+            for own, name in self.names.items():
+                text = text.replace(name, own)  # noqa: PLW2901 - the same text, on this machine
+            file.write_text(text, encoding="utf-8")
+        done = self.shell(shlex.join([sys.executable, "-c", _PYTHON, *map(str, files)]))
+        assert done.returncode == 0, done.stdout
         return done.stdout
 
     def show(self, block: Block) -> None:
