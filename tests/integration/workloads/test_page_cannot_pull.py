@@ -8,11 +8,14 @@ import json
 import re
 import socket
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from keyferry.pulls.mirrors.find import find_mirrors
+from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.account_world import AUDIENCE, registry_of
 from support.commands import PLUGIN
 from support.fake_cloud import Reply
@@ -315,3 +318,25 @@ def test_the_links_of_the_table_lead_to_sections() -> None:
     linked = set(re.findall(r"\]\(#([^)]+)\)", PAGE.partition("\n## ")[0]))
     assert linked <= anchors
     assert anchors - linked == {"from-a-laptop"}
+
+
+def test_the_first_commands_of_the_page_find_a_cause(tmp_path: Path) -> None:
+    """With the pod's own name and namespace."""
+    (block,) = blocks(PAGE, "sh")
+    with pod_world(tmp_path) as world:
+        absent_secret(world)
+        for line in block.splitlines():
+            command = line.partition("#")[0].replace("NAMESPACE", "shop").replace("NAME", "web")
+            done = world.run(command)
+            assert done.returncode == 1, done.stderr
+            assert "secret 'regcred', which the pod lists, does not exist in 'shop'" in done.stdout
+
+
+def test_the_file_of_the_page_names_an_authority_for_containerd(tmp_path: Path) -> None:
+    """It stands in the folder in which keyferry's own reader looks for it, and names no mirror."""
+    (block,) = blocks(PAGE, "toml")
+    for text, is_mirror in ((block, False), (block.replace(f"https://{HOST}", "https://mirror.example"), True)):
+        write(tmp_path, CERTS / HOST / "hosts.toml", text)
+        found = find_mirrors(IMAGE, MirrorPlaces(hosts_dir=str(tmp_path / CERTS)))
+        assert (found is not None) is is_mirror
+    assert tomllib.loads(block)["host"][f"https://{HOST}"]["ca"] == f"/{CERTS}/{HOST}/ca.crt"
