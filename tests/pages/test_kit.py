@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.api.link_line import decode_link
 from support.account_world import LOGIN, AccountWorld, account_world
 from support.commands import Node
 from support.fake_cloud import Authority, ConnectProxy, Reply, serving
@@ -115,3 +116,10 @@ def test_the_steps_of_the_page(tmp_path: Path) -> None:
         output = run_trial(world, TRY_STEPS)
     output = output.replace(ISSUER, "https://kubernetes.example.com")
     assert is_shown(TRY_STEPS.text.partition("\n")[2], output), output
+
+
+def test_the_line_of_the_page_is_a_step() -> None:
+    (block,) = blocks(PAGE, "text")
+    step = decode_link(block.text.strip().encode())
+    assert step is not None
+    assert (step.name, step.state, step.cure) == ("exchange", "broken", "trust the issuer")
