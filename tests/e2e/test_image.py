@@ -233,7 +233,9 @@ def test_the_commands_of_the_page_take_the_archive(runner: ImageRunner, tmp_path
         assert "localhost/keyferry" in machine.run(put)
         build, inspect = verify.text.splitlines()
         assert build.startswith("make image ")
-        pushed = inspect.replace("oci-archive:.cache/image/keyferry.oci.tar", "docker://registry.example/keyferry:0.1.0")
+        pushed = inspect.replace(
+            "oci-archive:.cache/image/keyferry.oci.tar", "docker://registry.example/keyferry:0.1.0"
+        )
         first, second = machine.shell(f"{inspect}\n{pushed}").stdout.split()
     assert first == second
 

@@ -1,4 +1,4 @@
-"""Every command on a page is one that there is: keyferry's own parser takes it, and make, pip and plugins know theirs."""
+"""Every command on a page exists: keyferry's own parser takes it, and make, pip and plugins know theirs."""
 
 import os
 import re
@@ -126,7 +126,10 @@ def test_a_wrong_command_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["get"], ["get", "x", "--no-such"], ["agent", "status", "x"]):
         assert "keyferry" in accepted(words, capsys, whole=True), words
     assert "--no-such" in accepted(["get", "--no-such"], capsys, whole=False)
-    assert list(split_commands("sudo keyferry get x > y && A=1 make z # w")) == [["keyferry", "get", "x"], ["make", "z"]]
+    assert list(split_commands("sudo keyferry get x > y && A=1 make z # w")) == [
+        ["keyferry", "get", "x"],
+        ["make", "z"],
+    ]
 
 
 def test_every_target_of_make_and_its_variables_are_there() -> None:
@@ -150,7 +153,12 @@ def test_every_program_of_keyferry_is_there() -> None:
 @cache
 def configured() -> list[tuple[str, list[str]]]:
     """The command lines of plugins in provider configs and kubeconfigs."""
-    return [(block.place, words) for block in all_blocks() if block.language == "yaml" for words in plugins_in(block)]
+    return [
+        (block.place, words)
+        for block in all_blocks()
+        if block.language == "yaml"
+        for words in plugins_in(block)
+    ]
 
 
 def plugins_in(block: Block) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Every document on a page is read as what it is: by keyferry's lint, by Kubernetes' schemas, or by the tool it is for."""
+"""Every document on a page is read as what it is: by lint, by Kubernetes' schemas, or by the tool it is for."""
 
 import json
 import subprocess
@@ -23,7 +23,10 @@ FOUND = [block for block in all_blocks() if block.language in LANGUAGES]
 # What lint says of examples that are meant so.
 MEANT = {
     "docs/agent.md": {"KF552"},  # the rule for every registry
-    "docs/clusters.md": {"KF360", "KF363"},  # what the page tells beside it: a digest, and a name without a path
+    "docs/clusters.md": {
+        "KF360",
+        "KF363",
+    },  # what the page tells beside it: a digest, and a name without a path
     "docs/lint.md": {"KF151"},  # what the page then corrects
 }
 # What is only so because the example is no whole file: it has no contexts.
@@ -73,10 +76,14 @@ def as_pod(document: Document) -> Document | None:
     return spec and {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "example"}, "spec": spec}
 
 
-def check_lint(
-    block: Block, document: Document, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> bool:
-    kinds = ("CredentialProviderConfig", "AgentConfig", "FederationConfig", "Preference", "KubeletConfiguration")
+def check_lint(block: Block, document: Document, folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    kinds = (
+        "CredentialProviderConfig",
+        "AgentConfig",
+        "FederationConfig",
+        "Preference",
+        "KubeletConfiguration",
+    )
     text = as_provider(block, document)
     if isinstance(document, dict) and document.get("kind") in kinds:
         text = block.text
@@ -96,7 +103,9 @@ def check_kubernetes(
     objects = [document] if block.language != "yaml" else list(yaml.safe_load_all(block.text))
     objects = [pod] if pod else objects
     groups = ("v1", "apps/", "rbac.authorization.k8s.io/")
-    if not all(isinstance(each, dict) and str(each.get("apiVersion", "")).startswith(groups) for each in objects):
+    if not all(
+        isinstance(each, dict) and str(each.get("apiVersion", "")).startswith(groups) for each in objects
+    ):
         return False
     for each in objects:
         assert problems(each, versions()[-1]) == []
@@ -109,7 +118,9 @@ def check_prometheus(
     if "scrape_configs" not in document:
         return False
     # Debian's build knows no Kubernetes; the rest of the job is checked.
-    (folder / "prometheus.yml").write_text(block.text.replace("kubernetes_sd_configs:\n  - role: pod\n", "static_configs: []\n"))
+    (folder / "prometheus.yml").write_text(
+        block.text.replace("kubernetes_sd_configs:\n  - role: pod\n", "static_configs: []\n")
+    )
     command = [need("promtool"), "check", "config", str(folder / "prometheus.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -154,8 +165,6 @@ def test_a_document_is_read_as_what_it_is(
 
 
 @pytest.mark.parametrize("page", MEANT)
-def test_what_is_meant_is_still_found(
-    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_meant_is_still_found(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = next(each for each in blocks(page, "yaml") if "\nkind: " in each.text)
     assert lint(whole.text, tmp_path, capsys) == MEANT[page]

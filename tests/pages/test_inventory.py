@@ -55,8 +55,12 @@ ACCOUNTS = {
     ("docs/tutorial.md", "text"): (9, "integration/test_tutorial.py"),
 }
 INSTALLS = "installs keyferry, as tools/test_wheel.sh and make release-check do"
-ON_A_CLUSTER = "needs a cluster with nodes; what is applied is rendered and compared in test_page_kubernetes.py"
-IN_PODMAN = "needs an engine that may start containers; tests/e2e/test_image.py starts the image in containerd"
+ON_A_CLUSTER = (
+    "needs a cluster with nodes; what is applied is rendered and compared in test_page_kubernetes.py"
+)
+IN_PODMAN = (
+    "needs an engine that may start containers; tests/e2e/test_image.py starts the image in containerd"
+)
 # Blocks that no test runs, by page and the words that they begin with, and why not.
 EXCEPTIONS = {
     ("README.md", "make demo        # six"): INSTALLS,
@@ -108,7 +112,12 @@ def test_the_tests_of_a_page_read_it(page: str, test: str) -> None:
 
 def test_every_fence_is_a_block_with_a_language() -> None:
     """So that none is overlooked."""
-    fences = {page: sum(line.strip().startswith("```") for line in written_text(page).splitlines()) for page in page_names()}
+    fences = {
+        page: sum(line.strip().startswith("```") for line in written_text(page).splitlines())
+        for page in page_names()
+    }
     found = Counter(block.page for block in all_blocks())
-    assert {page: count for page, count in fences.items() if count} == {page: 2 * count for page, count in found.items()}
+    assert {page: count for page, count in fences.items() if count} == {
+        page: 2 * count for page, count in found.items()
+    }
     assert [block.place for block in all_blocks() if not block.language] == []

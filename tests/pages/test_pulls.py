@@ -114,7 +114,9 @@ def test_the_commands_about_pulls(machine: Machine) -> None:
 
 
 def test_the_python_about_pulls(machine: Machine) -> None:
-    output = machine.python(*(each.text for each in blocks("docs/pulls.md", "python")), "print(outcome.action)")
+    output = machine.python(
+        *(each.text for each in blocks("docs/pulls.md", "python")), "print(outcome.action)"
+    )
     assert output.endswith("pulled\n")
     assert (machine.folder / "app-layout" / "oci-layout").exists()
     assert intents_in(machine.folder / "node") == []
@@ -137,7 +139,8 @@ GIVEN = """
 import time
 from keyferry import StoredImage, load_providers
 image, image_ref = "registry.example/team/app:v1", "sha256:1"
-credentials = load_providers("/etc/kubernetes/providers.yaml", "/usr/libexec/kubernetes/plugins").lookup(image).credentials
+providers = load_providers("/etc/kubernetes/providers.yaml", "/usr/libexec/kubernetes/plugins")
+credentials = providers.lookup(image).credentials
 credential = credentials[0]
 list_images = lambda: [StoredImage(image_ref, (image,))]
 image_ids, begun_ns = {image_ref}, time.time_ns()
@@ -174,5 +177,9 @@ records = load_records("./node")
 """
     shown = "from prometheus_client import generate_latest; print(generate_latest(REGISTRY).decode())"
     output = machine.python(given, *(each.text for each in blocks("docs/metrics.md", "python")), shown)
-    for name in ("keyferry_cache_", "rest_client_exec_plugin_call_total", "kubelet_imagemanager_ondisk_pullintents"):
+    for name in (
+        "keyferry_cache_",
+        "rest_client_exec_plugin_call_total",
+        "kubelet_imagemanager_ondisk_pullintents",
+    ):
         assert f"# TYPE {name}" in output, name

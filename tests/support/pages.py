@@ -1,4 +1,4 @@
-"""The pages of the docs as tests read them: their blocks, the commands in them, and whether an output is the shown one."""
+"""The pages of the docs for tests: their blocks, the commands in them, and machines on which these are run."""
 
 import os
 import re
@@ -167,7 +167,9 @@ class Machine:
         """Run a script to its first command that fails; what it prints has the page's names."""
         for own, name in self.names.items():
             script = script.replace(name, own)
-        apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc") if self.mounts else ()
+        apart = (
+            ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc") if self.mounts else ()
+        )
         done = subprocess.run(
             [*apart, "sh", "-ec", f"exec 2>&1\n{self.mounts}\n{script}"],
             cwd=self.folder,
