@@ -41,11 +41,10 @@ def makers(picture: Path) -> set[str]:
 
 
 def source_of(program: Path) -> str:
-    """The text of a program, and of the modules beside it that it imports."""
+    """The text of a program, and of the modules in a folder beside it that it imports."""
     text = program.read_text(encoding="utf-8")
     names = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
-    beside = [*program.parent.glob("*.py"), *program.parent.glob("*/*.py")]
-    parts = [path for path in beside if names & {path.stem, path.parent.name}]
+    parts = [path for name in names for path in program.parent.glob(f"{name}/*.py")]
     return "".join([text, *(path.read_text(encoding="utf-8") for path in parts)])
 
 

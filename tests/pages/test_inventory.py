@@ -103,7 +103,9 @@ def test_an_exception_is_for_one_block(page: str, start: str) -> None:
     assert found[0].language not in READ
 
 
-@pytest.mark.parametrize(("page", "test"), {(page, test) for (page, _), (_, test) in ACCOUNTS.items()})
+@pytest.mark.parametrize(
+    ("page", "test"), sorted({(page, test) for (page, _), (_, test) in ACCOUNTS.items()})
+)
 def test_the_tests_of_a_page_read_it(page: str, test: str) -> None:
     """They name it."""
     text = (TESTS / test).read_text(encoding="utf-8")

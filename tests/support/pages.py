@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from .parts import need
 from .plugins import write_executable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,7 @@ for path in sys.argv[1:]:
     if inspect.iscoroutine(ended):
         asyncio.run(ended)
 """
+_APART = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 # What may stand before a program's name.
 _BEFORE_PROGRAM = frozenset({"sudo", "exec", "env", "!"})
 
@@ -167,9 +169,7 @@ class Machine:
         """Run a script to its first command that fails; what it prints has the page's names."""
         for own, name in self.names.items():
             script = script.replace(name, own)
-        apart = (
-            ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc") if self.mounts else ()
-        )
+        apart = [need("unshare"), *_APART] if self.mounts else []
         done = subprocess.run(
             [*apart, "sh", "-ec", f"exec 2>&1\n{self.mounts}\n{script}"],
             cwd=self.folder,
