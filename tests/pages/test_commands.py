@@ -126,6 +126,8 @@ def test_a_wrong_command_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["get"], ["get", "x", "--no-such"], ["agent", "status", "x"]):
         assert "keyferry" in accepted(words, capsys, whole=True), words
     assert "--no-such" in accepted(["get", "--no-such"], capsys, whole=False)
+    shown = Block("a.md", 1, "console", "$ keyferry get x \\\n  --reveal\nshown\n$ ls\n")
+    assert list(command_lines(shown)) == [["keyferry", "get", "x", "--reveal"], ["ls"]]
     assert list(split_commands("sudo keyferry get x > y && A=1 make z # w")) == [
         ["keyferry", "get", "x"],
         ["make", "z"],

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from support.commands import Node
 from support.fake_cloud import Authority, ConnectProxy, Reply, serving
 from support.federation import write_config
 from support.kubernetes_api import ISSUER
-from support.pages import Block, Machine, blocks, command_lines, is_shown
+from support.pages import Block, Machine, blocks, command_lines, is_shown, prompts
 from support.reference import write_launcher
 
 PAGE = "docs/kit.md"
@@ -33,10 +32,10 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_the_run_of_the_page(machine: Machine) -> None:
-    (command,) = command_lines(RUN)
-    output = machine.shell(shlex.join(command)).stdout
+    ((command, shown),) = prompts(RUN)
+    output = machine.shell(command).stdout
     output = re.sub(r"in \d+\.\d s$", "in 1.1 s", output, flags=re.MULTILINE)
-    assert is_shown(RUN.text.partition("\n")[2], output), output
+    assert is_shown(shown, output), output
 
 
 def test_the_python_examines_a_plugin(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +59,7 @@ def test_the_trace_of_the_page_has_no_secret_and_is_replayed(machine: Machine) -
     Node(machine.folder).add("acme-registry", [HOST])
     (machine.folder / "providers.yaml").rename(machine.folder / "config.yaml")
     machine.names = {str(machine.folder / "trace.json"): "/path/to/trace.json", **machine.names}
-    cat, explain = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", REPLAY.text, re.MULTILINE)
+    cat, explain = prompts(REPLAY)
     written = cat[1].replace("/path/to/trace.json", str(machine.folder / "trace.json"))
     (machine.folder / "bin" / "acme-registry").write_text(written)
     assert machine.shell(cat[0]).stdout == cat[1]

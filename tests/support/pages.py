@@ -97,11 +97,16 @@ def inline_code(page: str) -> Iterator[str]:
 def command_lines(block: Block) -> Iterator[list[str]]:
     """Yield the words of each command in a block of shell, or after a prompt."""
     if block.language == "console":
-        text = "\n".join(line[2:] for line in block.text.splitlines() if line.startswith("$ "))
+        text = "\n".join(command for command, _ in prompts(block))
     else:
         text = _HERE_DOCUMENT.sub("", block.text)
     for line in text.replace("\\\n", " ").splitlines():
         yield from split_commands(line)
+
+
+def prompts(block: Block) -> list[tuple[str, str]]:
+    """Return the commands after the prompts of a block, each with what it prints; a command may go on after a ``\\``."""
+    return re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
 
 
 def split_commands(line: str) -> Iterator[list[str]]:
@@ -203,6 +208,6 @@ class Machine:
 
     def show(self, block: Block) -> None:
         """Run the commands of a block with prompts; each prints what the block shows, whatever its exit status."""
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
+        for command, shown in prompts(block):
             output = self.shell(command).stdout
             assert is_shown(shown, output), f"{block.place}: {command}\n{output}"
