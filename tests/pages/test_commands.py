@@ -128,6 +128,8 @@ def test_a_wrong_command_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--no-such" in accepted(["get", "--no-such"], capsys, whole=False)
     shown = Block("a.md", 1, "console", "$ keyferry get x \\\n  --reveal\nshown\n$ ls\n")
     assert list(command_lines(shown)) == [["keyferry", "get", "x", "--reveal"], ["ls"]]
+    quoted = Block("a.md", 1, "sh", "echo 'a\nmake b' # it's\nmake c\n")
+    assert list(command_lines(quoted)) == [["echo", "a\nmake b"], ["make", "c"]]
     assert list(split_commands("sudo keyferry get x > y && A=1 make z # w")) == [
         ["keyferry", "get", "x"],
         ["make", "z"],

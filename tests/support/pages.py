@@ -100,12 +100,19 @@ def command_lines(block: Block) -> Iterator[list[str]]:
         text = "\n".join(command for command, _ in prompts(block))
     else:
         text = _HERE_DOCUMENT.sub("", block.text)
+    begun = ""
     for line in text.replace("\\\n", " ").splitlines():
-        yield from split_commands(line)
+        begun += f"{line}\n"
+        try:
+            yield from list(split_commands(begun))
+        except ValueError:  # a quotation that goes on in the next line
+            continue
+        begun = ""
+    assert not begun, f"{block.place}: {begun}"
 
 
 def prompts(block: Block) -> list[tuple[str, str]]:
-    """Return the commands after the prompts of a block, each with what it prints; a command may go on after a ``\\``."""
+    """Return the commands after the prompts of a block, which may have several lines, each with what it prints."""
     return re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
 
 
