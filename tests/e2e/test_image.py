@@ -1,5 +1,6 @@
 """The agent's image: built here without an engine, the same bytes every time, and run with the least rights."""
 
+import base64
 import json
 import os
 import struct
@@ -21,7 +22,11 @@ from support.agent_image import (
     read_archive,
 )
 from support.containerd import running_containerd
+from support.fake_cloud import Authority
+from support.pages import Machine, blocks
+from support.parts import need
 from support.plugins import compile_program, provider_entry, write_config
+from support.registry import running
 
 PREFIX = SETTINGS["prefix"]
 MACHINES = {"x86_64": 62, "aarch64": 183}  # as elf.h numbers them
@@ -202,3 +207,45 @@ def test_the_agent_serves_and_its_probe_tells(runner: ImageRunner, tmp_path: Pat
         status = agent.execute(KEYFERRY, "agent", "status", "-o", "json")
         assert json.loads(status.stdout)["uid"] == USER
         assert (socket_folder / "agent.sock").stat().st_uid == USER
+
+
+def test_the_commands_of_the_page_take_the_archive(runner: ImageRunner, tmp_path: Path) -> None:
+    """Into a registry, an engine's storage and a node's runtime; and its digest is the one that the build printed."""
+    for program in ("ctr", "podman", "skopeo"):
+        need(program)
+    put, verify, *_ = blocks("docs/container.md", "sh")
+    authority, login = Authority(tmp_path), ("pusher", "kf-push-word")
+    pem = authority.certificate("127.0.0.1")
+    with running(tmp_path / "registry", pem=pem, bundle=authority.bundle) as registry:
+        registry.set_users(dict([login]))
+        write_tool_files(tmp_path, registry.host, login)
+        names = {str(agent_image()): ".cache/image/keyferry.oci.tar", registry.host: "registry.example"}
+        mounts = "mount -t tmpfs none /run && mkdir /run/containerd\n"
+        mounts += f"ln -s {runner.socket} /run/containerd/containerd.sock\n"
+        machine = Machine(
+            tmp_path,
+            names,
+            mounts=mounts,
+            CONTAINERS_STORAGE_CONF=str(tmp_path / "storage.conf"),
+            REGISTRY_AUTH_FILE=str(tmp_path / "auth.json"),
+            SSL_CERT_FILE=str(authority.bundle),
+        )
+        assert "localhost/keyferry" in machine.run(put)
+        build, inspect = verify.text.splitlines()
+        assert build.startswith("make image ")
+        pushed = inspect.replace(
+            "oci-archive:.cache/image/keyferry.oci.tar", "docker://registry.example/keyferry:0.1.0"
+        )
+        first, second = machine.shell(f"{inspect}\n{pushed}").stdout.split()
+    assert first == second
+
+
+def write_tool_files(folder: Path, host: str, login: tuple[str, str]) -> None:
+    """Write what skopeo and podman read: storage, policy, and a login."""
+    storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
+    (folder / "storage.conf").write_text(storage)
+    auth = base64.b64encode(":".join(login).encode()).decode()
+    (folder / "auth.json").write_text(json.dumps({"auths": {host: {"auth": auth}}}))
+    policy = folder / ".config" / "containers" / "policy.json"
+    policy.parent.mkdir(parents=True)
+    policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')

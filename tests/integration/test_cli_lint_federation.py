@@ -8,6 +8,7 @@ import yaml
 
 from support.commands import run_keyferry
 from support.federation import AUDIENCE, ISSUER
+from support.pages import Machine, blocks
 
 FEDERATION = """\
 apiVersion: keyferry.dev/v1alpha1
@@ -74,6 +75,12 @@ def test_what_both_show_is_in_the_provider_config(files: Path) -> None:
         "providers.yaml:11:5: warning KF670: providers[0].tokenAttributes.cacheType: "
     )
     assert "\n11 |     cacheType: ServiceAccount\n" in done.stdout
+
+
+def test_the_page_shows_what_both_show(files: Path) -> None:
+    write(files, cache_type="ServiceAccount")
+    (block,) = blocks("docs/plugins/federation.md", "console")
+    Machine(files).show(block)
 
 
 def test_what_has_one_right_answer_is_corrected(files: Path) -> None:

@@ -139,6 +139,11 @@ class ImageRunner:
         self.config = read.config["config"]
         self._image = read.annotations["org.opencontainers.image.ref.name"]
 
+    @property
+    def socket(self) -> Path:
+        """The socket of the runtime."""
+        return self._containerd.socket
+
     def run(self, *words: str, mounts: Mounts | None = None) -> "subprocess.CompletedProcess[str]":
         """Run a command as the agent runs: the image's user, a read-only root, no capabilities."""
         return _finish([*self._agent_command(mounts or {}), self._image, _new_name(), *words])

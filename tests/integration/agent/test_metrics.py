@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import socket
 import subprocess
 import urllib.error
@@ -113,6 +114,13 @@ def test_the_figures_are_what_happened(agent: RunningAgent, exposed: str) -> Non
 
 def test_the_socket_has_the_same_figures(agent: RunningAgent, exposed: str) -> None:
     assert types(agent.ask("GET", "/metrics").body.decode()) == types(exposed)
+
+
+def test_the_command_of_the_page_prints_the_figures(agent: RunningAgent, exposed: str) -> None:
+    (command,) = re.findall(r"^```sh\n(.*)\n```", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    program, *words = shlex.split(command.replace("/run/keyferry/agent.sock", agent.socket))
+    done = subprocess.run([need(program), "-s", *words], capture_output=True, text=True, check=True)
+    assert types(done.stdout) == types(exposed)
 
 
 def test_no_image_is_in_them(exposed: str) -> None:

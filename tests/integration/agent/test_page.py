@@ -110,6 +110,19 @@ def test_five_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
     assert "/run/keyferry/agent.sock: no agent listens here" in done.stderr
 
 
+@root
+def test_the_agents_page_is_reached_by_the_link_that_is_printed(node: Node) -> None:
+    """The first command stays in the foreground; with a port that is free, since the page's may be taken."""
+    start, link = next(block for block in blocks(AGENT) if "agent page" in block).splitlines()
+    before = "mkdir /run/keyferry\n"
+    started = start.replace("127.0.0.1:7475", "127.0.0.1:0").partition("#")[0]
+    wait = "until [ -S /run/keyferry/agent.sock ]; do sleep 0.05; done\n"
+    visit = "curl -sfo /dev/null $(keyferry agent page) && echo open"
+    done = run(node, f"{before}{started} 2>/run/log &\n{wait}{link}\n{visit}")
+    assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
+    assert done.stdout.endswith("open\n"), done.stderr
+
+
 def test_the_rules_of_the_page_are_valid(node: Node, tmp_path: Path) -> None:
     [rules] = blocks(AGENT, "yaml")
     path = tmp_path / "agent.yaml"
@@ -134,3 +147,15 @@ def test_the_commands_of_the_bridges_page(node: Node, number: int) -> None:
     done = run(node, f"mkdir -p /etc/containers\n{block}")
     assert done.returncode == 0, done.stderr
     assert (node.config.read_bytes(), sorted(os.listdir(node.bin_dir))) == (config, names)
+
+
+@root
+def test_a_service_gets_a_docker_config_of_its_own(node: Node) -> None:
+    """For the registry that is named in place of REGISTRY."""
+    (block,) = (each for each in blocks(BRIDGES) if "REGISTRY" in each)
+    script = block.replace("REGISTRY", "registry.example")
+    config = "/etc/snapshotter/docker/config.json"
+    done = run(node, f"mkdir -p {os.path.dirname(config)}\n{script}echo ======\ncat {config}")
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout.partition("======\n")[2])
+    assert written["credHelpers"] == {"registry.example": "keyferry"}

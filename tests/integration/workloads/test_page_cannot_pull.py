@@ -1,6 +1,6 @@
 """Every block of docs/cannot-pull.md is run, for a pod that has the cause which the section is about.
 
-Outputs are compared in one way, ``is_shown``: files, addresses and the kubelet's process id have the names of a real
+Outputs are compared by ``is_shown``: files, addresses and the kubelet's process id have the names of a real
 node (``PodWorld.names``), white space counts as one blank, and a line ``...`` of the page stands for any text.
 """
 
@@ -8,16 +8,20 @@ import json
 import re
 import socket
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from keyferry.pulls.mirrors.find import find_mirrors
+from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.account_world import AUDIENCE, registry_of
 from support.commands import PLUGIN
 from support.fake_cloud import Reply
 from support.kubernetes_api import Json, account, pod, pull_secret
 from support.mirrors import CERTS, write
+from support.pages import is_shown
 from support.plugins import write_executable
 from support.pod_world import HOST, PodWorld, pod_world
 from support.records import open_quickly, secret, with_secrets
@@ -74,13 +78,6 @@ def commands(section: str) -> Iterator[tuple[str, str]]:
     for block in blocks(section, "console"):
         first, _, output = block.partition("\n")
         yield first.removeprefix("$ "), output
-
-
-def is_shown(page: str, output: str) -> bool:
-    """Return whether the output is what the page shows of it."""
-    parts = re.split(r"^\.\.\.$", page, flags=re.MULTILINE)
-    pattern = ".*".join(re.escape(" ".join(part.split())) for part in parts)
-    return re.fullmatch(pattern, " ".join(output.split()), re.DOTALL) is not None
 
 
 # The causes, each by the heading of its section, and the cure after which the same command says yes.
@@ -315,3 +312,28 @@ def test_the_links_of_the_table_lead_to_sections() -> None:
     linked = set(re.findall(r"\]\(#([^)]+)\)", PAGE.partition("\n## ")[0]))
     assert linked <= anchors
     assert anchors - linked == {"from-a-laptop"}
+
+
+def test_the_first_commands_of_the_page_find_a_cause(tmp_path: Path) -> None:
+    """With the pod's own name and namespace."""
+    (block,) = blocks(PAGE, "sh")
+    with pod_world(tmp_path) as world:
+        absent_secret(world)
+        for line in block.splitlines():
+            command = line.partition("#")[0].replace("NAMESPACE", "shop").replace("NAME", "web")
+            done = world.run(command)
+            assert done.returncode == 1, done.stderr
+            assert "secret 'regcred', which the pod lists, does not exist in 'shop'" in done.stdout
+
+
+def test_the_file_of_the_page_names_an_authority_for_containerd(tmp_path: Path) -> None:
+    """It stands in the folder in which keyferry's own reader looks for it, and names no mirror."""
+    (block,) = blocks(PAGE, "toml")
+    for text, is_mirror in (
+        (block, False),
+        (block.replace(f"https://{HOST}", "https://mirror.example"), True),
+    ):
+        write(tmp_path, CERTS / HOST / "hosts.toml", text)
+        found = find_mirrors(IMAGE, MirrorPlaces(hosts_dir=str(tmp_path / CERTS)))
+        assert (found is not None) is is_mirror
+    assert tomllib.loads(block)["host"][f"https://{HOST}"]["ca"] == f"/{CERTS}/{HOST}/ca.crt"

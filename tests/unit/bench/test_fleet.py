@@ -10,11 +10,13 @@ from bench.fleet import (
     END,
     PAGE,
     PICTURES,
+    SIZES,
     Record,
     Scenario,
     boot_scenarios,
     demand_scenarios,
     figures,
+    plots,
     replace_tables,
     rollout_scenarios,
     scenarios,
@@ -93,3 +95,16 @@ def test_only_what_is_between_the_marks_is_replaced() -> None:
 def test_the_pictures_are_on_the_page(name: str) -> None:
     assert ET.parse(PICTURES / f"{name}.svg").getroot().tag.endswith("svg")
     assert f"](pictures/{name}.svg)" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_pictures_show_what_is_drawn_now() -> None:
+    """Their titles, panels and lines; the whole run, which takes minutes, gives the same bytes."""
+    nothing = record([0] * 200_000, [0] * 200_000)
+    drawn = plots(dict.fromkeys(scenarios(SIZES[-1:]), nothing), SIZES[-1])
+    assert {path.stem for path in PICTURES.glob("fleet-*")} == set(drawn)
+    for name, plot in drawn.items():
+        texts = set(ET.parse(PICTURES / f"{name}.svg").getroot().itertext())
+        wanted = {plot.title, plot.description}
+        for panel in plot.panels:
+            wanted |= {panel.title, *(line.name for line in panel.lines)}
+        assert wanted <= texts, name

@@ -1,0 +1,34 @@
+"""The examples of the pages about plugins and lint that are run nowhere else."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.commands import Node
+from support.pages import Machine, blocks
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
+BIN_DIR = "/usr/libexec/kubernetes/plugins"
+
+
+def test_a_plugin_is_installed_under_both_names(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    machine = Machine(tmp_path, {str(tmp_path / "plugins"): BIN_DIR})
+    output = machine.run(blocks("docs/plugins/README.md", "sh")[0])
+    assert output == f"{BIN_DIR}/keyferry-ecr\n{BIN_DIR}/ecr-credential-provider\n"
+    for path in (tmp_path / "plugins").iterdir():
+        assert "standard input is empty" in machine.shell(f"{path} </dev/null || true").stdout
+
+
+def test_two_configs_are_compared(tmp_path: Path) -> None:
+    """The exit code is 1, as something changes."""
+    for name, pattern in (("new", "*.registry.example"), ("old", "registry.example")):
+        (tmp_path / name).mkdir()
+        Node(tmp_path / name).add("acme", [pattern]).config.rename(tmp_path / f"{name}.yaml")
+    (tmp_path / "images.txt").write_text("registry.example/team/app:v1\n")
+    machine = Machine(tmp_path)
+    (block,) = blocks("docs/lint.md", "sh")
+    outputs = [machine.shell(line) for line in block.text.splitlines()]
+    assert [done.returncode for done in outputs] == [1, 1]
+    assert ["registry.example/team/app:v1" in done.stdout for done in outputs] == [False, True]
