@@ -106,10 +106,15 @@ def _legend(plot: Plot) -> list[str]:
     return parts
 
 
+def _short(number: float) -> str:
+    return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.10g}"
+
+
 def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
     steps: Sequence[float] = [10**decade for decade in range(decades + 1)]
     if panel.is_linear:
-        steps = linear_marks(max(max(line.values) for line in panel.lines))
+        # With room for the title above the lines.
+        steps = linear_marks(max(max(line.values) for line in panel.lines) * 1.15)
 
     def y_of(value: float) -> float:
         if panel.is_linear:
@@ -125,7 +130,7 @@ def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
     for step in steps:
         y = y_of(step)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{step:,.10g}</text>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(step)}</text>')
     for mark in panel.marks:
         x = x_of(mark)
         parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')

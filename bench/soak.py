@@ -363,10 +363,10 @@ def plots(samples: Sequence[Sample], seconds: float) -> dict[str, Plot]:
     end = seconds / 60 if is_long else seconds
     unit = " min" if is_long else " s"
 
-    def panel(title: str, **lines: str) -> Panel:
+    def panel(title: str, styles: Sequence[int] = (3, 0), **lines: str) -> Panel:
         drawn = [
             Line(name.replace("_", " "), style, [float(getattr(each, figure)) for each in samples])
-            for style, (name, figure) in zip((3, 0, 2, 1), lines.items(), strict=False)
+            for style, (name, figure) in zip(styles, lines.items(), strict=False)
         ]
         marks = [each for each in linear_marks(end) if each <= end]
         return Panel(title, drawn, 0, end, marks, unit, is_linear=True)
@@ -376,12 +376,17 @@ def plots(samples: Sequence[Sample], seconds: float) -> dict[str, Plot]:
     counts = [
         panel("descriptors", host_process="descriptors", agent="agent_descriptors"),
         panel(
-            "threads and child processes of the host process", threads="threads", child_processes="children"
+            "threads and child processes of the host process",
+            (2, 1),
+            threads="threads",
+            child_processes="children",
         ),
     ]
     errors = [
         panel("operations so far", operations="operations"),
-        panel("errors so far", expected_errors="expected_errors", unexpected_errors="unexpected_errors"),
+        panel(
+            "errors so far", (2, 0), expected_errors="expected_errors", unexpected_errors="unexpected_errors"
+        ),
     ]
     return {
         "soak-memory": Plot("Memory during a soak", what, memory),

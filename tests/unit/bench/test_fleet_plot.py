@@ -65,9 +65,12 @@ def test_marks_of_a_linear_scale_are_few_and_cover_everything(most: float) -> No
 
 
 def test_a_linear_panel_has_a_scale_of_its_own() -> None:
-    """It begins at 0, and there is no line for a quota."""
+    """It begins at 0, has room for the title above its lines, and there is no line for a quota."""
     panels = [PANEL._replace(is_linear=True), PANEL._replace(lines=[Line("x", 1, [0, 0])], is_linear=True)]
     picture = draw(Plot("A plot", "What it shows", panels))
-    assert ">20</text>" in picture
+    assert ">50</text>" not in draw(PLOT)
+    assert all(f">{each}</text>" in picture for each in (50, 100, 150))
     assert ">1</text>" in picture
+    busy = PANEL._replace(lines=[Line("x", 1, [8_000_000, 0])], is_linear=True)
+    assert ">10 M</text>" in draw(Plot("A plot", "What it shows", [busy]))
     assert "a second" not in picture
