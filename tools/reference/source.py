@@ -31,12 +31,14 @@ def text_of(module: ModuleType) -> str:
     return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
+@cache
+def _classes(module: ModuleType) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in ast.walk(tree_of(module)) if isinstance(node, ast.ClassDef)}
+
+
 def class_of(value: type) -> ast.ClassDef:
     """Return where a class is defined."""
-    for node in ast.walk(tree_of(import_module(value.__module__))):
-        if isinstance(node, ast.ClassDef) and node.name == value.__name__:
-            return node
-    raise LookupError(f"{value!r} has no definition")
+    return _classes(import_module(value.__module__))[value.__name__]
 
 
 def function_of(value: Callable[..., object]) -> Function:
@@ -47,22 +49,34 @@ def function_of(value: Callable[..., object]) -> Function:
     raise LookupError(f"{value!r} has no definition")
 
 
+@cache
+def _origins(module: ModuleType) -> dict[str, str]:
+    """Return the modules that names are imported from."""
+    return {
+        each.asname or each.name: "." * node.level + (node.module or "")
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+    }
+
+
 def home_of(module: ModuleType, name: str) -> ModuleType:
-    """Return the module that assigns a constant, which others may import."""
-    for node in ast.walk(tree_of(module)):
-        if isinstance(node, ast.ImportFrom) and any(name in (each.name, each.asname) for each in node.names):
-            package = module.__name__ if hasattr(module, "__path__") else module.__package__
-            found = import_module("." * node.level + (node.module or ""), package)
-            return home_of(found, name)
-    return module
+    """Return the module that assigns a constant or a type, which others may import; of ours only."""
+    origin = _origins(module).get(name, "")
+    if not origin.startswith((".", "keyferry")):
+        return module
+    package = module.__name__ if hasattr(module, "__path__") else module.__package__
+    return home_of(import_module(origin, package), name)
 
 
 def comment_on(module: ModuleType, name: str) -> str:
     """Return the comment above a constant."""
     lines = text_of(module).splitlines()
     for node in tree_of(module).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if not any(isinstance(each, ast.Name) and each.id == name for each in targets):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if name not in {each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name)}:
             continue
         found: list[str] = []
         at = node.lineno - 2
@@ -152,10 +166,10 @@ def signature_text(node: Function, name: str, module: ModuleType) -> str:
     start = "async def " if isinstance(node, ast.AsyncFunctionDef) else "def "
     end = f" -> {type_text(node.returns, module)}" if node.returns and node.name != "__init__" else ""
     parameters = list(_parameters(node.args, module))
-    line = f"{start}{name}({', '.join(parameters)}){end}"
+    line = f"{start}{name}({', '.join(parameters)}){end}: ..."
     if len(line) <= _LONGEST_LINE:
         return line
-    return f"{start}{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){end}"
+    return f"{start}{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){end}: ..."
 
 
 def _parameters(args: ast.arguments, module: ModuleType) -> list[str]:
