@@ -129,8 +129,8 @@ def _module_section(name: str, prefix: str) -> Section:
 
 def _page(title: str, about: str, sections: list[Section]) -> str:
     """Return a page: an index, then every name."""
-    index = "".join(f"| [{each.title}](#{slug(each.title)}) | {_index(each)} |\n" for each in sections)
-    parts = [f"# {title}\n", f"{about}\n", f"| where | names |\n|---|---|\n{index}"]
+    index = "".join(f"- [{each.title}](#{slug(each.title)}): {_index(each)}\n" for each in sections)
+    parts = [f"# {title}\n", f"{about}\n", index]
     known = {name: anchor for each in reversed(sections) for name, anchor in each.anchors.items()}
     shown: dict[int, str] = {}
     for section in sections:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keyferry.agent.reload import FIXED
@@ -133,8 +133,16 @@ def federation_config_page() -> str:
             )
             for path in own
         ]
-        parts += [f"## {title}\n", table(("field", "type", "default", "option", "what"), shown)]
+        parts += [
+            f"## {title}\n",
+            _without_empty_columns(("field", "type", "default", "option", "what"), shown),
+        ]
     return "\n".join(parts)
+
+
+def _without_empty_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    kept = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    return table([heads[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
 
 def _parent(path: str) -> str:
