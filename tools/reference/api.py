@@ -178,7 +178,7 @@ def _class(value: type, name: str, known: dict[str, str]) -> Iterator[str]:
     bases = base_names(value, known)
     head = f"class {value.__name__}" + (f"({', '.join(bases)})" if bases else "")
     lines = attributes_of(value, known)
-    yield _code(f"{head}:" + ("".join(f"\n    {line}" for line in lines) or " ..."))
+    yield _code(f"{head}:" + ("".join(f"\n    {line}".rstrip(" ") for line in lines) or " ..."))
     yield f"{_markdown(docstring_of(class_of(value)), known)}\n"
     public = [f"[`{each}`](#{known[each]})" for each in bases if each in known]
     if public:

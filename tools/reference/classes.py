@@ -37,10 +37,10 @@ def base_names(value: type, known: Container[str]) -> list[str]:
         return [each for each in map(ast.unparse, class_of(value).bases) if each in known] or ["TypedDict"]
     names: list[str] = []
     for base in value.__bases__:
-        if not _is_ours(base) or base.__name__ in known:
-            names += [base.__name__] if base is not object else []
-        elif base.__name__ not in _MADE_OF:
-            names += base_names(base, known)
+        if base is object or (_is_ours(base) and base.__name__ in _MADE_OF):
+            continue
+        is_known = not _is_ours(base) or base.__name__ in known
+        names += [base.__name__] if is_known else base_names(base, known)
     return names
 
 
@@ -49,7 +49,7 @@ def _is_ours(value: type) -> bool:
 
 
 def attributes_of(value: type, known: Container[str]) -> list[str]:
-    """Return a line for the constructor and for each attribute."""
+    """Return a line for each attribute and, after a blank one, for the constructor."""
     found: dict[str, str] = {}
     for each in reversed(own_lineage(value, known)):
         node, module = class_of(each), import_module(each.__module__)
@@ -58,7 +58,9 @@ def attributes_of(value: type, known: Container[str]) -> list[str]:
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
                 found |= dict(_constructed(statement, module))
-    return list(found.values())
+    constructor = found.pop("__init__", "")
+    lines = list(found.values())
+    return lines if not constructor else [*lines, "", constructor] if lines else [constructor]
 
 
 def _declared(node: ast.stmt, module: ModuleType) -> Iterator[tuple[str, str]]:

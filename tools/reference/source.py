@@ -137,15 +137,20 @@ def default_text(node: ast.expr, module: ModuleType) -> str:
         value = eval(ast.unparse(node), vars(module))  # noqa: S307 - our own source
         if isinstance(value, str | int | float):
             return literal_text(value)
-    return literal_text(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
+    return (
+        literal_text(node.value) if isinstance(node, ast.Constant) else _in_double_quotes(ast.unparse(node))
+    )
 
 
 def literal_text(value: object) -> str:
     """Return a constant as the project's sources write it: in double quotes, large numbers in groups."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10_000:
         return f"{value:_}"
-    shown = repr(value)
-    return shown if '"' in shown else shown.replace("'", '"')
+    return _in_double_quotes(repr(value))
+
+
+def _in_double_quotes(text: str) -> str:
+    return text if '"' in text else text.replace("'", '"')
 
 
 def field_default(node: ast.expr | None, module: ModuleType) -> str:
