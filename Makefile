@@ -84,20 +84,20 @@ soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliab
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
 
-docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, completions, lint codes
+docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs as a site that works offline, with search, into .cache/site; check links, anchors and spelling
+	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	@cp $(SITE)/node_modules/iframe-worker/shim/index.js .cache/site/site/iframe-worker.js 2>/dev/null \
+		|| echo "no npm here: the search needs a server, such as python3 -m http.server -d .cache/site"
+	@echo "open .cache/site/index.html"
+
+generated: $(TOOLS)  ## write the generated parts of the docs alone: references, codes, help texts, man pages, completions, the README's figures
 	$(BIN)/python tools/generate_docs.py
 
 pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagrams, and the agent's page, with Chromium
 	@PYTHONPATH=tests $(BIN)/python tools/terminal_picture.py
 	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py
-
-site: $(SITE_TOOLS)  ## build the docs as a site that works offline, with search, into .cache/site; check links, anchors and spelling
-	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
-	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
-	@cp $(SITE)/node_modules/iframe-worker/shim/index.js .cache/site/site/iframe-worker.js 2>/dev/null \
-		|| echo "no npm here: the search needs a server, such as python3 -m http.server -d .cache/site"
-	@echo "open .cache/site/index.html"
 
 wheel: $(TOOLS)  ## build the wheel into dist/
 	@rm -rf dist

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -13,7 +15,10 @@ import pytest
 
 import keyferry
 from keyferry import errors
+from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.lint.codes.catalogue import CODES
 from support.fake_cloud import Reply, serving
+from support.public_names import API, SDK
 from support.sdk_plugins import exec_info, image_plugin, request_bytes, run_source
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,39 +49,83 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), f"{target}#{anchor}"
 
 
-def test_every_public_name_has_a_line_in_the_reference() -> None:
-    reference = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
-    for name in (*keyferry.__all__, *errors.__all__):
-        assert re.search(rf"`{name}\b", reference), name
+def headings(page: str, section: str = "") -> list[str]:
+    """The names that have an entry on a generated page, or in the section of one module."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## `{section}`\n")[2].partition("\n## ")[0]
+    return re.findall(r"^### `(.+)`$", text, re.MULTILINE)
 
 
-SDK_MODULES = ("http", "forms", "flags", "files", "process", "testing", "json", "times", "text", "values")
+def test_every_public_name_has_an_entry_in_the_reference() -> None:
+    """Once, with a signature that is Python; and there are no others but those of the adapters."""
+    found = [name for name in headings("api.md") if "." not in name]
+    assert sorted(found) == sorted(keyferry.__all__)
+    assert headings("api.md", "keyferry.errors") == list(errors.__all__)
+    for name in ADAPTERS:
+        module = import_module(f"keyferry.clusters.adapters.{name}")
+        assert headings("api.md", module.__name__) == [f"{name}.{each}" for each in module.__all__]
+
+
+ADAPTERS = ("httpx", "requests", "aiohttp", "kubernetes")
 SDK_PAGE = ROOT / "docs" / "sdk.md"
 
 
-def sdk_part(name: str) -> str:
-    """The part of the SDK's page that is about one module, or about the door itself."""
-    page = SDK_PAGE.read_text(encoding="utf-8")
-    heading = f"\n### `keyferry.sdk.{name}`\n" if name else "\n## `keyferry.sdk`\n"
-    if heading not in page:
-        heading = "\n### The rest\n"
-    return re.split(r"\n##+ ", page.partition(heading)[2])[0]
-
-
-@pytest.mark.parametrize("name", ["", *SDK_MODULES])
+@pytest.mark.parametrize("name", ["", *SDK])
 def test_every_name_of_the_sdk_is_documented_where_it_belongs(name: str) -> None:
     module = import_module(f"keyferry.sdk.{name}" if name else "keyferry.sdk")
-    part = sdk_part(name)
-    missing = [each for each in module.__all__ if not re.search(rf"`{each}\b", part)]
-    assert missing == []
+    prefix = f"{name}." if name else ""
+    assert headings("api-sdk.md", module.__name__) == [f"{prefix}{each}" for each in module.__all__]
 
 
-def test_the_sdks_page_promises_nothing_that_is_not_there() -> None:
-    for name in ("", *SDK_MODULES[:6]):
-        module = import_module(f"keyferry.sdk.{name}" if name else "keyferry.sdk")
-        rows = re.findall(r"^\| (.*?) \|", sdk_part(name), re.MULTILINE)
-        promised = {each for row in rows for each in re.findall(r"`(\w+)", row)}
-        assert promised == set(module.__all__), name
+def test_the_sdks_pages_promise_no_other_modules() -> None:
+    doors = re.findall(
+        r"^## `keyferry\.sdk\.?(.*)`$", (ROOT / "docs" / "api-sdk.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert doors == ["", *SDK]
+    rows = re.findall(r"^\| (\[`.*?) \|", SDK_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"\[`(\w+)`\]", " ".join(rows))) == SDK
+
+
+@pytest.mark.parametrize("name", API)
+def test_every_wire_type_has_an_entry_in_the_reference(name: str) -> None:
+    module = import_module(name)
+    prefix = name.removeprefix("keyferry.api.")
+    assert headings("api-wire.md", name) == [f"{prefix}.{each}" for each in module.__all__]
+
+
+@pytest.mark.parametrize("page", ["api.md", "api-sdk.md", "api-wire.md"])
+def test_signatures_in_the_reference_are_python(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) + text.count("\nThe same as [") >= len(headings(page))
+    for block in blocks:
+        compile(block, page, "exec")
+
+
+def built_anchors(folder: Path) -> Callable[[str], set[str]]:
+    """Return a function for the anchors of a page: on the built site if its tools are there, else in the text."""
+    mkdocs = ROOT / ".cache" / "docs" / "bin" / "mkdocs"
+    if not mkdocs.exists():
+        return lambda page: anchors(ROOT / "docs" / f"{page}.md")
+    command = [str(mkdocs), "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return lambda page: set(re.findall(r'<h\d id="([^"]+)"', (folder / f"{page}.html").read_text("utf-8")))
+
+
+def test_every_code_and_name_can_be_linked_to(tmp_path: Path) -> None:
+    """Each has an anchor of its own, ``lint-codes.html#kf101``, which is the same on the site as in the repository."""
+    find = built_anchors(tmp_path)
+    for page, codes in (("lint-codes", list(CODES)), ("kit-codes", list(CHECKS))):
+        assert {code.lower() for code in codes} <= find(page)
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        assert re.findall(r"^\| \[(K\w\d+)\]\(#k", text, re.MULTILINE) == codes
+    for page in ("api", "api-sdk", "api-wire", "agent-config", "agent-protocol", "federation-config"):
+        assert anchors(ROOT / "docs" / f"{page}.md") <= find(page)
+        names = headings(f"{page}.md")
+        assert len({re.sub(r"[^\w]", "", name.lower()) for name in names}) == len(names)
 
 
 def sdk_examples() -> list[str]:

@@ -13,37 +13,11 @@ import pytest
 
 import keyferry
 from keyferry import errors, sdk
+from support.public_names import API, SDK
 
 DOORS = [keyferry, sdk]
-SDK = [
-    "challenge",
-    "docker_hub",
-    "files",
-    "flags",
-    "forms",
-    "http",
-    "json",
-    "jwt_claims",
-    "links",
-    "process",
-    "testing",
-    "text",
-    "times",
-    "url",
-    "values",
-]
 # A root, dictionaries and protocols: nobody calls them.
 NOT_CALLED = {"KeyferryError", "PullOptions", "PullSettings", "PullTarget", "ServiceAccounts"}
-API = [
-    "keyferry.api.meta",
-    "keyferry.api.credentialprovider.v1",
-    "keyferry.api.credentialprovider.v1beta1",
-    "keyferry.api.credentialprovider.v1alpha1",
-    "keyferry.api.federation.v1alpha1",
-    "keyferry.api.kubeletconfig.v1",
-    "keyferry.api.kubeletconfig.v1beta1",
-    "keyferry.api.kubeletconfig.v1alpha1",
-]
 
 
 def checked_imports(door: ModuleType) -> dict[str, str]:

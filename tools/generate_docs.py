@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: help texts, lint codes, man pages, completions, and the README's figures.
+"""Write the generated parts of the docs: help texts, references, codes, man pages, completions, the README's figures.
 
 usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
 """
@@ -9,19 +9,22 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+
+from reference.api import api_page, sdk_page, wire_page
+from reference.codes import kit_page, lint_page
+from reference.configs import agent_config_page, federation_config_page
 
 from keyferry import __version__
 from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES
 from keyferry.cli.main import main as keyferry
-from keyferry.lint.codes.catalogue import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
 # The names by which the shells find them.
 COMPLETIONS = {"bash": "keyferry.bash", "fish": "keyferry.fish", "zsh": "_keyferry"}
-_NOTE = "<!-- written by `make docs`; do not edit -->\n"
+_NOTE = "<!-- written by `make generated`; do not edit -->\n"
 
 
 def help_text(*words: str) -> str:
@@ -39,7 +42,7 @@ def output_of(*words: str) -> str:
 
 def cli_page() -> str:
     """Return the page with the help of every command."""
-    parts = [_NOTE, "# The command line\n", "```text\n" + help_text() + "```\n"]
+    parts = ["# The command line\n", "```text\n" + help_text() + "```\n"]
     for words in pages_of_help():
         heading = "#" * (len(words) + 1)
         parts += [f"{heading} keyferry {' '.join(words)}\n", "```text\n" + help_text(*words) + "```\n"]
@@ -52,25 +55,6 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
         yield (name,)
         for below in getattr(import_module(entry.module), "SUBCOMMANDS", ()):
             yield name, below
-
-
-def codes_page() -> str:
-    """Return the page with every code that lint can report."""
-    parts = [
-        _NOTE,
-        "# What `keyferry lint` reports\n",
-        "Codes never change their meaning. An error is something Kubernetes refuses: a kubelet does not\n"
-        "start with such a provider config, and kubectl does not go on with such a kubeconfig or kuberc.\n"
-        "keyferry-federate refuses a FederationConfig that has one.\n"
-        "A warning is legal and surely not what was meant; an info is worth knowing.\n",
-        "| code | severity | what |\n|---|---|---|\n"
-        + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),
-    ]
-    parts += [
-        f"## {c.code}\n\n**{c.title}** ({c.severity})\n\n{c.why}\n\n*What to do:* {c.fix}\n"
-        for c in CODES.values()
-    ]
-    return "\n".join(parts)
 
 
 def man_page(words: tuple[str, ...]) -> str:
@@ -120,7 +104,7 @@ _FIGURES = (
     ("the same", "first answer, keyferry kube raw, JSON kubeconfig", "first answer, kubectl get --raw"),
     ("a pull of 200 MB", "pull of 200 MB in 4 layers, plain", ""),
 )
-_FIGURES_BEGIN = "<!-- figures: written by `make docs` from docs/speed.md; do not edit -->\n"
+_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/speed.md; do not edit -->\n"
 _FIGURES_END = "<!-- end of figures -->\n"
 
 
@@ -147,10 +131,23 @@ def figures() -> str:
     return f"\n{''.join(written)}\nMeasured by `make bench` on {day}: {machine}.\n\n"
 
 
+# The pages that are generated as a whole, by their names in docs.
+REFERENCES: dict[str, Callable[[], str]] = {
+    "agent-config": agent_config_page,
+    "api": api_page,
+    "api-sdk": sdk_page,
+    "api-wire": wire_page,
+    "cli": cli_page,
+    "federation-config": federation_config_page,
+    "kit-codes": kit_page,
+    "lint-codes": lint_page,
+}
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
-    yield ROOT / "docs" / "cli.md", cli_page()
-    yield ROOT / "docs" / "lint-codes.md", codes_page()
+    for name, make in REFERENCES.items():
+        yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
     yield ROOT / "README.md", readme()
     for words in ((), *pages_of_help()):
         yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
@@ -167,7 +164,7 @@ def main(argv: list[str]) -> int:
     ]
     for path, text in stale:
         if "--check" in argv:
-            print(f"{path.relative_to(ROOT)} is out of date; run 'make docs'")
+            print(f"{path.relative_to(ROOT)} is out of date; run 'make generated'")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -10,6 +10,8 @@ parts)
     parts="$parts musl-tools qemu-user-static podman"
     # For the agent's page, its figures, its unit, its image.
     parts="$parts chromium fonts-dejavu-core prometheus systemd buildah mmdebstrap"
+    # For the examples of its protocol.
+    parts="$parts curl jq"
     ;;
 bench)
     purpose=bench

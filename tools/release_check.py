@@ -45,7 +45,7 @@ STEPS = (
         "pages into absolute ones",
         sources.check_address,
     ),
-    Step("generated", "generated pages are current", "make docs", sources.check_generated),
+    Step("generated", "generated pages are current", "make generated", sources.check_generated),
     Step("licences", "licences are named", "see the message", sources.check_licenses),
     Step(
         "bytes", "two builds are the same", "find what depends on folder or umask", packages.check_same_bytes

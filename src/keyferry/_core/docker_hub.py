@@ -13,8 +13,9 @@ __all__ = [
 
 # The host in a fully qualified image reference.
 HUB = "docker.io"
-# The key of its logins: the kubelet uses the host, Docker's tools use the URL.
+# The key of its logins, for the kubelet.
 LOGIN_HOST = "index.docker.io"
+# The same for Docker's tools.
 LOGIN_URL = f"https://{LOGIN_HOST}/v1/"
 # The host that serves its images.
 REGISTRY_HOST = "registry-1.docker.io"

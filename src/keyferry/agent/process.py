@@ -239,6 +239,7 @@ class AgentProcess(Management):
             outcome = await asyncio.to_thread(self._reloader.load)
             if outcome.is_applied:
                 self._apply_settings()
+                self._connections.most = _most_connections(self.state.settings.number("connections"))
                 after = {provider.name for provider in self.state.providers.providers}
                 self._refresher.plan.forget(frozenset(before - after))
                 self._service.forget()

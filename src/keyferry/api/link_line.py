@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PREFIX", "STATES", "VARIABLE", "LinkLine", "decode_link", "encode_link"]
 
+# Set to 1 for a plugin whose links are wanted.
 VARIABLE = "KEYFERRY_LINKS"
 PREFIX = "keyferry-link: "
 STATES = ("ok", "broken", "unknown")

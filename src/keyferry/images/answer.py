@@ -11,7 +11,10 @@ __all__ = ["Answer", "Failure", "LookupOutcome"]
 
 
 class Answer(LookupResult):
-    """The result of a lookup: credentials in the order the kubelet would try them, and the reasons."""
+    """The result of a lookup: credentials in the order the kubelet would try them, and the reasons.
+
+    *image* is the image as it was given, *name* as it is looked up.
+    """
 
     @lazy
     def reasons(self) -> "tuple[Reason, ...]":

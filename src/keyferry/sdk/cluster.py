@@ -45,7 +45,10 @@ class ExecRequest(Value):
 
 
 class ExecResponse(Value):
-    """A token, or a certificate and key as PEM, or both; *expires_at* is in Unix seconds, None if unknown."""
+    """A token, or a certificate and key as PEM, or both; *expires_at* is in Unix seconds, None if unknown.
+
+    A fraction of a second is cut off, as in Go's plugins.
+    """
 
     token: str = field(default="", repr=False)
     expires_at: float | None = None

@@ -83,6 +83,7 @@ class Retry(Value):
         return full * (0.5 + int.from_bytes(os.urandom(2), "big") / (2 * _JITTER_STEPS))
 
 
+# One attempt, for requests that must not be sent twice.
 ONCE = Retry(attempts=1)
 
 

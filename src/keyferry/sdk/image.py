@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GLOBAL", "IMAGE", "REGISTRY", "AuthConfig", "Request", "Response", "respond", "serve"]
 
+# The images that a cached response is for: this one, all of its registry, or all that the provider matches.
 IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
 _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _USAGE = "to try it: keyferry plugin trace PROGRAM IMAGE"

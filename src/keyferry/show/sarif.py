@@ -17,7 +17,7 @@ __all__ = ["SarifResult", "SarifRule", "to_sarif"]
 Json = dict[str, object]
 
 _HOME = "https://keyferry.dev"
-_HELP = f"{_HOME}/docs/lint-codes/#"
+_HELP = f"{_HOME}/docs/lint-codes.html#"
 _FINGERPRINT = "keyferryFinding/v1"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

@@ -117,7 +117,7 @@ def test_a_folder_like_a_config_map_is_followed(node: Node, tmp_path: Path) -> N
 
 
 def test_the_agents_own_config_is_followed(node: Node, tmp_path: Path) -> None:
-    """A new rule counts at once; a new socket is a note."""
+    """A new level or limit counts at once; a new socket is a note."""
     config = tmp_path / "agent.yaml"
     head = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
     config.write_text(head)
@@ -125,9 +125,10 @@ def test_the_agents_own_config_is_followed(node: Node, tmp_path: Path) -> None:
         config.write_text(f"{head}logLevel: debug\nsockt: /x\n")
         wait_until(lambda: agent.status["reload"]["applied"] is False, "the refusal")
         assert "sockt" in agent.status["reload"]["problems"][0]
-        config.write_text(f"{head}logLevel: debug\nsocketMode: '0600'\n")
+        config.write_text(f"{head}logLevel: debug\nsocketMode: '0600'\nconnections: 20\n")
         wait_until(lambda: agent.status["reload"]["applied"] is True, "the reload")
         assert agent.status["reload"]["notes"] == ["socketMode: the new value counts after a restart"]
+        assert agent.status["connections"]["most"] == 20
         agent.look_up(IMAGE)
         assert "/v1/lookup" in agent.log
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from keyferry._core.values import replace
+from keyferry.agent import settings
 from keyferry.agent.settings import (
+    DEFAULTS,
     NAMES,
     Given,
     default_socket,
@@ -17,6 +19,7 @@ from keyferry.agent.settings import (
 )
 from keyferry.agent.state import load_state
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
+from keyferry.cli.agent.arguments import default_of, short_duration
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.node.node import Node
 
@@ -137,9 +140,22 @@ def test_every_field_of_the_config_is_a_setting() -> None:
 
 
 def test_the_documentation_has_every_setting() -> None:
-    """With its option and its variable."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "agent.md").read_text(encoding="utf-8")
-    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    """With its option, its variable and its default."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "agent-config.md").read_text(encoding="utf-8")
     for name in NAMES:
-        assert f"`{variable_of(name)}`" in rows[name]
-        assert f"`--{flag_of(name)}`" in rows[name]
+        part = page.partition(f"\n### `{name}`\n")[2].partition("\n#")[0]
+        assert f"`{variable_of(name)}`" in part
+        assert f"`--{flag_of(name)}`" in part
+        assert default_of(name) in part
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_default_in_the_help_is_the_default(name: str) -> None:
+    """Written as in a config file, it is read as the value that is in force without one."""
+    assert settings._parse(name, default_of(name)) == DEFAULTS[name]
+
+
+def test_a_duration_in_the_help_is_short() -> None:
+    minute = 60_000_000_000
+    durations = (minute, 60 * minute, 90 * minute, minute // 6, minute // 4 * 6, 0)
+    assert list(map(short_duration, durations)) == ["1m", "1h", "1h30m", "10s", "1m30s", "0s"]

@@ -41,8 +41,8 @@ def test_the_tool_and_its_rules_say_where_to_read_more() -> None:
     assert driver["informationUri"] == "https://keyferry.dev"
     assert driver["semanticVersion"] == driver["version"]
     assert [rule["helpUri"] for rule in driver["rules"]] == [
-        "https://keyferry.dev/docs/lint-codes/#a1",
-        "https://keyferry.dev/docs/lint-codes/#a2",
+        "https://keyferry.dev/docs/lint-codes.html#a1",
+        "https://keyferry.dev/docs/lint-codes.html#a2",
     ]
 
 

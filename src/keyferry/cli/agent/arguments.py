@@ -5,12 +5,15 @@ import os
 from keyferry.agent.settings import (
     CONFIG_VARIABLE,
     DEFAULT_CONFIG,
+    DEFAULTS,
     NAMES,
     SOCKET_VARIABLE,
     Given,
     find_agent_socket,
     flag_of,
 )
+from keyferry.api.agentconfig.v1alpha1 import DURATIONS
+from keyferry.api.meta import format_duration
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -21,33 +24,53 @@ KUBELET_FLAGS = {
     "providerConfig": ("--image-credential-provider-config",),
     "binDir": ("--image-credential-provider-bin-dir",),
 }
-# The help of each setting, in the order of NAMES.
+# The words for a value of each setting, and its help without the default, in the order of NAMES.
 HELP = {
-    "socket": (
-        "PATH",
-        "the socket (default: /run/keyferry/agent.sock; for users other than root in XDG_RUNTIME_DIR)",
-    ),
-    "socketMode": ("MODE", "permissions of the socket, in octal (default: 0660)"),
-    "socketGroup": ("GID", "group of the socket (default: that of the agent)"),
-    "providerConfig": ("PATH", "provider config, a file or a directory (default: the node's own)"),
-    "binDir": ("DIR", "directory of the plugins (default: the node's own)"),
-    "pluginTimeout": ("DURATION", "time limit of one plugin run (default: 1m)"),
-    "refreshAhead": ("BOOL", "renew answers before they expire, true or false (default: true)"),
-    "refreshIdle": ("DURATION", "do not renew answers that nobody has asked for in this time (default: 24h)"),
-    "cacheEntries": ("NUMBER", "maximum number of cached answers of each provider (default: 10000)"),
-    "cacheBytes": ("NUMBER", "maximum memory of the answers of each provider, in bytes (default: 67108864)"),
-    "connections": (
-        "NUMBER",
-        "maximum number of connections; one user has at most half of them (default: 1024)",
-    ),
-    "watch": ("BOOL", "reload when a config changes, true or false (default: true)"),
-    "handOver": ("BOOL", "take over the cache of a running agent at the start (default: true)"),
-    "stopTimeout": ("DURATION", "time for requests in progress when the agent stops (default: 10s)"),
-    "page": ("ADDRESS", "serve the page here, on loopback, such as 127.0.0.1:7475; or off (default: off)"),
-    "metrics": ("ADDRESS:PORT", "serve metrics for Prometheus here, without a login; or off (default: off)"),
-    "logLevel": ("LEVEL", "debug, info, warning or error; debug has every request (default: info)"),
-    "logFormat": ("FORMAT", "text or json (default: text)"),
+    "socket": ("PATH", "the socket"),
+    "socketMode": ("MODE", "permissions of the socket, in octal"),
+    "socketGroup": ("GID", "group of the socket"),
+    "providerConfig": ("PATH", "provider config, a file or a directory"),
+    "binDir": ("DIR", "directory of the plugins"),
+    "pluginTimeout": ("DURATION", "time limit of one plugin run"),
+    "refreshAhead": ("BOOL", "renew answers before they expire, true or false"),
+    "refreshIdle": ("DURATION", "do not renew answers that nobody has asked for in this time"),
+    "cacheEntries": ("NUMBER", "maximum number of cached answers of each provider, and as many again for tenants"),
+    "cacheBytes": ("NUMBER", "maximum memory of the answers of each provider, in bytes, and as much again for tenants"),
+    "connections": ("NUMBER", "maximum number of connections; one user has at most half of them"),
+    "watch": ("BOOL", "reload when a config changes, true or false"),
+    "handOver": ("BOOL", "take over the cache of a running agent at the start"),
+    "stopTimeout": ("DURATION", "time for requests in progress when the agent stops"),
+    "page": ("ADDRESS", "serve the page here, on loopback, such as 127.0.0.1:7475; or off"),
+    "metrics": ("ADDRESS:PORT", "serve metrics for Prometheus here, without a login; or off"),
+    "logLevel": ("LEVEL", "debug, info, warning or error; debug has every request"),
+    "logFormat": ("FORMAT", "text or json"),
 }
+# Of the settings whose default depends on the user or the node.
+_DEFAULTS = {
+    "socket": "/run/keyferry/agent.sock; for users other than root in XDG_RUNTIME_DIR",
+    "socketGroup": "that of the agent",
+    "providerConfig": "the node's own",
+    "binDir": "the node's own",
+}
+
+
+def default_of(name: str) -> str:
+    """Return the default of a setting in words, or as it is written in a config file."""
+    value = DEFAULTS.get(name)
+    if value is None:
+        return _DEFAULTS[name]
+    if name in DURATIONS:
+        return short_duration(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def short_duration(nanoseconds: int) -> str:
+    """Return a duration without units that are zero at its end: ``24h``."""
+    text = format_duration(nanoseconds)
+    for end in ("0s", "0m"):
+        if text.endswith(end) and text[-3:-2].isalpha():
+            text = text.removesuffix(end)
+    return text
 
 
 def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -61,7 +84,11 @@ def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
     for name in NAMES:
         metavar, text = HELP[name]
         group.add_argument(
-            f"--{flag_of(name)}", *KUBELET_FLAGS.get(name, ()), metavar=metavar, help=text, dest=name
+            f"--{flag_of(name)}",
+            *KUBELET_FLAGS.get(name, ()),
+            metavar=metavar,
+            help=f"{text} (default: {default_of(name)})",
+            dest=name,
         )
 
 

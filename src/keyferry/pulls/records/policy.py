@@ -132,7 +132,11 @@ class Allowlist:
 
 
 class VerificationPolicy:
-    """One of the four policies, with its allowlist; see :func:`make_policy`."""
+    """A policy by its name: which pods may use an image without showing a credential for it.
+
+    The names are NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages and AlwaysVerify; *allowlist*
+    has the patterns of the third. Raise PolicyError for another name or a wrong pattern.
+    """
 
     def __init__(self, name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> None:
         """Make a policy as the kubelet does: only the allowlist policy reads *allowlist*; raise PolicyError."""

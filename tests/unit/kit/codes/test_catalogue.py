@@ -8,18 +8,24 @@ import pytest
 from keyferry.kit.codes.catalogue import CHECKS, checks_for
 from keyferry.kit.plugin_kind import PluginKind
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "kit.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 
-def test_the_table_of_codes_is_that_of_the_code() -> None:
-    """Every check has its row, with its severity and promise, in order; and there are no others."""
-    rows = re.findall(r"^\| (KP\d+) \| (\w+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows == [(check.code, check.severity, check.title) for check in CHECKS.values()]
+def test_the_page_of_codes_has_every_check() -> None:
+    """In order, each with its row in the index, and a section with its severity, promise, cause and cure."""
+    page = (DOCS / "kit-codes.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(KP\d+)\]\(#(kp\d+)\) \| (\w+) \| [a-z, ]+ \| (.*) \|$", page, re.MULTILINE)
+    checks = CHECKS.values()
+    assert rows == [(each.code, each.code.lower(), each.severity, each.title) for each in checks]
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [each.code for each in checks]
+    for each in checks:
+        part = page.partition(f"\n## {each.code}\n")[2].partition("\n## ")[0]
+        assert all(text in part for text in (each.severity, each.title, each.why, each.fix))
 
 
 def test_the_example_run_shows_real_texts() -> None:
     """What the page shows of a report is what a report says."""
-    page = PAGE.read_text(encoding="utf-8")
+    page = (DOCS / "kit.md").read_text(encoding="utf-8")
     for code, title in re.findall(r"^[✓✗!] (KP\d+)  (.*)$", page, re.MULTILINE):
         assert CHECKS[code].title == title
     for text in re.findall(r"^    (?:why|change)\s+(.*)$", page, re.MULTILINE):

@@ -1,0 +1,1 @@
+"""The generated reference pages: names of the library, settings, codes."""

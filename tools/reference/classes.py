@@ -1,0 +1,97 @@
+"""What a class is made of, as its source says: bases, fields, words of a set, and attributes of a constructor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import is_typeddict
+
+from keyferry._core.word_enum import WordEnum
+from reference.source import class_of, default_text, field_default, signature_text, type_text
+
+__all__ = ["attributes_of", "base_names", "own_lineage"]
+
+# How values are made is nobody else's business.
+_MADE_OF = {"Value", "NamedTuple", "_Tuple", "WordEnum", "_Member"}
+
+
+def own_lineage(value: type, known: Container[str]) -> list[type]:
+    """Return a class and those of its bases that have no entry of their own."""
+    # A dictionary with types has no bases but those that are written.
+    bases = getattr(value, "__orig_bases__", ()) if is_typeddict(value) else ()
+    lineage = (value, *(each for each in bases if is_typeddict(each))) if bases else value.__mro__
+    return [
+        each
+        for each in lineage
+        if each is value or (_is_ours(each) and each.__name__ not in known and each.__name__ not in _MADE_OF)
+    ]
+
+
+def base_names(value: type, known: Container[str]) -> list[str]:
+    """Return the bases that a reader can look up; a base without an entry is replaced by its own bases."""
+    if issubclass(value, WordEnum):
+        return ["StrEnum"]
+    if is_typeddict(value):  # a plain dictionary, without the bases that are written
+        return [each for each in map(ast.unparse, class_of(value).bases) if each in known] or ["TypedDict"]
+    names: list[str] = []
+    for base in value.__bases__:
+        if base is object or (_is_ours(base) and base.__name__ in _MADE_OF):
+            continue
+        is_known = not _is_ours(base) or base.__name__ in known
+        names += [base.__name__] if is_known else base_names(base, known)
+    return names
+
+
+def _is_ours(value: type) -> bool:
+    return value.__module__.partition(".")[0] == "keyferry"
+
+
+def attributes_of(value: type, known: Container[str]) -> list[str]:
+    """Return a line for each attribute and, after a blank one, for the constructor."""
+    found: dict[str, str] = {}
+    for each in reversed(own_lineage(value, known)):
+        node, module = class_of(each), import_module(each.__module__)
+        for statement in node.body:
+            found |= dict(_declared(statement, module))
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+                found |= dict(_constructed(statement, module))
+    constructor = found.pop("__init__", "")
+    lines = list(found.values())
+    return lines if not constructor else [*lines, "", constructor] if lines else [constructor]
+
+
+def _declared(node: ast.stmt, module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Yield the name and the line of a field, or of a word of a set."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        name, kind = node.target.id, type_text(node.annotation, module)
+        if not name.startswith("_") and "ClassVar" not in kind:
+            default = field_default(node.value, module)
+            yield name, f"{name}: {kind}" + (f" = {default}" if default else "")
+    elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        if not name.startswith("_"):
+            yield name, f"{name} = {default_text(node.value, module)}"
+
+
+def _constructed(node: ast.FunctionDef, module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Yield the constructor, and the attributes that it sets."""
+    yield "__init__", signature_text(node, "__init__", module).replace("\n", "\n    ")
+    types = {
+        each.arg: type_text(each.annotation, module) for each in (*node.args.args, *node.args.kwonlyargs)
+    }
+    for each in ast.walk(node):
+        if isinstance(each, ast.AnnAssign):
+            targets: list[ast.expr] = [each.target]
+            kind = type_text(each.annotation, module)
+        elif isinstance(each, ast.Assign):
+            targets, kind = list(each.targets), ""
+        else:
+            continue
+        for target in targets:
+            if isinstance(target, ast.Attribute) and target.attr[0] != "_" and target.attr != "args":
+                name = target.attr
+                known = kind or types.get(name, "")
+                yield name, f"{name}: {known}" if known else name
