@@ -34,8 +34,14 @@ HELP = {
     "pluginTimeout": ("DURATION", "time limit of one plugin run"),
     "refreshAhead": ("BOOL", "renew answers before they expire, true or false"),
     "refreshIdle": ("DURATION", "do not renew answers that nobody has asked for in this time"),
-    "cacheEntries": ("NUMBER", "maximum number of cached answers of each provider, and as many again for tenants"),
-    "cacheBytes": ("NUMBER", "maximum memory of the answers of each provider, in bytes, and as much again for tenants"),
+    "cacheEntries": (
+        "NUMBER",
+        "maximum number of cached answers of each provider, and as many again for tenants",
+    ),
+    "cacheBytes": (
+        "NUMBER",
+        "maximum memory of the answers of each provider, in bytes, and as much again for tenants",
+    ),
     "connections": ("NUMBER", "maximum number of connections; one user has at most half of them"),
     "watch": ("BOOL", "reload when a config changes, true or false"),
     "handOver": ("BOOL", "take over the cache of a running agent at the start"),
