@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .pages import is_shown
+
 __all__ = ["check_commands"]
 
 _MARK = "== end of a block =="
@@ -39,7 +41,7 @@ def check_commands(page: str, folder: Path) -> None:
     outputs = done.stdout.split(f"{_MARK}\n")
     assert len(outputs) == len(told) + 1, done.stdout
     for (commands, shown), output in zip(told, outputs, strict=False):
-        assert _is_shown(shown, output), f"{commands}\n--- the page:\n{shown}\n--- found:\n{output}"
+        assert is_shown(shown, output), f"{commands}\n--- the page:\n{shown}\n--- found:\n{output}"
 
 
 def _steps(page: str) -> list[tuple[str, str]]:
@@ -50,9 +52,3 @@ def _steps(page: str) -> list[tuple[str, str]]:
         for at, (kind, text) in enumerate(found)
         if kind == "sh"
     ]
-
-
-def _is_shown(page: str, output: str) -> bool:
-    parts = re.split(r"^\.\.\.$|\.\.\.$", page, flags=re.MULTILINE)
-    pattern = ".*".join(re.escape(" ".join(part.split())) for part in parts)
-    return re.fullmatch(pattern, " ".join(output.split()), re.DOTALL) is not None
