@@ -44,6 +44,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), f"{target}#{anchor}"
 
 
+def test_no_link_leads_to_an_address_that_nobody_serves() -> None:
+    """The name of the API group is no address."""
+    folders = (ROOT / each for each in ("src", "deploy", "docs", "tools", "native"))
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    texts = {path: path.read_bytes() for path in files if "__pycache__" not in path.parts}
+    assert len(texts) > 100
+    assert [path for path, text in texts.items() if re.search(rb"https?://[\w.-]*keyferry\.dev", text)] == []
+
+
 def test_every_public_name_has_a_line_in_the_reference() -> None:
     reference = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     for name in (*keyferry.__all__, *errors.__all__):
