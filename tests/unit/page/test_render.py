@@ -237,8 +237,10 @@ def test_a_fresh_node_is_told_the_next_command() -> None:
     page = document(replace(empty_model(), place_options=" --config /my.yaml"), "/")
     assert "keyferry doctor --config /my.yaml" in page.text
     assert "keyferry get IMAGE --config /my.yaml" in page.text
-    page = document(replace(empty_model(), place_options=" --config /my.yaml"), "/explain?image=x")
-    assert "keyferry explain IMAGE --config /my.yaml" in page.text
+    model = replace(empty_model(), place_options=" --config /my.yaml")
+    found = render_view(model, "/explain", {"image": "x"}, explained=None)
+    assert found is not None
+    assert "keyferry explain IMAGE --config /my.yaml" in Document(found.html).text
 
 
 def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:
