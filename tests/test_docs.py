@@ -49,6 +49,16 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), f"{target}#{anchor}"
 
 
+def test_no_link_leads_to_an_address_that_nobody_serves() -> None:
+    """The name of the API group is no address, nor is the $id of a schema, which names it."""
+    folders = (ROOT / each for each in ("src", "deploy", "docs", "tools", "native"))
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    texts = {path: path.read_bytes() for path in files if "__pycache__" not in path.parts}
+    assert len(texts) > 100
+    link = re.compile(rb'(?<!"\$id": ")https?://[\w.-]*keyferry\.dev')
+    assert [path for path, text in texts.items() if link.search(text)] == []
+
+
 def headings(page: str, section: str = "") -> list[str]:
     """The names that have an entry on a generated page, or in the section of one module."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.agent.management import AgentUnavailableError, ask_agent
+from keyferry.agent.management import AgentUnavailableError, ask_for_document
 from support.agents import RunningAgent, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need, root
@@ -259,7 +259,7 @@ def test_nothing_is_sent_to_a_socket_of_another_user(node: Node) -> None:
     wait_until(path.exists, "the socket")
     time.sleep(0.2)
     with pytest.raises(AgentUnavailableError, match="another user"):
-        ask_agent(str(path), "POST", "/v1/handover", only_uid=0)
+        ask_for_document(str(path), "POST", "/v1/handover", only_uid=0)
     assert listening.communicate(timeout=20)[0] == b"0\n"
 
 

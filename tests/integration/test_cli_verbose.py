@@ -31,7 +31,7 @@ def test_the_lines_tell_what_is_done_and_how_long_it_takes(node: Node) -> None:
     said = "\n".join(lines)
     assert f"config {node.config} (given), bin dir {node.bin_dir} (given)" in said
     assert f"the config {node.config} has the providers own" in said
-    assert "reg.io/team/app: 1 providers match" in said
+    assert "reg.io/team/app: 1 provider matches" in said
     assert "reg.io/team/app: plugin own ran for " in said
     assert SECRET not in told.stderr
 

@@ -69,13 +69,17 @@ class FallbackReason(WordEnum):
 
 
 class Fallback:
-    """No answer of the agent: the reason, and a sentence about it."""
+    """No answer of the agent: the reason, a sentence about it, and whether nobody listens at the socket.
 
-    __slots__ = ("message", "reason")
+    The socket of an agent that was killed may still be there, so its reason may be another than absence.
+    """
 
-    def __init__(self, reason: FallbackReason, message: str) -> None:
+    __slots__ = ("is_unattended", "message", "reason")
+
+    def __init__(self, reason: FallbackReason, message: str, *, is_unattended: bool = False) -> None:
         self.reason = reason
         self.message = message
+        self.is_unattended = is_unattended
 
     def __repr__(self) -> str:
         return f"Fallback({self.reason!r}, {self.message!r})"
@@ -110,9 +114,9 @@ class SocketReply:
 class _NoReplyError(Exception):
     """There is no usable answer: a reason and a sentence."""
 
-    def __init__(self, reason: FallbackReason, message: str) -> None:
+    def __init__(self, reason: FallbackReason, message: str, *, is_unattended: bool = False) -> None:
         super().__init__(reason, message)
-        self.fallback = Fallback(reason, message)
+        self.fallback = Fallback(reason, message, is_unattended=is_unattended)
 
 
 def find_socket(environ: "Mapping[str, str]", given: str = "") -> str:
@@ -138,15 +142,18 @@ def ask_agent(
     target: str,
     body: bytes,
     *,
-    owner: int = ROOT,
+    owner: int | None = ROOT,
+    only_uid: int | None = None,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
+    most_bytes: int = MOST_BODY_BYTES,
     method: str = "POST",
 ) -> SocketReply | Fallback:
     """Send a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
-    Nothing is sent unless only root, this user and *owner* can replace the socket. Connecting and answering have
-    time limits; an answer has to state its size, and is at most 1 MiB.
+    Nothing is sent unless only root, this user and *owner* can replace the socket; with None as *owner*, that does not
+    matter, because the question is no secret. With *only_uid*, nothing is sent unless this user listens. Connecting and
+    answering have time limits; an answer has to state its size, and its body has at most *most_bytes*.
     """
     if not place:
         return Fallback(FallbackReason.OFF, "no agent is configured")
@@ -155,16 +162,20 @@ def ask_agent(
     try:
         connection = _connect(place, connect_seconds, owner)
         try:
+            if only_uid is not None:
+                _check_listener(connection, place, only_uid)
             until = monotonic() + answer_seconds
             _send(connection, _head(method, target, len(body)) + body, until)
-            return _receive(connection, until)
+            return _receive(connection, until, most_bytes)
         finally:
             connection.close()
     except _NoReplyError as error:
         return error.fallback
 
 
-def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS, *, owner: int = ROOT) -> Fallback | None:
+def try_agent(
+    place: str, connect_seconds: float = CONNECT_SECONDS, *, owner: int | None = ROOT
+) -> Fallback | None:
     """Connect to the agent and ask nothing; return the reason if that is impossible."""
     if not place:
         return Fallback(FallbackReason.OFF, "no agent is configured")
@@ -175,7 +186,7 @@ def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS, *, owner: in
     return None
 
 
-def _connect(place: str, seconds: float, owner: int) -> "Any":
+def _connect(place: str, seconds: float, owner: int | None) -> "Any":
     folder, _, name = place.rpartition("/")
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
@@ -185,7 +196,8 @@ def _connect(place: str, seconds: float, owner: int) -> "Any":
     except OSError as error:
         raise _unreachable(place, error) from None
     try:
-        _check(fd, folder, name, owner)
+        if owner is not None:
+            _check(fd, folder, name, owner)
         return _open_socket(f"/proc/self/fd/{fd}/{name}" if _IS_LINUX else place, place, seconds)
     except OSError as error:
         raise _unreachable(place, error) from None
@@ -210,6 +222,19 @@ def _check(fd: int, folder: str, name: str, owner: int) -> None:
         )
 
 
+def _check_listener(connection: "Any", place: str, uid: int) -> None:
+    """Raise unless a process of this user listens."""
+    import _socket
+
+    # struct ucred: the ids of the process, the user and the group, with 4 bytes each.
+    found = int.from_bytes(
+        connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder
+    )
+    if found != uid:
+        message = f"another user than {uid} listens at {place!r}"
+        raise _NoReplyError(FallbackReason.UNTRUSTED, message)
+
+
 def _open_socket(address: str, place: str, seconds: float) -> "Any":
     import _socket  # not socket, which imports selectors and enum
 
@@ -222,17 +247,30 @@ def _open_socket(address: str, place: str, seconds: float) -> "Any":
         connection.close()
         message = f"the agent at {place!r} accepts no connection within {seconds:g} seconds"
         raise _NoReplyError(FallbackReason.BUSY, message) from None
-    except OSError:
+    except OSError as error:
         connection.close()
+        if error.errno is None:  # the one error that is Python's own
+            raise _too_long(address, place) from None
         raise
     return connection
+
+
+def _too_long(address: str, place: str) -> _NoReplyError:
+    """Return the error for an address that the system cannot have; only the name counts if the folder is open."""
+    what, start = ("path", 0) if address == place else ("name", address.rindex("/") + 1)
+    shown = address[start:]
+    most = (107 if _IS_LINUX else 103) - start
+    size = len(shown.encode("utf-8", "surrogateescape"))
+    message = f"the {what} {shown!r} of the agent's socket has {size} bytes, expected at most {most}"
+    return _NoReplyError(FallbackReason.ABSENT, f"{message}; have the agent listen at a shorter one")
 
 
 def _unreachable(place: str, error: OSError) -> _NoReplyError:
     is_absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
     reason = FallbackReason.ABSENT if is_absent else FallbackReason.REFUSED
+    message = f"the agent at {place!r} cannot be reached: {(error.strerror or 'unknown').lower()}"
     return _NoReplyError(
-        reason, f"the agent at {place!r} cannot be reached: {(error.strerror or 'unknown').lower()}"
+        reason, message, is_unattended=is_absent or isinstance(error, ConnectionRefusedError)
     )
 
 
@@ -264,13 +302,13 @@ def _send(connection: "Any", data: bytes, until: float) -> None:
             raise _broken(error) from None
 
 
-def _receive(connection: "Any", until: float) -> SocketReply:
+def _receive(connection: "Any", until: float, most_bytes: int) -> SocketReply:
     import _socket
 
-    data, head = b"", None
+    data, head = bytearray(), None
     while True:
         if head is None:
-            head = read_head(data)
+            head = read_head(data, most_bytes)
         if head is not None and len(data) >= head[1] + head[2]:
             break
         _limit(connection, _socket.SO_RCVTIMEO, _left(until))
@@ -284,7 +322,7 @@ def _receive(connection: "Any", until: float) -> SocketReply:
     status, start, size = head
     if len(data) != start + size:
         raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer is longer than it says")
-    return SocketReply(status, data[start:])
+    return SocketReply(status, bytes(memoryview(data)[start:]))
 
 
 def _left(until: float) -> float:
@@ -302,7 +340,7 @@ def _broken(error: OSError) -> _NoReplyError:
     )
 
 
-def read_head(data: bytes) -> tuple[int, int, int] | None:
+def read_head(data: bytes | bytearray, most_bytes: int = MOST_BODY_BYTES) -> tuple[int, int, int] | None:
     """Return the status, the place and the size of the body of an answer, or None while its head has not ended."""
     end = data.find(b"\r\n\r\n")
     if end < 0 and len(data) <= MOST_HEAD_BYTES:
@@ -322,14 +360,12 @@ def read_head(data: bytes) -> tuple[int, int, int] | None:
         raise _NoReplyError(
             FallbackReason.GARBLED, "the agent's answer is not HTTP/1.1 with one Content-Length"
         )
-    if int(sizes[0]) > MOST_BODY_BYTES:
-        raise _NoReplyError(
-            FallbackReason.TOO_LARGE, f"the agent's answer has more than {MOST_BODY_BYTES} bytes"
-        )
+    if int(sizes[0]) > most_bytes:
+        raise _NoReplyError(FallbackReason.TOO_LARGE, f"the agent's answer has more than {most_bytes} bytes")
     return status, end + 4, int(sizes[0])
 
 
-def _read_status(line: bytes) -> int:
+def _read_status(line: bytes | bytearray) -> int:
     """Return the status of an answer's first line, or 0 if it has none."""
     digits = line[9:12]
     is_read = (

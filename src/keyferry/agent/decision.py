@@ -7,6 +7,18 @@ from keyferry.images.answer import Answer
 from keyferry.images.provider.agent import OUTCOMES
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Asked(Protocol):
+        """A question, as far as the journal tells of it."""
+
+        def decided(self, result: "DecisionResult") -> "RequestDecision":
+            """Return what the journal says of the question."""
+            ...
+
+
 __all__ = [
     "LONGEST_KEPT",
     "NO_PROVIDER",
@@ -14,6 +26,8 @@ __all__ = [
     "DecisionOutcome",
     "DecisionResult",
     "RequestDecision",
+    "Undescribed",
+    "describe_decision",
     "own_words",
     "result_of_answer",
     "result_of_provision",
@@ -55,6 +69,16 @@ class RequestDecision(NamedTuple):
     account: str
     provider: str
     result: DecisionResult
+
+
+# A question, None if there is none to tell of, and its result: what the journal says is made of it only if it is kept.
+Undescribed = tuple["Asked | None", DecisionResult]
+
+
+def describe_decision(decision: Undescribed) -> RequestDecision:
+    """Return what the journal says of a decision."""
+    asked, result = decision
+    return RequestDecision("", "", "", result) if asked is None else asked.decided(result)
 
 
 NO_PROVIDER = DecisionResult(DecisionOutcome.NO_MATCH, "", "no provider matches the image")

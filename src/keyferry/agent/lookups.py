@@ -166,7 +166,7 @@ def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentR
 def _with_image(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
     body = b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest)
     # All fields by position: defaults are filled in slowly.
-    return AgentReply(200, body, JSON, 0, question.decided(result), b"", None)
+    return AgentReply(200, body, JSON, 0, (question, result), b"", None)
 
 
 _HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
@@ -207,7 +207,7 @@ def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int)
     if answer.expires_ns is not None:
         fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
     reply = reply_document("RegistryResponse", **fields)
-    return with_decision(reply, question.decided(_REGISTRY_RESULTS[answer.outcome]))
+    return with_decision(reply, (question, _REGISTRY_RESULTS[answer.outcome]))
 
 
 _REGISTRY_RESULTS = {
@@ -276,7 +276,7 @@ def ask_provider_reply(
     If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
     """
     reply = _provider_reply(question, provision, api_version, now_ns, is_limited=is_limited)
-    return with_decision(reply, question.decided(result_of_provision(provision)))
+    return with_decision(reply, (question, result_of_provision(provision)))
 
 
 def _provider_reply(

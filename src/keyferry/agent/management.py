@@ -1,20 +1,17 @@
 """A client for people and for a successor: status, reload and hand-over, by one request on the agent's socket."""
 
-import json
-import socket
+import os
 
-from keyferry._core.gotext import go_strerror
-from keyferry._net.errors import NetworkError
-from keyferry._net.messages import Incoming, encode_request_head
-from keyferry.agent.sockets import peer_of
+from keyferry._net.agent import Fallback, SocketReply, ask_agent
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["AgentAbsentError", "AgentUnavailableError", "ask_agent"]
+__all__ = ["AgentAbsentError", "AgentUnavailableError", "ask_for_document"]
 
+# People wait for an agent that is busy, or that loads its config anew.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 70.0
+# The whole cache, for a successor.
 _MOST_BYTES = 32 * 1024 * 1024
-_PIECE = 1 << 16
 # A refused config is an answer: the document has its problems.
 _ANSWERS = (200, 422)
 
@@ -27,50 +24,36 @@ class AgentAbsentError(AgentUnavailableError):
     """Nobody listens at the socket; the socket of an agent that was killed may be there."""
 
 
-def ask_agent(path: str, method: str, target: str, *, only_uid: int | None = None) -> dict[str, object]:
+def ask_for_document(
+    path: str, method: str, target: str, *, only_uid: int | None = None
+) -> dict[str, object]:
     """Send one request without a body and return the document of the answer; raise AgentUnavailableError.
 
-    With *only_uid*, nothing is sent unless this user listens.
+    With *only_uid*, nothing is sent unless this user listens. Who owns the socket does not matter: the agent may have a
+    user of its own, and nothing secret is sent.
     """
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.settimeout(_CONNECT_SECONDS)
-            connected.connect(path)
-            if only_uid is not None and peer_of(connected).uid != only_uid:
-                raise AgentUnavailableError(f"{path}: another user than {only_uid} listens here")
-            connected.settimeout(_ANSWER_SECONDS)
-            headers = [("host", "agent"), ("connection", "close"), ("content-length", "0")]
-            connected.sendall(encode_request_head(method, target, headers))
-            status, body = _read(connected, method)
-    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        raise AgentAbsentError(
-            f"{path}: no agent listens here; start one with 'keyferry agent run'"
-        ) from None
-    except OSError as error:
-        raise AgentUnavailableError(f"{path}: the agent does not answer: {go_strerror(error)}") from None
-    except NetworkError as error:
-        raise AgentUnavailableError(f"{path}: {error}") from None
-    return _document(path, status, body)
+    reply = ask_agent(
+        os.path.abspath(path),
+        target,
+        b"",
+        owner=None,
+        only_uid=only_uid,
+        connect_seconds=_CONNECT_SECONDS,
+        answer_seconds=_ANSWER_SECONDS,
+        most_bytes=_MOST_BYTES,
+        method=method,
+    )
+    if not isinstance(reply, Fallback):
+        return _document(path, reply)
+    if reply.is_unattended:
+        raise AgentAbsentError(f"{path}: no agent listens here; start one with 'keyferry agent run'")
+    raise AgentUnavailableError(f"{path}: {reply.message}")
 
 
-def _read(connected: socket.socket, method: str) -> tuple[int, bytes]:
-    incoming = Incoming(lambda: connected.recv(_PIECE))
-    head = incoming.read_head()
-    body = bytearray()
-    for piece in incoming.read_body(head, method):
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise OSError("the answer is too long")
-    return head.status, bytes(body)
-
-
-def _document(path: str, status: int, body: bytes) -> dict[str, object]:
-    try:
-        document = json.loads(body)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise AgentUnavailableError(f"{path}: the answer is not a JSON object")
-    if status not in _ANSWERS:
-        raise AgentUnavailableError(f"{path}: the agent refuses: {document.get('message', status)}")
+def _document(path: str, reply: SocketReply) -> dict[str, object]:
+    document = reply.read_object()
+    if not document:
+        raise AgentUnavailableError(f"{path}: the answer is no document of an agent")
+    if reply.status not in _ANSWERS:
+        raise AgentUnavailableError(f"{path}: the agent refuses: {document.get('message', reply.status)}")
     return document

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from keyferry._core.values import NamedTuple
 from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
-from keyferry.agent.decision import RequestDecision
+from keyferry.agent.decision import Undescribed
 
 __all__ = [
     "API_VERSION",
@@ -57,7 +57,7 @@ class EventSink:
 class AgentReply(NamedTuple):
     """The answer to a request; *retry_after_seconds* is given with a refusal that ends by itself.
 
-    *decision* is what the journal says of it. *headers* are more lines of the head, each with its end. A reply with
+    *decision* is what the journal is made of. *headers* are more lines of the head, each with its end. A reply with
     *follow* has no end of its own: it is called with the sink for what follows, and returns what to call when the
     client has gone.
     """
@@ -66,7 +66,7 @@ class AgentReply(NamedTuple):
     body: bytes
     content_type: bytes = JSON
     retry_after_seconds: int = 0
-    decision: RequestDecision | None = None
+    decision: Undescribed | None = None
     headers: bytes = b""
     follow: Callable[[EventSink], Callable[[], None]] | None = None
 
@@ -83,8 +83,8 @@ def reply_status(status: int, reason: str, message: str, retry_after_seconds: in
     return reply._replace(retry_after_seconds=retry_after_seconds)
 
 
-def with_decision(reply: AgentReply, decision: RequestDecision) -> AgentReply:
-    """Return a reply with what the journal says of it."""
+def with_decision(reply: AgentReply, decision: Undescribed) -> AgentReply:
+    """Return a reply with what the journal is made of."""
     status, body, content_type, retry_after_seconds, _, headers, follow = reply
     return AgentReply(status, body, content_type, retry_after_seconds, decision, headers, follow)
 

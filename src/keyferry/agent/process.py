@@ -189,10 +189,10 @@ class AgentProcess(Management):
         self._page = page
 
     def _take_over(self, path: str) -> None:
-        from keyferry.agent.management import AgentAbsentError, AgentUnavailableError, ask_agent
+        from keyferry.agent.management import AgentAbsentError, AgentUnavailableError, ask_for_document
 
         try:
-            document = ask_agent(path, "POST", "/v1/handover", only_uid=os.geteuid())
+            document = ask_for_document(path, "POST", "/v1/handover", only_uid=os.geteuid())
         except AgentAbsentError:
             return
         except AgentUnavailableError as error:

@@ -10,7 +10,7 @@ from keyferry.agent.decision import (
     LONGEST_KEPT,
     DecisionOutcome,
     DecisionResult,
-    RequestDecision,
+    describe_decision,
     result_of_answer,
 )
 from keyferry.agent.journal import Journal
@@ -161,7 +161,8 @@ class AgentService:
         at = time.time()
         self.usage.count(request.caller.uid, reply.status, at)
         if reply.decision is not None and self.journal.is_on:
-            self.journal.add(request.caller, reply.decision, at, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self.journal.add(request.caller, describe_decision(reply.decision), at, seconds)
         if self._log.is_debugging:
             self._log.write(
                 LogLevel.DEBUG,
@@ -201,7 +202,7 @@ class AgentService:
         if not question.config_hash:
             return self._answer(state, rights, question)
         if not state.has_config(question.config_hash, question.bin_dir):
-            return with_decision(_OTHER_CONFIG, question.decided(_DIFFERS))
+            return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
         reply = self._answer(state, rights, question)
         if isinstance(reply, AgentReply):
             return _with_config(reply, state)
@@ -253,7 +254,7 @@ class AgentService:
         return lookup_reply(question, answer, self._clock())
 
     def _stop(self, question: AgentQuestion) -> AgentReply:
-        return with_decision(_STOPPING, question.decided(_STOPS))
+        return with_decision(_STOPPING, (question, _STOPS))
 
     def _refuse(
         self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
@@ -268,8 +269,7 @@ class AgentService:
         self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
         message = f"user {uid} {what}"
         result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
-        decision = RequestDecision("", "", "", result) if question is None else question.decided(result)
-        return with_decision(reply_status(403, "Forbidden", message), decision)
+        return with_decision(reply_status(403, "Forbidden", message), (question, result))
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:
@@ -332,9 +332,7 @@ class AgentService:
         document = explanation_document(Explanation(answer, config=config))
         kind = document.pop("kind")
         document.pop("apiVersion")
-        return with_decision(
-            reply_document(str(kind), **document), question.decided(result_of_answer(answer))
-        )
+        return with_decision(reply_document(str(kind), **document), (question, result_of_answer(answer)))
 
     def _managed(
         self, handler: Callable[[AgentRequest], _Reply]
@@ -364,7 +362,7 @@ class AgentService:
         if wait_seconds:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
-        decision = RequestDecision(name.text[:LONGEST_KEPT], "", "", _EVICTIONS[evicted])
+        decision = AgentQuestion(name), _EVICTIONS[evicted]
         self._log.write(
             LogLevel.INFO, "evict", image=name.repository, uid=request.caller.uid, evicted=evicted
         )

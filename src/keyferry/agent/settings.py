@@ -7,11 +7,13 @@ from math import isfinite
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value, field
+from keyferry._net.agent import AUTO, OFF
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, AgentConfig
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import ConfigError, DurationError, EnvironmentProblem, Problem
 from keyferry.images.node.discover import discover
 from keyferry.images.node.node import Node
+from keyferry.images.provider.agent_use import check_variable
 from keyferry.lint.agent_config import check_agent_config, why_wrong
 
 __all__ = [
@@ -129,7 +131,12 @@ def default_socket(environ: Mapping[str, str], uid: int) -> str:
 
 
 def find_agent_socket(given: Given) -> str:
-    """Return where an agent listens that is given the same; a config that it would refuse is no obstacle."""
+    """Return where an agent listens that is given the same; a config that it would refuse is no obstacle.
+
+    Raise EnvironmentProblem if KEYFERRY_AGENT counts and names no socket.
+    """
+    if "socket" not in given.flags:
+        check_variable(given.environ)
     for _, text in _texts(given, "socket"):
         return text
     try:
@@ -167,8 +174,8 @@ def _texts(given: Given, name: str) -> list[tuple[str, str]]:
     """Return the origins and texts of a setting, the strongest last."""
     variable = variable_of(name)
     text = given.environ.get(variable, "")
-    if name == "socket" and not text.startswith("/"):
-        text = ""  # the clients' words "auto" and "off" mean nothing here
+    if name == "socket" and text in (AUTO, OFF):
+        text = ""  # the clients' words mean nothing here
     found = [(variable, text)] if text else []
     if name in given.flags:
         found.append((f"flag --{flag_of(name)}", given.flags[name]))

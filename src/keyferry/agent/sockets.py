@@ -10,7 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
 from keyferry._core.gotext import go_strerror
-from keyferry._net.listen_address import ListenAddress
+from keyferry._net.listen_address import ListenAddress, why_too_long
 from keyferry.agent.access import Caller
 from keyferry.errors import EnvironmentProblem
 
@@ -19,8 +19,6 @@ __all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "listen
 # The kernel's own limit (net.core.somaxconn) is 4096 by default.
 BACKLOG = 4096
 _FIRST_INHERITED = 3
-# sockaddr_un has 108 bytes, the last of which is 0.
-_LONGEST_PATH = 107
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_SEARCH = stat.S_IXOTH
 _FOLDER_MODE = 0o750
@@ -64,8 +62,9 @@ def bind_socket(path: str, mode: int, group: int | None = None) -> Listener:
     Clients of the replaced socket stay connected to its process. Raise EnvironmentProblem if the folder is not safe,
     or something else than a socket is in the place.
     """
-    if len(os.fsencode(path)) > _LONGEST_PATH - len(_draft_suffix()):
-        raise EnvironmentProblem(f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes")
+    problem = why_too_long(path)
+    if problem:
+        raise EnvironmentProblem(f"{path}: {problem}")
     folder = os.path.dirname(path)
     make_folder(folder, mode)
     check_folder(folder)

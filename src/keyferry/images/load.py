@@ -79,7 +79,8 @@ def load_providers(
 
     *agent* is ``off``, ``auto``, or the path of a node agent's socket. The agent is asked before a plugin is run, and
     only what it has for the same config and bin dir counts; the reasons of an answer tell where it is from. ``auto`` is
-    KEYFERRY_AGENT, else the usual place. The agent is not asked if *environ* or *withhold_env* is given.
+    KEYFERRY_AGENT, else the usual place; EnvironmentProblem is raised if that variable names neither a socket nor
+    ``off`` nor ``auto``. The agent is not asked if *environ* or *withhold_env* is given.
     """
     check_timeout(timeout_seconds)
     check_agent(agent)

@@ -304,7 +304,8 @@ class Providers:
         secrets = pull_secrets_keyring(question.pull_secrets)
         node = self._node.read(self._clock)
         repository = question.name.repository
-        log_debug("images", "%s: %d providers match", repository, len(question.covering))
+        number = len(question.covering)
+        log_debug("images", "%s: %d provider%s", repository, number, " matches" if number == 1 else "s match")
         provisions = tuple(
             self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
             for owner, _ in question.covering

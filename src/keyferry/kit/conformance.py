@@ -123,9 +123,10 @@ class _Lab:
 
     def _run_all(self, experiments: list[Experiment]) -> dict[str, Run]:
         together = [one for one in experiments if one.family is Family.SIMULTANEOUS]
-        apart = [one for one in experiments if one not in together]
+        last = [one for one in experiments if one.family is Family.LAST]
+        apart = [one for one in experiments if one not in together and one not in last]
         runs: dict[str, Run] = {}
-        for batch, workers in ((apart, _WORKERS), (together, SIMULTANEOUS_RUNS)):
+        for batch, workers in ((apart, _WORKERS), (together, SIMULTANEOUS_RUNS), (last, _WORKERS)):
             with ThreadPoolExecutor(workers) as pool:
                 try:
                     for one, run in zip(batch, pool.map(self._run, batch), strict=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
-from keyferry._net.listen_address import parse_listen_address
+from keyferry._net.listen_address import parse_listen_address, why_too_long
 from keyferry.api.agentconfig.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -119,8 +119,12 @@ def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the 
         return f"found {value}, expected {least} to {most}"
     if name in WORDS and value not in WORDS[name]:
         return f"found {value!r}, expected one of {', '.join(WORDS[name])}"
-    if name == "socket" and not str(value).startswith("/"):
-        return f"found {value!r}, expected an absolute path"
+    if name == "socket":
+        return (
+            why_too_long(value)
+            if str(value).startswith("/")
+            else f"found {value!r}, expected an absolute path"
+        )
     if name == "socketMode" and not _is_mode(str(value)):
         return f"found {value!r}, expected three octal digits after a 0, such as '0660'"
     if name in ADDRESSES and value != "off":

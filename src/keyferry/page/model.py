@@ -185,3 +185,4 @@ class PageModel(Value):
     callers: tuple[CallerRow, ...]
     accounts: tuple[str, ...]  # `namespace/name`, those seen so far
     settings: tuple[tuple[str, str, str], ...]  # name, value, where it comes from
+    place_options: str = ""  # options with which a command has the agent's config and bin dir, after a space

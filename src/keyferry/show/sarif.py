@@ -12,12 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["SarifResult", "SarifRule", "to_sarif"]
+__all__ = ["DOCS_ADDRESS", "SarifResult", "SarifRule", "to_sarif"]
 
 Json = dict[str, object]
 
-_HOME = "https://keyferry.dev"
-_HELP = f"{_HOME}/docs/lint-codes.html#"
+# Where the pages of docs/ are served, without a slash at the end. Nobody serves them yet, so no document refers there:
+# a link that leads nowhere, or to whoever registers a name, is worse than none.
+DOCS_ADDRESS = ""
 _FINGERPRINT = "keyferryFinding/v1"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -45,15 +46,18 @@ class SarifResult(Value):
     column: int | None = None
 
 
-def to_sarif(rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]") -> Json:
-    """Return one run with all *rules* and *findings*."""
-    driver = {
+def to_sarif(
+    rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]", *, docs: str = DOCS_ADDRESS
+) -> Json:
+    """Return one run with all *rules* and *findings*; with the address of the docs, rules refer to them."""
+    driver: Json = {
         "name": "keyferry",
         "version": __version__,
         "semanticVersion": __version__,
-        "informationUri": _HOME,
-        "rules": list(map(_rule, rules)),
+        "rules": [_rule(rule, docs) for rule in rules],
     }
+    if docs:
+        driver["informationUri"] = docs
     places = {rule.code: at for at, rule in enumerate(rules)}
     found = list(findings)
     prints = _fingerprints(found)
@@ -68,15 +72,20 @@ def to_sarif(rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]") ->
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: SarifRule) -> Json:
-    return {
+def _rule(rule: SarifRule, docs: str) -> Json:
+    described: Json = {
         "id": rule.code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
-        "helpUri": _HELP + rule.code.lower(),
-        "help": {"text": f"{rule.why}\n\nWhat to do: {rule.fix}"},
+        "help": {
+            "text": f"{rule.why}\n\nWhat to do: {rule.fix}",
+            "markdown": f"**{rule.code}: {rule.title}**\n\n{rule.why}\n\n**What to do:** {rule.fix}",
+        },
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
+    if docs:
+        described["helpUri"] = f"{docs}/lint-codes.html#{rule.code.lower()}"
+    return described
 
 
 def _fingerprints(findings: "Iterable[SarifResult]") -> "Iterator[str]":

@@ -4,7 +4,7 @@ import os
 import sys
 
 from keyferry._core.secrets import printable
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import RESET, Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +81,25 @@ def _without_styles(text: str) -> str:
 def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> "Iterator[str]":
     """Yield *text* in lines of at most *width* columns, by default those of the terminal.
 
-    The first line follows *first* and the others *rest*. Words are not broken, so that they can be copied.
+    The first line follows *first* and the others *rest*. Words are not broken, so that they can be copied. A style that
+    goes on in the next line ends with its line and starts anew, so that each line has its own.
     """
+    lines = _fold(text, first, rest, width)
+    return _styled_alone(lines) if "\033" in text else lines
+
+
+def _styled_alone(lines: "Iterable[str]") -> "Iterator[str]":
+    going_on = ""
+    for line in lines:
+        bare = line.lstrip(" ")
+        styled = f"{line[: len(line) - len(bare)]}{going_on}{bare}"
+        start = styled.rfind("\033")
+        going_on = styled[start : styled.index("m", start) + 1] if start >= 0 else ""
+        going_on = "" if going_on == RESET else going_on
+        yield styled + RESET if going_on else styled
+
+
+def _fold(text: str, first: str, rest: str, width: int | None) -> "Iterator[str]":
     columns = text_width() if width is None else width
     if columns - display_width(rest) < _NARROWEST:
         rest = rest[: max(0, min(len(rest), columns - _NARROWEST, 2))]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_RESET = "\033[0m"
+RESET = "\033[0m"
 _CLEAR = "\r\033[K"
 _CLEAR_SCREEN = "\033[H\033[J"
 # The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
@@ -214,4 +214,4 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
     """Return *text* in the given styles, if standard output takes colours."""
     if not names or not (is_coloured() if coloured is None else coloured):
         return text
-    return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{_RESET}"
+    return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{RESET}"

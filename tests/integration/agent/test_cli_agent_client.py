@@ -60,6 +60,15 @@ def test_get_wide_tells_who_had_it(agent: RunningAgent) -> None:
     assert "agent" not in run(agent.node, "get", IMAGE, "-o", "wide", "--agent", "off").stdout
 
 
+@pytest.mark.parametrize("verb", ["get", "explain", "can-pull"])
+def test_a_variable_that_names_no_agent_is_wrong_usage(verb: str, node: Node) -> None:
+    """As --agent with the same word; with another agent by the option, the variable does not count."""
+    done = run(node, verb, IMAGE, KEYFERRY_AGENT="foo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the absolute path of a socket" in done.stderr
+    assert run(node, "get", IMAGE, "--agent", "off", KEYFERRY_AGENT="foo").returncode == 0
+
+
 def test_explain_tells_where_each_answer_is_from(agent: RunningAgent) -> None:
     texts = []
     for _ in range(2):

@@ -223,6 +223,22 @@ def test_without_an_agent_the_commands_say_so(tmp_path: Path) -> None:
         assert "no agent listens here" in done.stderr
 
 
+def test_a_path_of_any_length_is_looked_at(tmp_path: Path) -> None:
+    """An agent in a container may have a folder that has a long path here."""
+    done = run_keyferry("agent", "status", "--socket", str(tmp_path / ("x" * 120) / "agent.sock"))
+    assert (done.returncode, "no agent listens here" in done.stderr) == (3, True)
+    done = run_keyferry("agent", "status", "--socket", str(tmp_path / ("x" * 120)))
+    assert done.returncode == 3
+    assert "the agent's socket has 120 bytes, expected at most" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["status", "reload", "page"])
+def test_a_variable_that_names_no_socket_is_wrong_usage(verb: str) -> None:
+    done = run_keyferry("agent", verb, KEYFERRY_AGENT="on")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "KEYFERRY_AGENT is 'on', expected 'off', 'auto' or the absolute path of a socket" in done.stderr
+
+
 def test_the_socket_of_the_agents_config_is_asked(agent: RunningAgent, tmp_path: Path) -> None:
     """Also if the config has a mistake elsewhere: the agent goes on with an older one."""
     config = tmp_path / "own.yaml"

@@ -122,6 +122,10 @@ def test_beside_adds_its_entry_and_takes_it_back(filled: Node) -> None:
     assert b'"user"' in run.stdout
     again = bridge(filled, *words, *patterns)
     assert "has a provider 'keyferry' already" in again.stderr
+    other = bridge(filled, *words, "--match-images", "quay.io")
+    assert ('-  - "ghcr.io"\n' in other.stdout, '+  - "quay.io"\n' in other.stdout) == (True, True)
+    assert "restart the kubelet" in other.stderr
+    assert "ghcr.io" not in filled.config.read_text()
     done = bridge(filled, "uninstall", "keyferry")
     assert (done.returncode, '-- name: "keyferry"' in done.stdout) == (0, True)
     assert "restart the kubelet" in done.stderr
@@ -134,6 +138,25 @@ def test_beside_writes_nothing_if_the_config_would_be_refused(filled: Node) -> N
     done = bridge(filled, "install", "--beside", "--match-images", "a b")
     assert (done.returncode, "nothing is changed: KF" in done.stderr) == (3, True)
     assert (filled.config.read_bytes(), (filled.bin_dir / "keyferry").exists()) == (before, False)
+
+
+def test_a_config_that_is_gone_does_not_keep_the_shim(filled: Node) -> None:
+    """But in a pod, which may only not see it, and the other shims go in any case."""
+    bridge(filled, "install", "--beside", "--match-images", "ghcr.io")
+    bridge(filled, "install", "--in-front-of", "plugin")
+    places = ("--bin-dir", str(filled.bin_dir))
+    filled.config.unlink()
+    done = run_keyferry(
+        "bridge", "kubelet", "uninstall", "--all", *places, KUBERNETES_SERVICE_HOST="10.0.0.1"
+    )
+    assert (done.returncode, "this pod does not see the config" in done.stderr) == (3, True)
+    assert sorted(each.name for each in filled.bin_dir.iterdir()) == [
+        "keyferry", "keyferry.agent", "keyferry.entry", "plugin"
+    ]  # fmt: skip
+    done = run_keyferry("bridge", "kubelet", "uninstall", "--all", *places)
+    assert done.returncode == 0
+    assert f"{filled.config} is gone, and with it the entry of 'keyferry'" in done.stderr
+    assert [each.name for each in filled.bin_dir.iterdir()] == ["plugin"]
 
 
 def test_an_entry_written_by_hand_stays(filled: Node) -> None:

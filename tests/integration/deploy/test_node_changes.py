@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from keyferry.bridge.kubelet.install import install_in_front
+from keyferry.bridge.kubelet.program import python_shim
 from support import manifests
 from support.made_up_nodes import IMAGE, Facts, ImagePrefix, MadeUpNode, wait_for_agent
 from support.parts import need, root
+from support.plugins import write_executable
 from support.shims import build, request
 
 pytestmark = root
@@ -76,6 +79,29 @@ def test_a_node_is_changed_as_documented_and_left_as_it_was(
         done = node.run("shim")
         assert done.returncode == 0, done.stderr
         assert changes(before, node.facts()) == {}
+
+
+def test_a_shim_in_front_of_another_plugin_takes_the_former_one_away(
+    prefix: ImagePrefix, folder: Path
+) -> None:
+    """Before that, it is in front of a plugin that the cluster no longer names, and would stay for ever."""
+    options = manifests.OVERLAYS["k3s"]
+    node = MadeUpNode(folder, prefix, manifests.helm(*options, "--set", "shim.inFrontOf=mine"), "mine")
+    for name in ("other", "foreign"):
+        write_executable(node.bin_dir / name, "#!/bin/sh\nexit 1\n")
+    install_in_front(str(node.bin_dir), "foreign", python_shim(), "/run/keyferry/agent.sock")
+    before = node.facts()
+    assert node.run("shim").returncode == 0
+    assert changes(before, node.facts()) == installed(node)
+    node.plugin = "other"
+    node.use(manifests.helm(*options, "--set", "shim.inFrontOf=other"))
+    assert node.run("shim").returncode == 0
+    assert changes(before, node.facts()) == installed(node)
+    node.use(manifests.helm(*options, "--set", "shim.beside=third"))
+    assert node.run("shim").returncode == 0
+    node.use(manifests.helm(*options, "--set", "shim.inFrontOf=mine"))
+    done = node.run("shim")
+    assert (done.returncode, "third stays: a kubelet whose config names it" in done.stderr) == (0, True)
 
 
 def test_agents_serve_while_they_are_upgraded(prefix: ImagePrefix, folder: Path) -> None:

@@ -23,6 +23,7 @@ from support.kit_plugins import (
     jwt,
     plugin_at,
     response,
+    say,
     write_plugin,
     write_python_plugin,
 )
@@ -92,13 +93,41 @@ def test_a_good_plugin_with_a_certificate_passes(tmp_path: Path) -> None:
 
 def test_a_token_made_anew_each_time_is_no_difference(tmp_path: Path) -> None:
     """Passwords that differ from run to run are not taken for a dependence on the image."""
-    answer = (
-        '{"kind":"CredentialProviderResponse","apiVersion":"%s","cacheKeyType":"Registry","cacheDuration":"1m",'
-        '"auth":{"registry.example":{"username":"user","password":"fresh-each-time-%s"}}}\\n'
-    )
-    broken = Broken(dict.fromkeys(("main", "other"), f"printf '{answer}' \"$version\" $$"))
+    broken = Broken(dict.fromkeys(("main", "other"), say_with_new_password("user")))
     report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == (), shown(report)
+    assert_uncomparable(report, "KP117")
+
+
+@pytest.mark.parametrize(("code", "key_type"), [("KP116", "Global"), ("KP117", "Registry")])
+def test_a_token_made_anew_each_second_is_no_difference(code: str, key_type: str, tmp_path: Path) -> None:
+    """Two responses of one second are equal, and one of the next second, for another image, is no fault."""
+    old, new = (response(key_type, auth={"registry.example": ("user", each)}) for each in ("old", "new"))
+    main = f"if [ -e {{here}}/next-second ]; then {say(new)}; else {say(old)}; fi"
+    other = f"sleep 0.5; mkdir -p {{here}}/next-second; {say(new)}"
+    broken = Broken({"main": main, "other": other})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={code})
+    assert report.failed_codes == (), shown(report)
+    assert_uncomparable(report, code)
+
+
+def test_another_user_is_a_difference_even_with_new_tokens(tmp_path: Path) -> None:
+    """Keys and user names are compared where passwords cannot be."""
+    broken = Broken({"main": say_with_new_password("user"), "other": say_with_new_password("other")})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={"KP117"})
+    assert report.failed_codes == ("KP117",), shown(report)
+
+
+def say_with_new_password(user: str) -> str:
+    """Return the shell command that prints a response whose password is another one in each process."""
+    return say(response(auth={"registry.example": (user, "fresh-each-time-@")})).replace("@", "'$$'")
+
+
+def assert_uncomparable(report: Report, code: str) -> None:
+    """The check is not made, and the reason says why."""
+    (result,) = (each for each in report.results if each.check.code == code)
+    assert result.status is Status.UNCHECKED
+    assert "cannot be compared" in result.reason
 
 
 def test_a_cache_shorter_than_its_token_is_fine(tmp_path: Path) -> None:

@@ -127,6 +127,21 @@ def test_the_clients_words_are_no_socket(tmp_path: Path, value: str, expected: s
     assert resolve_settings(Given(environ=environ), node=node(tmp_path)).origins["socket"] == expected
 
 
+def test_a_variable_that_names_no_socket_is_refused(tmp_path: Path) -> None:
+    given = Given(environ=PLACES | {"KEYFERRY_AGENT": "on"})
+    with pytest.raises(ConfigError, match="KEYFERRY_AGENT: found 'on', expected an absolute path"):
+        resolve_settings(given, node=node(tmp_path))
+    with pytest.raises(EnvironmentProblem, match="KEYFERRY_AGENT is 'on', expected"):
+        find_agent_socket(given)
+
+
+@pytest.mark.parametrize("flags", [{"socket": "/" + "x" * 120}, {}])
+def test_a_socket_path_that_is_too_long_is_refused(tmp_path: Path, flags: dict[str, str]) -> None:
+    given = Given(flags, environ=PLACES | {"KEYFERRY_AGENT": "/run/" + "x" * 116})
+    with pytest.raises(ConfigError, match="found a path of 121 bytes, expected at most 99, because"):
+        resolve_settings(given, node=node(tmp_path))
+
+
 def test_the_socket_of_a_user_is_in_the_runtime_folder() -> None:
     environ = {"XDG_RUNTIME_DIR": "/run/user/1000"}
     assert default_socket(environ, 1000) == "/run/user/1000/keyferry/agent.sock"

@@ -103,8 +103,21 @@ def test_a_folder_of_another_user_is_refused(path: str) -> None:
 
 
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="at most"):
-        bind_socket(str(tmp_path / ("x" * 120)), 0o600)
+    path = str(tmp_path / ("x" * 120))
+    with pytest.raises(
+        EnvironmentProblem, match=f"{path}: found a path of {len(path)} bytes, expected at most 99"
+    ):
+        bind_socket(path, 0o600)
+
+
+def test_the_longest_path_has_a_place_for_the_draft(path: str) -> None:
+    """Whatever the number of the process is."""
+    longest = os.path.dirname(path) + "/"
+    longest += "x" * (99 - len(longest))
+    listener = bind_socket(longest, 0o600)
+    connect(longest).close()
+    listener.socket.close()
+    listener.remove()
 
 
 def test_the_peer_is_who_the_kernel_says(path: str) -> None:

@@ -89,6 +89,33 @@ def test_a_file_is_not_a_socket(tmp_path: Path) -> None:
     assert reason(ask(tmp_path / "a" / "s")) is FallbackReason.UNTRUSTED
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not connect through the folder")
+def test_a_long_folder_is_no_obstacle_and_a_long_name_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 120)
+    folder.mkdir(mode=0o750)
+    (folder / "s").symlink_to("elsewhere")
+    assert reason(ask(folder / "s")) is FallbackReason.UNTRUSTED
+    name = "s" * 120
+    found = ask_agent(f"{folder}/{name}", "/v1/status", b"", owner=None, method="GET")
+    assert isinstance(found, Fallback)
+    text = f"the name '{name}' of the agent's socket has 120 bytes, expected at most 9"
+    assert found.message.startswith(text)
+    assert found.message.endswith("; have the agent listen at a shorter one")
+
+
+def test_a_larger_answer_is_taken_where_it_is_expected(tmp_path: Path) -> None:
+    """And a user is named who has to listen."""
+    document = {"kind": "Status", "text": "x" * (3 << 20)}
+    with serving(tmp_path / "a" / "s", lambda _: (200, document)) as server:
+        place = str(tmp_path / "a" / "s")
+        found = ask_agent(place, "/v1/lookup", BODY, most_bytes=4 << 20, only_uid=os.geteuid())
+        assert isinstance(found, SocketReply)
+        assert found.read_object() == document
+        other = ask_agent(place, "/v1/lookup", BODY, only_uid=os.geteuid() + 1)
+        assert reason(other) is FallbackReason.UNTRUSTED
+    assert len(server.requests) == 1
+
+
 def test_a_request_has_a_largest_size() -> None:
     assert reason(ask("/nowhere", b"x" * (MOST_REQUEST_BYTES + 1))) is FallbackReason.TOO_LARGE
 

@@ -187,6 +187,10 @@ def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
         assert "\x1b" not in found.html
         assert found.html.encode()
         is_shown |= SHOWN in page.text or ("option", "value", SHOWN) in page.attributes
+    if field == "place_options":  # of a node without providers
+        empty = view(replace(model, providers=()), "/", explained)
+        assert empty is not None
+        is_shown = SHOWN in Document(empty.html).text
     assert is_shown is ((cls, field) not in NOT_SHOWN)
 
 
@@ -230,6 +234,13 @@ def test_a_fresh_node_is_told_the_next_command() -> None:
     assert "All is well" in page.text
     assert "keyferry doctor" in page.text
     assert "keyferry get IMAGE" in page.text
+    page = document(replace(empty_model(), place_options=" --config /my.yaml"), "/")
+    assert "keyferry doctor --config /my.yaml" in page.text
+    assert "keyferry get IMAGE --config /my.yaml" in page.text
+    model = replace(empty_model(), place_options=" --config /my.yaml")
+    found = render_view(model, "/explain", {"image": "x"}, explained=None)
+    assert found is not None
+    assert "keyferry explain IMAGE --config /my.yaml" in Document(found.html).text
 
 
 def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:

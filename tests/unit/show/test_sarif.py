@@ -36,14 +36,26 @@ def test_a_finding_points_to_its_rule_and_place() -> None:
 
 
 def test_the_tool_and_its_rules_say_where_to_read_more() -> None:
-    document: Any = to_sarif(RULES, [])
+    document: Any = to_sarif(RULES, [], docs="https://docs.example/keyferry")
     driver = document["runs"][0]["tool"]["driver"]
-    assert driver["informationUri"] == "https://keyferry.dev"
+    assert driver["informationUri"] == "https://docs.example/keyferry"
     assert driver["semanticVersion"] == driver["version"]
     assert [rule["helpUri"] for rule in driver["rules"]] == [
-        "https://keyferry.dev/docs/lint-codes.html#a1",
-        "https://keyferry.dev/docs/lint-codes.html#a2",
+        "https://docs.example/keyferry/lint-codes.html#a1",
+        "https://docs.example/keyferry/lint-codes.html#a2",
     ]
+
+
+def test_while_nobody_serves_the_docs_the_rules_carry_the_help_themselves() -> None:
+    """A document of this version refers to no address; it has the text, for those who show Markdown too."""
+    document: Any = to_sarif(RULES, [], docs="")
+    driver = document["runs"][0]["tool"]["driver"]
+    assert "informationUri" not in driver
+    assert all("helpUri" not in rule for rule in driver["rules"])
+    assert driver["rules"][0]["help"] == {
+        "text": "why one\n\nWhat to do: do one",
+        "markdown": "**A1: one**\n\nwhy one\n\n**What to do:** do one",
+    }
 
 
 def _prints(*findings: SarifResult) -> list[str]:

@@ -12,7 +12,7 @@ from keyferry.show.text import (
     text_width,
     wrap,
 )
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, style
 
 
 def test_sections_stand_under_their_titles_and_empty_ones_are_left_out() -> None:
@@ -81,6 +81,16 @@ def test_a_narrow_terminal_has_a_small_indent_and_whole_words(width: int) -> Non
     folded = list(fold("words that are not broken", " " * 30, " " * 30, width=width))
     assert " ".join(line.strip() for line in folded) == "words that are not broken"
     assert all(len(line) - len(line.lstrip()) <= 2 for line in folded[1:])
+
+
+def test_a_style_is_on_each_of_the_lines_that_it_is_folded_to() -> None:
+    """A pager that shows the second line alone shows it in its colour; the indent has none."""
+    text = f"a {style('green words that go on and on to the end', 'green', coloured=True)} plain"
+    assert list(fold(text, "  ", "    ", width=32)) == [
+        "  a \033[32mgreen words that go on and\033[0m",
+        "    \033[32mon to the end\033[0m plain",
+    ]
+    assert list(fold(text, width=200)) == [text]
 
 
 def test_sections_fold_below_a_mark_and_leave_commands_whole(monkeypatch: pytest.MonkeyPatch) -> None:

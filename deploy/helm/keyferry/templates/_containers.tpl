@@ -33,6 +33,9 @@
   {{- end }}
   - --socket
   - $(KEYFERRY_AGENT)
+  {{- if not .Values.uninstall }}
+  - --replace-others
+  {{- end }}
   {{- if and .Values.agentUser (not .Values.uninstall) }}
   - --agent-user
   - {{ .Values.agentUser | int | quote }}

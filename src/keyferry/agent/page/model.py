@@ -27,6 +27,7 @@ from keyferry.page.model import (
     ProviderState,
     ReloadRow,
 )
+from keyferry.show.paste import join_words
 
 __all__ = ["ModelBuilder", "account_text", "cure_of"]
 
@@ -81,6 +82,7 @@ class ModelBuilder:
             tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
             tuple(sorted(map(printable, accounts))),
             _settings(snapshot),
+            "".join(f" {printable(join_words(word))}" for word in snapshot.state.settings.place_options()),
         )
 
     def _notice_clock(self, snapshot: PageSnapshot) -> None:
@@ -161,8 +163,7 @@ def _last_error(
     if last is None:
         return "", None, "", ""
     cure = "" if state is ProviderState.WELL else cure_of(snapshot, provider)
-    text = f"{last.error.kind}: {own_words(last.error)}"
-    return printable(text), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
+    return printable(own_words(last.error)), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
 
 
 def cure_of(snapshot: PageSnapshot, provider: Provider) -> str:

@@ -48,6 +48,8 @@ def _docker_change(
     if not helpers:
         del after[_KEY]
     parts = [_dump({_KEY: part} if part else {}, before) for part in (old, helpers)]
+    if before is None:
+        parts[0] = ""
     return FileChange(path, before, _dump(after, before), make_diff(path, *parts))
 
 

@@ -29,11 +29,13 @@ _SHOWN = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
 _KINDS = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
 
 
-def plan_entry_install(path: str, name: str, match_images: "Sequence[str]") -> FileChange:
+def plan_entry_install(
+    path: str, name: str, match_images: "Sequence[str]", *, is_own: bool = False
+) -> FileChange:
     """Return the change that adds a provider to the kubelet's config at *path*, a file or a folder.
 
-    A config that has the provider stays as it is. Raise EnvironmentProblem if the kubelet would refuse the config,
-    with the entry or without.
+    A config that has the provider stays as it is, unless the entry *is_own*, that is, was added here: then it gets
+    these patterns. Raise EnvironmentProblem if the kubelet would refuse the config, with the entry or without.
     """
     entry: dict[str, object] = {
         "name": name,
@@ -45,19 +47,30 @@ def plan_entry_install(path: str, name: str, match_images: "Sequence[str]") -> F
         return _install_file(path, name, entry)
     before = _read(path)
     _check(path, before, "is refused by the kubelet as it is")
-    if any(provider.name == name for provider in read_config(path).providers):
-        return FileChange(path, before, before, notes=(f"{path} has a provider {name!r} already",))
-    after = _add(path, before, entry)
+    present = next((each for each in _entries(path, before) if each.get("name") == name), None)
+    if present is not None and (not is_own or present.get("matchImages") == entry["matchImages"]):
+        return FileChange(path, before, before, notes=(_already(path, name, is_own=is_own),))
+    after = _add(path, before, entry) if present is None else _change(path, before, entry)
     _check(path, after, f"would be refused by the kubelet with the provider {name!r}")
-    return FileChange(path, before, after, _diff(path, "+", entry))
+    return FileChange(path, before, after, _diff(path, present, entry))
+
+
+def _already(path: str, name: str, *, is_own: bool) -> str:
+    note = f"{path} has a provider {name!r} already"
+    return note if is_own else f"{note}, which was not added here and stays as it is"
 
 
 def plan_entry_uninstall(path: str, name: str) -> FileChange:
-    """Return the change that removes a provider from the kubelet's config; its last one stays."""
+    """Return the change that removes a provider from the kubelet's config; its last one stays.
+
+    If the config is gone, there is nothing to remove, and a note says so.
+    """
     if os.path.isdir(path):
         own = _own_path(path, name)
         text = _read_own(own)
         return FileChange(own, text, None, make_diff(own, text or "", ""))
+    if not os.path.lexists(path):
+        return FileChange(path, None, None, notes=(f"{path} is gone, and with it the entry of {name!r}",))
     before = _read(path)
     entries = _entries(path, before)
     at = next((at for at, each in enumerate(entries) if each.get("name") == name), None)
@@ -66,23 +79,34 @@ def plan_entry_uninstall(path: str, name: str) -> FileChange:
     if len(entries) == 1:
         return FileChange(path, before, before, notes=(f"{path} has no other provider than {name!r}",))
     after = _remove(path, before, at)
-    return FileChange(path, before, after, _diff(path, "-", entries[at]))
+    return FileChange(path, before, after, _diff(path, entries[at], None))
 
 
-def _diff(path: str, sign: str, entry: "Mapping[str, object]") -> str:
+def _diff(path: str, before: "Mapping[str, object] | None", after: "Mapping[str, object] | None") -> str:
     """Return the change as a diff of the one entry: lines beside it, or on the same line, may have secrets."""
-    shown = {name: value if name in _SHOWN else "..." for name, value in entry.items()}
-    lines = _block(shown, "", "\n").splitlines(keepends=True)
-    return "".join((f"--- {path}\n+++ {path}\n@@ providers @@\n", *(sign + line for line in lines)))
+    from difflib import unified_diff
+
+    old, new = _shown(before), _shown(after)
+    _, _, _, *lines = unified_diff(old, new, n=max(len(old), len(new)))
+    return "".join((f"--- {path}\n+++ {path}\n@@ providers @@\n", *lines))
+
+
+def _shown(entry: "Mapping[str, object] | None") -> list[str]:
+    shown = {name: value if name in _SHOWN else "..." for name, value in (entry or {}).items()}
+    return _block(shown, "", "\n").splitlines(keepends=True)
 
 
 def _install_file(folder: str, name: str, entry: "Mapping[str, object]") -> FileChange:
     path = _own_path(folder, name)
     before = _read_own(path)
     after = _HEAD + _KINDS + _block(entry, "", "\n")
+    if before is not None and any(each.get("name") == name for each in _entries(path, before)):
+        after = _change(path, before, entry)
     _check(path, after, f"would be refused by the kubelet with the provider {name!r}")
-    if any(provider.name == name for provider in read_config(folder).providers):
-        return FileChange(path, before, before, notes=(f"{folder} has a provider {name!r} already",))
+    if before == after:
+        return FileChange(path, before, before, notes=(_already(folder, name, is_own=True),))
+    if before is None and any(provider.name == name for provider in read_config(folder).providers):
+        return FileChange(path, before, before, notes=(_already(folder, name, is_own=False),))
     return FileChange(path, before, after, make_diff(path, before or "", after), mode=0o644)
 
 
@@ -140,6 +164,26 @@ def _add(path: str, text: str, entry: "Mapping[str, object]") -> str:
         is_open = at == len(text) and not text.endswith("\n")
         added = text[:at] + (newline + block.removesuffix(newline) if is_open else block) + text[at:]
     return _checked(path, text, added, [*_entries(path, text), dict(entry)])
+
+
+def _change(path: str, text: str, entry: "Mapping[str, object]") -> str:
+    """Return the text with the patterns of *entry* in the entry of that name, which keeps its other fields."""
+    items, entries = _Items(text), _entries(path, text)
+    number = next(at for at, each in enumerate(entries) if each.get("name") == entry["name"])
+    changed = {**entries[number], "matchImages": entry["matchImages"]}
+    newline = "\r\n" if "\r\n" in text else "\n"
+    start, end = items.spans[number]
+    line = text.rfind("\n", 0, start) + 1
+    if items.is_flow:
+        lead = text[line:start]
+        new = _flow(text, changed, "" if lead.strip() else lead, newline)
+    else:
+        new = _block(changed, text[line:start].partition("-")[0], newline)
+        start, end = line, _next_line(text, end)
+        if end == len(text) and not text.endswith("\n"):
+            new = new.removesuffix(newline)
+    wanted = [*entries[:number], changed, *entries[number + 1 :]]
+    return _checked(path, text, text[:start] + new + text[end:], wanted)
 
 
 def _remove(path: str, text: str, number: int) -> str:

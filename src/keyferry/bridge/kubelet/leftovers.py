@@ -1,9 +1,9 @@
 """What an agent that has ended leaves beside its socket, and its removal."""
 
 import os
-import socket
 import stat
 
+from keyferry._net.agent import try_agent
 from keyferry.errors import EnvironmentProblem
 
 __all__ = ["remove_socket_folder"]
@@ -34,17 +34,11 @@ def remove_socket_folder(path: str) -> tuple[str, ...]:
 
 
 def _is_served(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(_CONNECT_SECONDS)
-        try:
-            client.connect(path)
-        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-            return False
-        except OSError as error:
-            raise EnvironmentProblem(
-                f"{path}: whether an agent listens here is not known: {(error.strerror or 'no answer').lower()}"
-            ) from None
-    return True
+    # Whoever owns the socket: nothing is sent.
+    fallback = try_agent(path, _CONNECT_SECONDS, owner=None)
+    if fallback is not None and not fallback.is_unattended:
+        raise EnvironmentProblem(f"{path}: whether an agent listens here is not known: {fallback.message}")
+    return fallback is None
 
 
 def _own_names(folder: str, socket_name: str) -> list[str]:

@@ -14,6 +14,8 @@ from keyferry.agent.settings import (
 )
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS
 from keyferry.api.meta import format_duration
+from keyferry.cli.frame.commands import WrongUsage
+from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -114,6 +116,9 @@ def given_settings(args: "argparse.Namespace") -> Given:
 
 
 def socket_path(args: "argparse.Namespace") -> str:
-    """Return where the agent is expected."""
+    """Return where the agent is expected; raise WrongUsage if KEYFERRY_AGENT names no socket."""
     chosen: str = args.socket or ""
-    return chosen or find_agent_socket(Given(environ=os.environ))
+    try:
+        return chosen or find_agent_socket(Given(environ=os.environ))
+    except EnvironmentProblem as problem:
+        raise WrongUsage(str(problem)) from None

@@ -1,6 +1,6 @@
 """Print a link to the agent's page."""
 
-from keyferry.agent.management import ask_agent
+from keyferry.agent.management import ask_for_document
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.report import report
@@ -39,7 +39,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Print a link, and open it on request."""
-    answer = ask_agent(socket_path(args), "POST", "/v1/page")
+    answer = ask_for_document(socket_path(args), "POST", "/v1/page")
     url = str(answer.get("url"))
     print(url)
     report(f"the link works once, until {answer.get('expiresAt')}")

@@ -1,6 +1,6 @@
 """Make the agent read all configs again."""
 
-from keyferry.agent.management import ask_agent
+from keyferry.agent.management import ask_for_document
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.report import report
@@ -27,7 +27,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Reload, and print what came of it."""
-    answer = ask_agent(socket_path(args), "POST", "/v1/reload")
+    answer = ask_for_document(socket_path(args), "POST", "/v1/reload")
     problems, notes = answer.get("problems"), answer.get("notes")
     report(*(notes if isinstance(notes, list) else ()))
     if answer.get("applied") is True:

@@ -2,7 +2,7 @@
 
 import sys
 
-from keyferry.agent.management import AgentUnavailableError, ask_agent
+from keyferry.agent.management import AgentUnavailableError, ask_for_document
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
@@ -55,7 +55,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _show(args: "argparse.Namespace") -> int:
-    answer = ask_agent(socket_path(args), "GET", "/v1/status")
+    answer = ask_for_document(socket_path(args), "GET", "/v1/status")
     if args.output == "table":
         text: object = Lines(_text(answer))
     else:

@@ -1,8 +1,8 @@
 """Put a shim into the kubelet's folder of plugins, take it away, and show what is there."""
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.errors import KeyferryError
+from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
+from keyferry.errors import EnvironmentProblem, KeyferryError
 from keyferry.show.report import report
 from keyferry.show.writer import Lines
 
@@ -41,6 +41,8 @@ examples:
 
 TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
+# Set in every container of a pod, where folders of the node are missing unless they are mounted.
+_POD_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -64,6 +66,12 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="append",
         default=[],
         help="with --beside: add the provider to the kubelet's config, for this pattern; may be repeated",
+    )
+    parser.add_argument(
+        "--replace-others",
+        action="store_true",
+        help="with --socket: first uninstall other shims in front of plugins here that ask the same socket, such as "
+        "those of an earlier configuration",
     )
     parser.add_argument("--dry-run", action="store_true", help="with --match-images: show what would change")
     parser.add_argument(
@@ -114,6 +122,8 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
         from keyferry.bridge.kubelet.socket_folder import give_socket_folder
 
         give_socket_folder(args.socket, args.agent_user)
+    if args.replace_others:
+        _replace_others(args, found)
     if args.in_front_of is not None:
         shim = install_in_front(
             found.bin_dir, args.in_front_of, program, args.socket, agent_user=args.agent_user
@@ -129,13 +139,28 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     return Exit.OK
 
 
+def _replace_others(args: "argparse.Namespace", found: "Discovery") -> None:
+    """Uninstall the other shims of the same socket, as far as no config of a kubelet can name them."""
+    from keyferry.bridge.kubelet.install import ShimPosition, list_shims
+
+    kept = args.beside if args.in_front_of is None else args.in_front_of
+    for shim in list_shims(found.bin_dir):
+        if shim.name == kept or shim.socket != args.socket:
+            continue
+        if shim.position in (ShimPosition.IN_FRONT, ShimPosition.OVERWRITTEN):
+            _try_uninstall(shim.name, found)
+            continue
+        report(
+            f"{_place(found, shim)} stays: a kubelet whose config names it does not start without it; when none does, "
+            f"remove it with 'keyferry bridge kubelet uninstall {shim.name}'"
+        )
+
+
 def _program(args: "argparse.Namespace") -> bytes:
     from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
 
     native = args.native or ("" if args.shim == "python" else find_native_shim())
     if not native and args.shim == "native":
-        from keyferry.errors import EnvironmentProblem
-
         raise EnvironmentProblem(
             "no static shim for this machine is installed; the package keyferry-shim has it, and 'make shim' builds "
             "one for --native FILE"
@@ -147,12 +172,22 @@ def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
     from keyferry.bridge.kubelet.install import list_shims
 
     names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
-    for name in names:
-        _uninstall(name, found)
-    if not names:
+    # One that cannot be removed is no reason to leave the others.
+    codes = [_try_uninstall(name, found) for name in names] if len(names) > 1 else []
+    if len(names) == 1:
+        _uninstall(names[0], found)
+    elif not names:
         report(f"no shim in {found.bin_dir}")
     if args.socket != "auto":
         _remove_socket(args.socket)
+    return most_severe(codes)
+
+
+def _try_uninstall(name: str, found: "Discovery") -> Exit:
+    try:
+        _uninstall(name, found)
+    except KeyferryError as error:
+        return report_failure(error)
     return Exit.OK
 
 
@@ -166,11 +201,15 @@ def _remove_socket(path: str) -> None:
 
 def _plan_entry(args: "argparse.Namespace", found: "Discovery") -> "FileChange":
     """Show the change of the kubelet's config; it is linted before anything is written."""
+    import os
+
     from keyferry.bridge.kubelet.entry import plan_entry_install
+    from keyferry.bridge.kubelet.install import noted_entry
 
     if not found.config:
         raise WrongUsage("no provider config is found; set it with --config PATH")
-    change = plan_entry_install(found.config, args.beside, args.match_images)
+    is_own = noted_entry(found.bin_dir, args.beside) == os.path.abspath(found.config)
+    change = plan_entry_install(found.config, args.beside, args.match_images, is_own=is_own)
     report(*change.notes)
     _print_diff(change)
     return change
@@ -211,8 +250,7 @@ def _uninstall(name: str, found: "Discovery") -> None:
     from keyferry.bridge.kubelet.install import ShimPosition, noted_entry, uninstall
 
     config = noted_entry(found.bin_dir, name)
-    if config:
-        _remove_entry(config, name)
+    is_known = bool(config) and _remove_entry(config, name)
     position = uninstall(found.bin_dir, name)
     path = f"{found.bin_dir}/{name}"
     if position is ShimPosition.IN_FRONT:
@@ -223,19 +261,32 @@ def _uninstall(name: str, found: "Discovery") -> None:
         print(f"{path}: removed")
         report(
             f"restart the kubelet: until then it tries to execute {name!r}, and pulls go on without it"
-            if config
+            if is_known
             else f"a kubelet whose config names the provider {name!r} does not start without this program"
         )
 
 
-def _remove_entry(config: str, name: str) -> None:
+def _remove_entry(config: str, name: str) -> bool:
+    """Remove the entry from the config to which it was added, and return whether that is still there.
+
+    Raise EnvironmentProblem in a pod that does not see it: the kubelet may, and would not start without the shim.
+    """
+    import os
+
     from keyferry.bridge.file_change import apply_change
     from keyferry.bridge.kubelet.entry import plan_entry_uninstall
 
+    is_there = os.path.lexists(config)
+    if not is_there and _POD_VARIABLE in os.environ:
+        raise EnvironmentProblem(
+            f"{config}: this pod does not see the config that has an entry for {name!r}, without which the kubelet "
+            "would not start; mount the config's folder, or uninstall the shim on the node"
+        )
     change = plan_entry_uninstall(config, name)
     report(*change.notes)
     _print_diff(change)
     apply_change(change)
+    return is_there
 
 
 def _status(found: "Discovery", output: str) -> int:

@@ -42,10 +42,17 @@ def _name_problem(args: "argparse.Namespace") -> str:
 def _socket_problem(args: "argparse.Namespace") -> str:
     if args.socket != "auto" and not args.socket.startswith("/"):
         return f"--socket {args.socket!r}: not an absolute path"
-    if args.agent_user is None:
+    option = "--replace-others" if args.replace_others else "--agent-user"
+    if not args.replace_others and args.agent_user is None:
         return ""
     if args.action != "install" or args.socket == "auto":
-        return "--agent-user is for install, with --socket PATH"
+        return f"{option} is for install, with --socket PATH"
+    return _user_problem(args)
+
+
+def _user_problem(args: "argparse.Namespace") -> str:
+    if args.agent_user is None:
+        return ""
     if args.agent_user < 0:
         return f"--agent-user {args.agent_user}: not the number of a user"
     if args.agent_user == _OVERFLOW_USER:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from keyferry.agent.management import AgentUnavailableError, ask_agent
+from keyferry.agent.management import AgentUnavailableError, ask_for_document
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.paste import quote_word
@@ -65,7 +65,7 @@ def _wait(agent: "subprocess.Popen[bytes]") -> None:
     end = time.monotonic() + _START_SECONDS
     while agent.poll() is None and time.monotonic() < end:
         try:
-            ask_agent(_socket(), "GET", "/v1/status")
+            ask_for_document(_socket(), "GET", "/v1/status")
         except AgentUnavailableError:
             time.sleep(0.05)
         else:
@@ -78,7 +78,7 @@ def _wait(agent: "subprocess.Popen[bytes]") -> None:
 
 def _is_continued() -> bool:
     """Print a link to the page, and return whether the user asks for another one."""
-    answer = ask_agent(_socket(), "POST", "/v1/page")
+    answer = ask_for_document(_socket(), "POST", "/v1/page")
     text = "The link works once, within a minute, in a browser of this machine."
     print(Lines(f"\n{answer.get('url')}\n" + "\n".join(fold(text))))
     print(Lines(style(f"Enter: another link, {_END}: end ", "dim")), end="", flush=True)

@@ -12,7 +12,7 @@ from keyferry.cli.frame.arguments import (
     add_run_arguments,
 )
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument, open_session
-from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code
 from keyferry.cli.frame.machine import (
     add_here_argument,
     add_node_files,
@@ -29,7 +29,7 @@ from keyferry.cli.frame.sources import (
     deprecation_notes,
 )
 from keyferry.cli.frame.waiting import Waiting
-from keyferry.errors import ConfigError
+from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.provider.agent_use import AgentUse, choose_agent
@@ -278,10 +278,16 @@ def open_providers(
 
 
 def agent_of(args: "argparse.Namespace") -> AgentUse | None:
-    """Return the agent to ask; none is asked if the command line says what the environment of plugins is."""
+    """Return the agent to ask; none is asked if the command line says what the environment of plugins is.
+
+    Raise WrongUsage if KEYFERRY_AGENT names none, as for the option.
+    """
     option = "--env-from" if args.env_from else "--withhold-env" if args.withhold_env else ""
     why_not = f"{option} is given, and the plugins of the agent have its own environment" if option else ""
-    return choose_agent(args.agent, why_not=why_not)
+    try:
+        return choose_agent(args.agent, why_not=why_not)
+    except EnvironmentProblem as problem:
+        raise WrongUsage(str(problem)) from None
 
 
 def _make_providers(found: Discovery, settings: "ProviderSettings") -> "Providers":

@@ -20,6 +20,12 @@ def check_agents(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
 
 
 def _check(agent: AgentFacts, hints: Hints, *, is_online: bool) -> Iterator[HealthLine]:
+    if not agent.socket.startswith("/"):
+        text = (
+            f"{agent.named_by} is {agent.socket!r}, expected 'off', 'auto' or the absolute path of a socket"
+        )
+        yield _line(HealthLevel.WARNING, f"{text}; {_ALONE}")
+        return
     where = f"{agent.socket} (named by {agent.named_by})"
     if agent.named_by == "its usual place":
         where = f"{agent.socket} (its usual place)"

@@ -4,12 +4,15 @@ import os
 
 from keyferry._core.values import Value
 from keyferry._net.agent import AUTO, OFF, VARIABLE, find_socket
+from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["AgentUse", "check_agent", "choose_agent"]
+__all__ = ["AgentUse", "check_agent", "check_variable", "choose_agent"]
+
+_EXPECTED = "expected 'off', 'auto' or the absolute path of a socket"
 
 
 class AgentUse(Value):
@@ -24,9 +27,12 @@ def choose_agent(
 ) -> AgentUse | None:
     """Return the agent that is given as ``auto`` or a socket, or None if it is ``off``.
 
-    Without *given*, it is KEYFERRY_AGENT, else the usual place if there is a socket.
+    Without *given*, it is KEYFERRY_AGENT, else the usual place if there is a socket. Raise EnvironmentProblem if that
+    variable counts and is none of these.
     """
     variables = os.environ if environ is None else environ
+    if given in (None, "", AUTO):
+        check_variable(variables)
     place = find_socket(variables, given or "")
     is_named = given or variables.get(VARIABLE)
     return AgentUse(place, why_not) if place and (is_named or os.path.lexists(place)) else None
@@ -34,6 +40,17 @@ def choose_agent(
 
 def check_agent(given: str) -> str:
     """Return ``off``, ``auto`` or the absolute path of a socket as it is; raise ValueError for anything else."""
-    if given not in (OFF, AUTO) and not given.startswith("/"):
-        raise ValueError(f"agent is {given!r}, expected 'off', 'auto' or the absolute path of a socket")
+    if not _names_agent(given):
+        raise ValueError(f"agent is {given!r}, {_EXPECTED}")
     return given
+
+
+def check_variable(environ: "Mapping[str, str]") -> None:
+    """Raise EnvironmentProblem if KEYFERRY_AGENT is set, and neither ``off`` nor ``auto`` nor an absolute path."""
+    given = environ.get(VARIABLE)
+    if given and not _names_agent(given):
+        raise EnvironmentProblem(f"{VARIABLE} is {given!r}, {_EXPECTED}")
+
+
+def _names_agent(given: str) -> bool:
+    return given in (OFF, AUTO) or given.startswith("/")

@@ -27,6 +27,7 @@ class Family(WordEnum):
     IMAGE_NAME = "an unusual image name"
     LOCALE = "the normal request in another locale"
     SIMULTANEOUS = "several normal requests at once"
+    LAST = "the normal request, after the responses that are compared with its first one"
     OTHER = "an experiment that is selected by its name"
 
 

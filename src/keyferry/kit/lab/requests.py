@@ -37,10 +37,10 @@ def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Exp
 
 
 def good_requests(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """Yield requests for the first image, for the same again, and for all other images."""
+    """Yield requests for the first image, for the same again after all others, and for all other images."""
     first, *others = plugin.images
     yield ask(plugin, "good", first, is_sampled=True, family=Family.NORMAL)
-    yield ask(plugin, "again", first)
+    yield ask(plugin, "again", first, family=Family.LAST)
     for number, image in enumerate(others, 2):
         yield ask(plugin, f"good {number}", image, family=Family.NORMAL)
 

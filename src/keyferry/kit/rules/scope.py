@@ -13,6 +13,8 @@ from keyferry.kit.rules.content import serves
 __all__ = ["SCOPE_RULES", "answered", "answered_or_refused", "refuses", "was_refused"]
 
 Logins = dict[str, tuple[str, str]]
+_NEW_LOGINS = "the same request gets other logins each time, so that they cannot be compared"
+_NEW_PASSWORDS = "the same request gets other passwords each time, so that they cannot be compared"
 
 
 def _logins(response: CredentialProviderResponse, *, with_passwords: bool) -> Logins:
@@ -22,11 +24,16 @@ def _logins(response: CredentialProviderResponse, *, with_passwords: bool) -> Lo
     }
 
 
-def _has_fixed_passwords(evidence: Evidence) -> bool:
-    """Return whether the same request gets the same passwords; new tokens in each response cannot be compared."""
+def _is_repeated(evidence: Evidence, *, with_passwords: bool) -> bool:
+    """Return whether the same request, made before and after all others, gets the same logins.
+
+    If so, the time of a request makes no difference to what is compared in between. If not, as where a plugin gets a
+    new token for each response or each second, responses cannot be compared.
+    """
     if "again" not in evidence.runs or not evidence.is_good("again"):
         return False
-    first, second = (_logins(evidence.response(name), with_passwords=True) for name in ("good", "again"))
+    names = ("good", "again")
+    first, second = (_logins(evidence.response(name), with_passwords=with_passwords) for name in names)
     return first == second
 
 
@@ -49,13 +56,17 @@ def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str
 
 def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Iterator[Violation]:
     names = _others(evidence, key_type, of_registry=of_registry)
-    fixed = _has_fixed_passwords(evidence)
+    fixed = _is_repeated(evidence, with_passwords=True)
+    if not fixed and not _is_repeated(evidence, with_passwords=False):
+        raise Unchecked(_NEW_LOGINS)
     first = _logins(evidence.response("good"), with_passwords=fixed)
     for name in names:
         other = _logins(evidence.response(name), with_passwords=fixed)
         if other != first:
             image, known = evidence.experiments[name].image, evidence.experiments["good"].image
             yield Violation(name, f"other credentials for {image} than for {known}", "the same for both")
+    if not fixed:
+        raise Unchecked(_NEW_PASSWORDS)
 
 
 def _global(evidence: Evidence) -> Iterator[Violation]:
@@ -68,8 +79,8 @@ def _registry(evidence: Evidence) -> Iterator[Violation]:
 
 def _needless_image(evidence: Evidence) -> Iterator[Violation]:
     names = _others(evidence, "Image", of_registry=True)
-    if not _has_fixed_passwords(evidence):
-        raise Unchecked("its passwords are new in each response and cannot be compared")
+    if not _is_repeated(evidence, with_passwords=True):
+        raise Unchecked(_NEW_PASSWORDS)
     if not any(_differing(evidence, "Image", of_registry=True)):
         image = evidence.experiments[names[0]].image
         yield Violation(names[0], f"the same credentials for {image}", "credentials that depend on the image")

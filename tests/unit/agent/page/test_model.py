@@ -1,5 +1,6 @@
 """The model has what the agent has: lives and their windows, states of providers, decisions; and no secret."""
 
+from keyferry._core.values import replace
 from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.schedule import PlannedRefresh
 from keyferry.errors import PluginExitError, PluginNotFoundError
@@ -87,6 +88,17 @@ def test_the_state_of_a_provider() -> None:
     ]
 
 
+def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
+    """What they would find on the node by themselves, they need not be told."""
+    clock = Clock()
+    snapshot = take(world(clock, Scripted(response(cache_seconds=100))), clock)
+    assert ModelBuilder().build(snapshot).place_options == ""
+    settings = snapshot.state.settings
+    given = replace(settings, origins={**settings.origins, "binDir": "flag --bin-dir"})
+    snapshot = replace(snapshot, state=replace(snapshot.state, settings=given))
+    assert ModelBuilder().build(snapshot).place_options == " --bin-dir /bin-dir"
+
+
 def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> None:
     clock = Clock()
     plugin = Scripted(PluginExitError("plugin", 3, "", "printed-this"))
@@ -95,7 +107,7 @@ def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> N
     clock.step(5)
     model = ModelBuilder().build(take(providers, clock))
     card = model.providers[0]
-    assert (card.last_error, card.last_error_at) == ("exit: plugin 'plugin': exited with status 3", NOW - 5)
+    assert (card.last_error, card.last_error_at) == ("plugin 'plugin': exited with status 3", NOW - 5)
     assert card.cure.startswith(
         "keyferry plugin trace /bin-dir/plugin reg.io/app --config /etc/providers.yaml"
     )

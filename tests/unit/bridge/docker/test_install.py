@@ -97,6 +97,12 @@ def test_a_config_that_is_not_there_is_made_for_its_user_alone(tmp_path: Path) -
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_diff_of_a_new_config_takes_nothing_away(tmp_path: Path) -> None:
+    change = plan_docker_install(str(tmp_path / "config.json"), ["ghcr.io"])
+    assert [line for line in change.diff.splitlines()[2:] if line.startswith("-")] == []
+    assert "+{" in change.diff.splitlines()
+
+
 @pytest.mark.parametrize("text", ["[]", "{", "null", '{"credHelpers": []  , "x": 1', '{"credHelpers": "x"}'])
 def test_a_config_that_cannot_be_read_is_left(path: Path, text: str) -> None:
     path.write_text(text)

@@ -106,6 +106,32 @@ def test_an_entry_between_others_is_taken_away(tmp_path: Path) -> None:
             assert [each["name"] for each in found["providers"]] == left
 
 
+def test_its_own_entry_gets_other_patterns_and_every_other_byte_is_kept(path: Path) -> None:
+    before = path.read_bytes()
+    apply_change(plan_entry_install(str(path), "keyferry", ["ghcr.io"]))
+    change = plan_entry_install(str(path), "keyferry", PATTERNS, is_own=True)
+    assert '   - "ghcr.io"' in change.diff
+    assert '+  - "*.example"' in change.diff
+    assert "secret-word" not in change.diff
+    apply_change(change)
+    assert read(path.read_bytes())["providers"] == [*DOCUMENT["providers"], ENTRY]
+    assert not plan_entry_install(str(path), "keyferry", PATTERNS, is_own=True).diff
+    apply_change(plan_entry_uninstall(str(path), "keyferry"))
+    assert path.read_bytes() == before
+
+
+def test_what_somebody_added_to_its_own_entry_stays(path: Path) -> None:
+    """Also if other providers follow."""
+    apply_change(plan_entry_install(str(path), "keyferry", ["ghcr.io"]))
+    text = path.read_text().replace("10m", "5m")
+    path.write_text(text)
+    apply_change(plan_entry_install(str(path), "third", ["third.example"]))
+    apply_change(plan_entry_install(str(path), "keyferry", PATTERNS, is_own=True))
+    found = read(path.read_bytes())["providers"]
+    assert [each["name"] for each in found] == ["ecr", "keyferry", "third"]
+    assert found[1] == {**ENTRY, "defaultCacheDuration": "5m"}
+
+
 def test_what_is_there_already_is_left(path: Path) -> None:
     apply_change(plan_entry_install(str(path), "keyferry", ["ghcr.io"]))
     again = plan_entry_install(str(path), "keyferry", ["other.example"])
@@ -135,6 +161,12 @@ def test_a_config_that_would_be_refused_is_not_written(
     assert path.read_text() == text
 
 
+def test_a_config_that_is_gone_has_no_entry(tmp_path: Path) -> None:
+    change = plan_entry_uninstall(str(tmp_path / "none.yaml"), "keyferry")
+    assert (change.before, change.after, change.diff) == (None, None, "")
+    assert change.notes == (f"{tmp_path}/none.yaml is gone, and with it the entry of 'keyferry'",)
+
+
 def test_the_last_provider_stays(tmp_path: Path) -> None:
     """A kubelet does not start with a config that has none."""
     path = tmp_path / "config.yaml"
@@ -150,6 +182,9 @@ def test_a_folder_gets_a_file_of_its_own(tmp_path: Path) -> None:
     assert change.path == str(tmp_path / "zz-keyferry.yaml")
     apply_change(change)
     assert (tmp_path / "zz-keyferry.yaml").stat().st_mode & 0o777 == 0o644
+    apply_change(plan_entry_install(str(tmp_path), "keyferry", PATTERNS))
+    assert read((tmp_path / "zz-keyferry.yaml").read_bytes())["providers"] == [ENTRY]
+    assert plan_entry_install(str(tmp_path), "keyferry", PATTERNS).notes
     apply_change(plan_entry_uninstall(str(tmp_path), "keyferry"))
     assert [each.name for each in tmp_path.iterdir()] == ["10-ecr.yaml"]
 

@@ -52,3 +52,13 @@ def test_what_is_wrong_with_an_agent_that_answers_has_lines_of_its_own() -> None
     assert config[0] is reload[0] is HealthLevel.WARNING
     assert "its config /other is not the one above" in config[1]
     assert reload[1] == "its last reload was refused: /c: broken; and 1 more"
+
+
+def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
+    node = NodeFacts(KubeletFacts(Kubelets()), agents=(AgentFacts("foo", "KEYFERRY_AGENT"),))
+    [line] = check_agents(node, Hints())
+    assert line.level is HealthLevel.WARNING
+    assert line.text == (
+        "KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the absolute path of a socket; "
+        "plugins are run without it"
+    )

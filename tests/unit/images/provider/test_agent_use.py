@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.errors import EnvironmentProblem
 from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
 
 
@@ -32,6 +33,15 @@ def test_an_agent_that_nobody_names_has_to_be_there(tmp_path: Path, monkeypatch:
     (tmp_path / "keyferry").mkdir()
     (tmp_path / "keyferry" / "agent.sock").touch()
     assert choose_agent(None, environ) == AgentUse(str(tmp_path / "keyferry" / "agent.sock"))
+
+
+@pytest.mark.parametrize("given", [None, "auto"])
+def test_a_variable_that_names_no_agent_is_refused_where_it_counts(given: str | None) -> None:
+    environ = {"KEYFERRY_AGENT": "foo"}
+    with pytest.raises(EnvironmentProblem, match="KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the"):
+        choose_agent(given, environ)
+    assert choose_agent("/a.sock", environ) == AgentUse("/a.sock")
+    assert choose_agent("off", environ) is None
 
 
 def test_a_word_that_names_no_agent_is_refused() -> None:
