@@ -143,7 +143,7 @@ _keyferry() {
     "agent reload:-"*) COMPREPLY=($(compgen -W '--help --socket --color --verbose' -- "$word")); return ;;
     "agent config:-"*) COMPREPLY=($(compgen -W '--help --output --agent-config --socket --socket-mode --socket-group --config --image-credential-provider-config --bin-dir --image-credential-provider-bin-dir --plugin-timeout --refresh-ahead --refresh-idle --cache-entries --cache-bytes --connections --watch --hand-over --stop-timeout --page --metrics --log-level --log-format --color --verbose' -- "$word")); return ;;
     "agent page:-"*) COMPREPLY=($(compgen -W '--help --socket --open --color --verbose' -- "$word")); return ;;
-    "bridge kubelet:-"*) COMPREPLY=($(compgen -W '--help --all --in-front-of --beside --plugin --match-images --dry-run --socket --shim --native --agent-user --output --config --image-credential-provider-config --bin-dir --image-credential-provider-bin-dir --color --verbose' -- "$word")); return ;;
+    "bridge kubelet:-"*) COMPREPLY=($(compgen -W '--help --all --in-front-of --beside --plugin --match-images --replace-others --dry-run --socket --shim --native --agent-user --output --config --image-credential-provider-config --bin-dir --image-credential-provider-bin-dir --color --verbose' -- "$word")); return ;;
     "bridge docker:-"*) COMPREPLY=($(compgen -W '--help --dry-run --containers --docker-config --registries-dir --output --config --image-credential-provider-config --bin-dir --image-credential-provider-bin-dir --color --verbose' -- "$word")); return ;;
     demo:-*) COMPREPLY=($(compgen -W '--help --all --page --keep --color --verbose' -- "$word")); return ;;
     completion:-*) COMPREPLY=($(compgen -W '--help --color --verbose' -- "$word")); return ;;

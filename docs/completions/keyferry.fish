@@ -478,6 +478,7 @@ complete -c keyferry -n '__keyferry_at bridge kubelet' -l in-front-of -r -d 'ins
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l beside -r -d 'install as a provider of this name'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l plugin -r -d 'with --beside the plugin to run without the agent'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l match-images -r -d 'with --beside add the provider to the kubelets config, for this pattern; may be repeated'
+complete -c keyferry -n '__keyferry_at bridge kubelet' -l replace-others -d 'with --socket first uninstall other shims in front of plugins here that ask the same socket, such as those of an earlier configuration'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l dry-run -d 'with --match-images show what would change'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l socket -r -d 'the agents socket'
 complete -c keyferry -n '__keyferry_at bridge kubelet' -l shim -x -a 'native python' -d 'the static shim of keyferrys image or of the package keyferry-shim, or one in Python, which needs keyferry on the node'
