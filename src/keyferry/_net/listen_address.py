@@ -2,12 +2,12 @@
 
 from keyferry._core.values import NamedTuple
 
-__all__ = ["ListenAddress", "parse_listen_address", "why_too_long"]
+__all__ = ["LONGEST_SOCKET_PATH", "ListenAddress", "parse_listen_address", "why_too_long"]
 
 _MOST_PORT = 65535
 # sockaddr_un of Linux has 108 bytes, the last of which is 0. A draft beside the socket has a dot and the id of its
 # process in its name, which has at most 7 digits.
-_LONGEST_SOCKET_PATH = 107 - 8
+LONGEST_SOCKET_PATH = 107 - 8
 
 
 class ListenAddress(NamedTuple):
@@ -45,9 +45,9 @@ def parse_listen_address(text: str) -> ListenAddress | None:
 def why_too_long(path: object) -> str:
     """Return why no agent can listen at the path of a socket; empty if its length is no obstacle."""
     size = len(str(path).encode("utf-8", "surrogateescape"))
-    if size <= _LONGEST_SOCKET_PATH:
+    if size <= LONGEST_SOCKET_PATH:
         return ""
     return (
-        f"found a path of {size} bytes, expected at most {_LONGEST_SOCKET_PATH}, because the system has no longer "
+        f"found a path of {size} bytes, expected at most {LONGEST_SOCKET_PATH}, because the system has no longer "
         "addresses of sockets; use a folder with a shorter path, such as /run/keyferry"
     )
