@@ -67,7 +67,6 @@ IN_PODMAN = (
 # Blocks that no test runs, by page and the words that they begin with, and why not.
 EXCEPTIONS = {
     ("README.md", "make demo        # six"): INSTALLS,
-    ("README.md", "make demo    # see"): INSTALLS,
     ("README.md", "pip install ."): INSTALLS,
     ("docs/architecture.md", "images     config →"): "a picture of words",
     ("docs/container.md", "sudo install -d -o 65532"): IN_PODMAN,
