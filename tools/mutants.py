@@ -77,7 +77,11 @@ MODULES: dict[str, tuple[str | int, ...]] = {
     "keyferry/api/federation/addresses": (),
     "keyferry/api/federation/templates": (),
     "keyferry_plugins/federation/answer": (),
-    "keyferry_plugins/openid/verify": ("attacks/test_forged_tokens.py", "attacks/test_oidc_issuer.py"),
+    "keyferry_plugins/openid/verify": (
+        "unit/plugins/test_oidc.py",
+        "attacks/test_forged_tokens.py",
+        "attacks/test_oidc_issuer.py",
+    ),
     "keyferry/_net/url": ("unit/images/match/test_url.py", 12),
     "keyferry/_net/messages": ("property/test_http_reader.py", 12),
     "keyferry/show/text": (),

@@ -4,9 +4,11 @@ Each target of ``tests/fuzz/targets.py`` gets its share of the time, under libFu
 what code an input reaches. Inputs that reach more than the corpus does are added to it, the smallest first, up to a
 bound. Before that, the files that the corpus began with are made large in several ways: an input that takes more than
 two seconds of processor time for each mebibyte, and far more than four times as long as a quarter of it, is a find too.
+The line of each target that got a minute or more is written to ``docs/reliability.md``.
 """
 
 import argparse
+import datetime as dt
 import os
 import re
 import shlex
@@ -19,6 +21,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "fuzz-work"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
+# A shorter run says too little to be written down.
+LEAST_SECONDS = 60
 MOST_FILES = 12
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")
@@ -50,11 +56,12 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 
 def targets(wanted: str = "") -> list[str]:
-    """Return the names of the targets, or the one that is wanted."""
+    """Return the names of the targets, or those that are wanted, with blanks between them."""
     names = [path.name for path in sorted((ROOT / "tests" / "fuzz" / "corpus").iterdir())]
-    if wanted and wanted not in names:
-        sys.exit(f"there is no target {wanted!r}; there are: {', '.join(names)}")
-    return [wanted] if wanted else names
+    for each in wanted.split():
+        if each not in names:
+            sys.exit(f"there is no target {each!r}; there are: {', '.join(names)}")
+    return wanted.split() or names
 
 
 def fuzz_one(name: str, options: list[str]) -> None:
@@ -73,12 +80,22 @@ def fuzz_one(name: str, options: list[str]) -> None:
 def run_fuzzer(name: str, *options: str) -> bool:
     """Run libFuzzer on a target in a process of its own; what it prints is shown if it finds something."""
     command = [sys.executable, __file__, "--one", name, f"-max_len={MOST_BYTES}", *options]
-    log = WORK / f"{name}.log"
+    log = log_of(name)
     with log.open("wb") as stream:
         done = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT)
     if done.returncode:
         sys.stdout.write(f"{name}: found something:\n{log.read_text('utf-8', 'replace')[-4000:]}\n")
     return not done.returncode
+
+
+def log_of(name: str) -> Path:
+    """Return the file with what libFuzzer printed last for a target."""
+    return WORK / f"{name}.log"
+
+
+def executions_of(name: str) -> int:
+    """Return how many inputs the last run of libFuzzer has read."""
+    return int(re.findall(r"^#(\d+)", log_of(name).read_text("utf-8", "replace"), re.MULTILINE)[-1])
 
 
 def grow(name: str, seconds: int) -> bool:
@@ -92,6 +109,7 @@ def grow(name: str, seconds: int) -> bool:
     is_well = run_fuzzer(
         name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
     )
+    executions = executions_of(name)
     shutil.rmtree(merged, ignore_errors=True)
     shutil.copytree(tree, merged)
     if is_well and run_fuzzer(name, "-merge=1", str(merged), str(grown)):
@@ -100,11 +118,29 @@ def grow(name: str, seconds: int) -> bool:
         )
         for each in fresh[: max(MOST_FILES - before, 0)]:
             shutil.copy(merged / each, tree / each[:12])
+    inputs = len(list(grown.iterdir()))
     print(
-        f"{name}: {len(list(grown.iterdir()))} inputs, corpus {before} → {len(list(tree.iterdir()))}",
+        f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
     )
+    if seconds >= LEAST_SECONDS:
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        write_line(
+            name, f"{today} | {seconds} s | {executions} | {inputs} | {'nothing' if is_well else 'a failure'}"
+        )
     return is_well
+
+
+def write_line(name: str, text: str) -> None:
+    """Replace the line of a target on the page; those of targets that are no more go."""
+    page = PAGE.read_text("utf-8")
+    before, _, rest = page.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    lines = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) | {name: text}
+    kept = [f"| `{each}` | {lines.get(each, 'not yet | | | |')} |" for each in targets()]
+    head = "| reader | date | time | executions | inputs that reach new code | found |\n|---|---|---|---|---|---|"
+    new = "\n".join((head, *kept))
+    PAGE.write_text(f"{before}{BEGIN}\n{new}\n\n{END}{after}", "utf-8")
 
 
 def large_inputs(name: str, size: int) -> Iterator[bytes]:
@@ -147,7 +183,7 @@ def check_sizes(name: str) -> bool:
 def main() -> None:
     """Fuzz one target or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", default="", help="one target alone")
+    parser.add_argument("--target", default="", help="some targets alone, with blanks between them")
     parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
     parser.add_argument("--sizes", action="store_true", help="large inputs alone")
     options = parser.parse_args()
