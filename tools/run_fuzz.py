@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,18 +166,24 @@ def cpu_seconds(name: str, data: bytes) -> float:
 
 
 def check_sizes(name: str) -> bool:
-    """Read large inputs; False if one of them takes too long, and too long for its size."""
-    slowest, found = 0.0, b""
+    """Read large inputs; False if one fails, or takes too long, and too long for its size."""
+    slowest, found = 0.0, {}
     for large, smaller in zip(large_inputs(name, LARGE), large_inputs(name, LARGE // 4), strict=True):
-        taken = cpu_seconds(name, large)
+        try:
+            taken = cpu_seconds(name, large)
+            is_slow = taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller)
+        except Exception:  # noqa: BLE001 - whatever a reader must not raise is a find
+            traceback.print_exc()
+            found["failed"] = large
+            continue
         slowest = max(slowest, taken)
-        if taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller):
-            found = large
+        if is_slow:
+            found["slow"] = large
     print(f"{name}: {LARGE >> 10} KiB take at most {slowest:.2f} s of processor time", flush=True)
-    if found:
-        kept = WORK / f"{name}.slow"
-        kept.write_bytes(found)
-        print(f"{name}: too slow: {kept}", flush=True)
+    for what, data in found.items():
+        kept = WORK / f"{name}.{what}"
+        kept.write_bytes(data)
+        print(f"{name}: {what}: {kept}", flush=True)
     return not found
 
 

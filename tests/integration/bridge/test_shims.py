@@ -54,11 +54,14 @@ def test_a_request_by_a_pipe_is_answered_also_on_a_terminal(place: Place) -> Non
     """Only where the request itself would be typed is the plugin run at once."""
     ours, theirs = pty.openpty()
     command = [*place.shim.runner, str(place.path)]
-    with serving(place.socket, lambda _: answered()), open(ours, "rb", buffering=0) as screen:
-        with open(theirs, "wb", buffering=0) as stdout:
-            environment = {"KEYFERRY_AGENT": str(place.socket)}
-            subprocess.run(command, input=request(), stdout=stdout, env=environment, check=True, timeout=60)
-            shown = screen.read(65536)
+    environment = {"KEYFERRY_AGENT": str(place.socket)}
+    with (
+        serving(place.socket, lambda _: answered()),
+        open(ours, "rb", buffering=0) as screen,
+        open(theirs, "wb", buffering=0) as stdout,
+    ):
+        subprocess.run(command, input=request(), stdout=stdout, env=environment, check=True, timeout=60)
+        shown = screen.read(65536)
     assert json.loads(shown) == response()
     assert place.runs == 0
 

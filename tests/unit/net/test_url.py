@@ -117,7 +117,7 @@ def test_a_host_is_told_apart_from_its_port(authority: str, parts: tuple[str, st
         ("http://k/%é", 'parse "http://k/%é": invalid URL escape "%é"'),
         ("http://u:%zz@k", 'parse "http://u:%zz@k": invalid URL escape "%zz"'),
         ("http://x[::1]", 'parse "http://x[::1]": invalid IP-literal'),
-        ("http://[::1", 'parse "http://[::1": missing \']\' in host'),
+        ("http://[::1", "parse \"http://[::1\": missing ']' in host"),
     ],
 )
 def test_a_refusal_has_gos_words(text: str, words: str) -> None:
