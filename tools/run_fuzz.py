@@ -11,13 +11,13 @@ import argparse
 import datetime as dt
 import os
 import re
-import shlex
 import shutil
-import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,28 +65,51 @@ def targets(wanted: str = "") -> list[str]:
     return wanted.split() or names
 
 
-def fuzz_one(name: str, options: list[str]) -> None:
-    """Give this process to libFuzzer."""
+def instrument() -> None:
+    """Import the targets so that libFuzzer knows what code an input reaches; that takes long, and is done once."""
     import atheris
 
     with atheris.instrument_imports(include=["keyferry", "keyferry_plugins"]):
-        from fuzz.targets import check
+        import fuzz.targets  # noqa: F401 - for the processes to come
 
-    # A merge starts this process again, by a shell.
-    again = shlex.join([sys.executable, __file__, "--one", name])
-    atheris.Setup([again, *options], lambda data: check(name, data))
-    atheris.Fuzz()
+
+def apart(work: Callable[[], bool]) -> bool:
+    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds."""
+    child = os.fork()
+    if child:
+        return not os.waitpid(child, 0)[1]
+    status = 1
+    try:
+        status = 0 if work() else 1
+    except BaseException:  # noqa: BLE001 - nothing of this process may go on as the parent would
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
 
 
 def run_fuzzer(name: str, *options: str) -> bool:
     """Run libFuzzer on a target in a process of its own; what it prints is shown if it finds something."""
-    command = [sys.executable, __file__, "--one", name, f"-max_len={MOST_BYTES}", *options]
-    log = log_of(name)
-    with log.open("wb") as stream:
-        done = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT)
-    if done.returncode:
-        sys.stdout.write(f"{name}: found something:\n{log.read_text('utf-8', 'replace')[-4000:]}\n")
-    return not done.returncode
+
+    def work() -> bool:
+        import atheris
+
+        from fuzz.targets import check
+
+        tempfile.tempdir = folder
+        log = os.open(log_of(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        atheris.Setup([name, f"-max_len={MOST_BYTES}", *options], lambda data: check(name, data))
+        atheris.Fuzz()
+        return True
+
+    # libFuzzer ends its process at once, and leaves behind what the targets have written.
+    with tempfile.TemporaryDirectory() as folder:
+        is_well = apart(work)
+    if not is_well:
+        print(f"{name}: found something:\n{log_of(name).read_text('utf-8', 'replace')[-4000:]}", flush=True)
+    return is_well
 
 
 def log_of(name: str) -> Path:
@@ -102,7 +125,7 @@ def executions_of(name: str) -> int:
 def grow(name: str, seconds: int) -> bool:
     """Fuzz a target for some time, and add what is new to its corpus; False if it found a failure."""
     tree = ROOT / "tests" / "fuzz" / "corpus" / name
-    grown, merged = WORK / name, WORK / f"{name}.merged"
+    grown = WORK / name
     grown.mkdir(parents=True, exist_ok=True)
     finds = WORK / "finds"
     finds.mkdir(exist_ok=True)
@@ -110,16 +133,11 @@ def grow(name: str, seconds: int) -> bool:
     is_well = run_fuzzer(
         name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
     )
-    executions = executions_of(name)
-    shutil.rmtree(merged, ignore_errors=True)
-    shutil.copytree(tree, merged)
-    if is_well and run_fuzzer(name, "-merge=1", str(merged), str(grown)):
-        fresh = sorted(
-            set(os.listdir(merged)) - set(os.listdir(tree)), key=lambda each: (merged / each).stat().st_size
-        )
-        for each in fresh[: max(MOST_FILES - before, 0)]:
-            shutil.copy(merged / each, tree / each[:12])
-    inputs = len(list(grown.iterdir()))
+    executions, inputs = executions_of(name), len(list(grown.iterdir()))
+    # libFuzzer has kept what reaches code that nothing before it reached.
+    for each in sorted(grown.iterdir(), key=lambda each: each.stat().st_size) if is_well else ():
+        if len(list(tree.iterdir())) < MOST_FILES:
+            shutil.copy(each, tree / each.name[:12])
     print(
         f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
@@ -197,15 +215,13 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     names = targets(options.target)
     # Every target runs, whatever the others find.
-    found = [name for name in names if not check_sizes(name)]
+    found = [name for name in names if not apart(partial(check_sizes, name))]
     if not options.sizes:
+        instrument()
         seconds = max(int(options.minutes * 60 / len(names)), 1)
         found += [name for name in names if not grow(name, seconds)]
     sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        fuzz_one(sys.argv[2], sys.argv[3:])
-    else:
-        main()
+    main()
