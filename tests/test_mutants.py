@@ -65,3 +65,8 @@ def test_every_equivalent_mutant_is_one_that_would_be_run() -> None:
     """An entry ends with the code that it is about."""
     names = {mutant.name for module in mutants.MODULES for mutant in mutants.chosen(module)}
     assert set(mutants.equivalents()) <= names
+
+
+def test_the_page_has_a_line_for_each_module() -> None:
+    """And none for a module that is no more."""
+    assert list(mutants.lines_of(mutants.PAGE.read_text("utf-8"))) == list(mutants.MODULES)

@@ -2,7 +2,8 @@
 
 The set is computed from the sources: in each listed module every place where an operator applies is a mutant, and a
 digest of its text chooses among them, checks and refusals first. A mutant runs in a copy of the sources against the
-tests of its own module. Outcomes are kept in ``.cache/mutants``, so that a run goes on where the last one ended.
+tests of its own module. Outcomes are kept in ``.cache/mutants``, so that a run goes on where the last one ended. A
+module of which all mutants are known gets a new line on the page; the others keep theirs.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -30,6 +32,7 @@ CACHE = ROOT / ".cache" / "mutants"
 EQUIVALENT = TESTS / "mutants_equivalent.toml"
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
+COLUMNS = ("mutants", "killed", "equivalent", "survived", "not run")
 PER_MODULE = 8
 # Imported before the forks: no module of ours, and nothing that starts threads.
 COMMON = ("pytest", "_pytest.python", "hypothesis", "yaml", "asyncio", "http.client", "ssl", "subprocess")
@@ -77,7 +80,11 @@ MODULES: dict[str, tuple[str | int, ...]] = {
     "keyferry/api/federation/addresses": (),
     "keyferry/api/federation/templates": (),
     "keyferry_plugins/federation/answer": (),
-    "keyferry_plugins/openid/verify": ("attacks/test_forged_tokens.py", "attacks/test_oidc_issuer.py"),
+    "keyferry_plugins/openid/verify": (
+        "unit/plugins/test_oidc.py",
+        "attacks/test_forged_tokens.py",
+        "attacks/test_oidc_issuer.py",
+    ),
     "keyferry/_net/url": ("unit/images/match/test_url.py", 12),
     "keyferry/_net/messages": ("property/test_http_reader.py", 12),
     "keyferry/show/text": (),
@@ -392,10 +399,15 @@ class Outcomes:
             return ""
         return kept["outcome"]
 
+    def date_of(self, mutant: Mutant) -> str:
+        """Return the day on which a mutant was run, or nothing."""
+        return self._kept.get(mutant.name, {}).get("date", "")
+
     def keep(self, mutant: Mutant, outcome: str) -> None:
         """Note what became of a mutant."""
         source, tests = digest_of(source_of(mutant.module)), digest_of_tests(mutant.module)
-        self._kept[mutant.name] = {"outcome": outcome, "source": source, "tests": tests}
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        self._kept[mutant.name] = {"outcome": outcome, "source": source, "tests": tests, "date": today}
         self._path.write_text(json.dumps(self._kept, indent=1), "utf-8")
 
 
@@ -473,17 +485,28 @@ class Campaign:
         print(f"{outcome:8} {time.monotonic() - run.begun:5.1f} s  {run.mutant.name}", flush=True)
 
 
-def table_of(modules: list[str], outcomes: Outcomes, today: str) -> str:
+def table_of(modules: list[str], outcomes: Outcomes, page: str) -> str:
     """Return what the page says: one line for each module, and their sum."""
-    known = equivalents()
-    lines = ["| module | mutants | killed | equivalent | survived | not run |", "|---|---|---|---|---|---|"]
-    total: Counter[str] = Counter()
+    known, before = equivalents(), lines_of(page)
+    lines, total = [], [0] * len(COLUMNS)
     for module in modules:
         found = Counter(outcome_of(each, outcomes, known) for each in chosen(module))
-        total += found
-        lines.append(line_of(f"`{module}.py`", found))
-    lines.append(line_of("all", total))
-    return f"{today}:\n\n" + "\n".join(lines) + "\n"
+        date = max(outcomes.date_of(each) for each in chosen(module))
+        is_whole = not found["not run"] or module not in before
+        cells = [date, *numbers_of(found)] if is_whole else before[module]
+        lines.append(f"| `{module}.py` | {' | '.join(cells)} |")
+        total = [sum(pair) for pair in zip(total, map(int, cells[1:]), strict=True)]
+    head = f"| module | date | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 2)}"
+    return "\n".join((head, *lines, f"| all | | {' | '.join(map(str, total))} |\n"))
+
+
+def lines_of(page: str) -> dict[str, list[str]]:
+    """Return the cells of each module on the page, without its name."""
+    table = page.partition(BEGIN)[2].partition(END)[0]
+    return {
+        name: cells.split(" | ")
+        for name, cells in re.findall(r"^\| `(\S+)\.py` \| (.*) \|$", table, re.MULTILINE)
+    }
 
 
 def outcome_of(mutant: Mutant, outcomes: Outcomes, known: dict[str, str]) -> str:
@@ -491,15 +514,15 @@ def outcome_of(mutant: Mutant, outcomes: Outcomes, known: dict[str, str]) -> str
     return "equivalent" if mutant.name in known else outcomes.find(mutant) or "not run"
 
 
-def line_of(title: str, found: Counter[str]) -> str:
-    """Return one line of the table."""
-    numbers = [found[each] for each in ("killed", "equivalent", "survived", "not run")]
-    return f"| {title} | {sum(numbers)} | {' | '.join(map(str, numbers))} |"
+def numbers_of(found: Counter[str]) -> list[str]:
+    """Return the numbers of one line of the table: all mutants, and those of each outcome."""
+    return [str(found.total()), *(str(found[each]) for each in COLUMNS[1:])]
 
 
-def write_page(table: str) -> None:
+def write_page(modules: list[str], outcomes: Outcomes) -> None:
     """Replace the table on the page."""
     page = PAGE.read_text("utf-8")
+    table = table_of(modules, outcomes, page)
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", "utf-8")
@@ -538,7 +561,7 @@ def main() -> None:
             print(f"{outcome_of(mutant, campaign.outcomes, known):10} {mutant.name}")
         return
     campaign.run(modules)
-    write_page(table_of(list(MODULES), campaign.outcomes, dt.datetime.now(dt.UTC).date().isoformat()))
+    write_page(list(MODULES), campaign.outcomes)
     found = survivors(modules, campaign.outcomes)
     for mutant in found:
         print(f"src/{mutant.module}.py:{mutant.line}: survived: {mutant.change}")

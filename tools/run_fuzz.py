@@ -4,21 +4,28 @@ Each target of ``tests/fuzz/targets.py`` gets its share of the time, under libFu
 what code an input reaches. Inputs that reach more than the corpus does are added to it, the smallest first, up to a
 bound. Before that, the files that the corpus began with are made large in several ways: an input that takes more than
 two seconds of processor time for each mebibyte, and far more than four times as long as a quarter of it, is a find too.
+The line of each target that got a minute or more is written to ``docs/reliability.md``.
 """
 
 import argparse
+import datetime as dt
 import os
 import re
-import shlex
 import shutil
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "fuzz-work"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
+# A shorter run says too little to be written down.
+LEAST_SECONDS = 60
 MOST_FILES = 12
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")
@@ -50,41 +57,75 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 
 def targets(wanted: str = "") -> list[str]:
-    """Return the names of the targets, or the one that is wanted."""
+    """Return the names of the targets, or those that are wanted, with blanks between them."""
     names = [path.name for path in sorted((ROOT / "tests" / "fuzz" / "corpus").iterdir())]
-    if wanted and wanted not in names:
-        sys.exit(f"there is no target {wanted!r}; there are: {', '.join(names)}")
-    return [wanted] if wanted else names
+    for each in wanted.split():
+        if each not in names:
+            sys.exit(f"there is no target {each!r}; there are: {', '.join(names)}")
+    return wanted.split() or names
 
 
-def fuzz_one(name: str, options: list[str]) -> None:
-    """Give this process to libFuzzer."""
+def instrument() -> None:
+    """Import the targets so that libFuzzer knows what code an input reaches; that takes long, and is done once."""
     import atheris
 
     with atheris.instrument_imports(include=["keyferry", "keyferry_plugins"]):
-        from fuzz.targets import check
+        import fuzz.targets  # noqa: F401 - for the processes to come
 
-    # A merge starts this process again, by a shell.
-    again = shlex.join([sys.executable, __file__, "--one", name])
-    atheris.Setup([again, *options], lambda data: check(name, data))
-    atheris.Fuzz()
+
+def apart(work: Callable[[], bool]) -> bool:
+    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds."""
+    child = os.fork()
+    if child:
+        return not os.waitpid(child, 0)[1]
+    status = 1
+    try:
+        status = 0 if work() else 1
+    except BaseException:  # noqa: BLE001 - nothing of this process may go on as the parent would
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
 
 
 def run_fuzzer(name: str, *options: str) -> bool:
     """Run libFuzzer on a target in a process of its own; what it prints is shown if it finds something."""
-    command = [sys.executable, __file__, "--one", name, f"-max_len={MOST_BYTES}", *options]
-    log = WORK / f"{name}.log"
-    with log.open("wb") as stream:
-        done = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT)
-    if done.returncode:
-        sys.stdout.write(f"{name}: found something:\n{log.read_text('utf-8', 'replace')[-4000:]}\n")
-    return not done.returncode
+
+    def work() -> bool:
+        import atheris
+
+        from fuzz.targets import check
+
+        tempfile.tempdir = folder
+        log = os.open(log_of(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        atheris.Setup([name, f"-max_len={MOST_BYTES}", *options], lambda data: check(name, data))
+        atheris.Fuzz()
+        return True
+
+    # libFuzzer ends its process at once, and leaves behind what the targets have written.
+    with tempfile.TemporaryDirectory() as folder:
+        is_well = apart(work)
+    if not is_well:
+        print(f"{name}: found something:\n{log_of(name).read_text('utf-8', 'replace')[-4000:]}", flush=True)
+    return is_well
+
+
+def log_of(name: str) -> Path:
+    """Return the file with what libFuzzer printed last for a target."""
+    return WORK / f"{name}.log"
+
+
+def executions_of(name: str) -> int:
+    """Return how many inputs the last run of libFuzzer has read."""
+    return int(re.findall(r"^#(\d+)", log_of(name).read_text("utf-8", "replace"), re.MULTILINE)[-1])
 
 
 def grow(name: str, seconds: int) -> bool:
     """Fuzz a target for some time, and add what is new to its corpus; False if it found a failure."""
     tree = ROOT / "tests" / "fuzz" / "corpus" / name
-    grown, merged = WORK / name, WORK / f"{name}.merged"
+    grown = WORK / name
     grown.mkdir(parents=True, exist_ok=True)
     finds = WORK / "finds"
     finds.mkdir(exist_ok=True)
@@ -92,19 +133,33 @@ def grow(name: str, seconds: int) -> bool:
     is_well = run_fuzzer(
         name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
     )
-    shutil.rmtree(merged, ignore_errors=True)
-    shutil.copytree(tree, merged)
-    if is_well and run_fuzzer(name, "-merge=1", str(merged), str(grown)):
-        fresh = sorted(
-            set(os.listdir(merged)) - set(os.listdir(tree)), key=lambda each: (merged / each).stat().st_size
-        )
-        for each in fresh[: max(MOST_FILES - before, 0)]:
-            shutil.copy(merged / each, tree / each[:12])
+    executions, inputs = executions_of(name), len(list(grown.iterdir()))
+    # libFuzzer has kept what reaches code that nothing before it reached.
+    for each in sorted(grown.iterdir(), key=lambda each: each.stat().st_size) if is_well else ():
+        if len(list(tree.iterdir())) < MOST_FILES:
+            shutil.copy(each, tree / each.name[:12])
     print(
-        f"{name}: {len(list(grown.iterdir()))} inputs, corpus {before} → {len(list(tree.iterdir()))}",
+        f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
     )
+    if seconds >= LEAST_SECONDS:
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        write_line(
+            name, f"{today} | {seconds} s | {executions} | {inputs} | {'nothing' if is_well else 'a failure'}"
+        )
     return is_well
+
+
+def write_line(name: str, text: str) -> None:
+    """Replace the line of a target on the page; those of targets that are no more go."""
+    page = PAGE.read_text("utf-8")
+    before, _, rest = page.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    lines = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) | {name: text}
+    kept = [f"| `{each}` | {lines.get(each, 'not yet | | | |')} |" for each in targets()]
+    head = "| reader | date | time | executions | inputs that reach new code | found |\n|---|---|---|---|---|---|"
+    new = "\n".join((head, *kept))
+    PAGE.write_text(f"{before}{BEGIN}\n{new}\n\n{END}{after}", "utf-8")
 
 
 def large_inputs(name: str, size: int) -> Iterator[bytes]:
@@ -129,40 +184,44 @@ def cpu_seconds(name: str, data: bytes) -> float:
 
 
 def check_sizes(name: str) -> bool:
-    """Read large inputs; False if one of them takes too long, and too long for its size."""
-    slowest, found = 0.0, b""
+    """Read large inputs; False if one fails, or takes too long, and too long for its size."""
+    slowest, found = 0.0, {}
     for large, smaller in zip(large_inputs(name, LARGE), large_inputs(name, LARGE // 4), strict=True):
-        taken = cpu_seconds(name, large)
+        try:
+            taken = cpu_seconds(name, large)
+            is_slow = taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller)
+        except Exception:  # noqa: BLE001 - whatever a reader must not raise is a find
+            traceback.print_exc()
+            found["failed"] = large
+            continue
         slowest = max(slowest, taken)
-        if taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller):
-            found = large
+        if is_slow:
+            found["slow"] = large
     print(f"{name}: {LARGE >> 10} KiB take at most {slowest:.2f} s of processor time", flush=True)
-    if found:
-        kept = WORK / f"{name}.slow"
-        kept.write_bytes(found)
-        print(f"{name}: too slow: {kept}", flush=True)
+    for what, data in found.items():
+        kept = WORK / f"{name}.{what}"
+        kept.write_bytes(data)
+        print(f"{name}: {what}: {kept}", flush=True)
     return not found
 
 
 def main() -> None:
     """Fuzz one target or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", default="", help="one target alone")
+    parser.add_argument("--target", default="", help="some targets alone, with blanks between them")
     parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
     parser.add_argument("--sizes", action="store_true", help="large inputs alone")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     names = targets(options.target)
     # Every target runs, whatever the others find.
-    found = [name for name in names if not check_sizes(name)]
+    found = [name for name in names if not apart(partial(check_sizes, name))]
     if not options.sizes:
+        instrument()
         seconds = max(int(options.minutes * 60 / len(names)), 1)
         found += [name for name in names if not grow(name, seconds)]
     sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        fuzz_one(sys.argv[2], sys.argv[3:])
-    else:
-        main()
+    main()

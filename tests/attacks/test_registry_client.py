@@ -476,7 +476,20 @@ def test_a_redirect_to_what_is_no_plain_web_address_is_refused(elsewhere: Start,
         error = world.check()
         assert error is not None
         assert error.kind in ("unsafe", "content")
+        assert location or "redirects without a location" in str(error)
         assert set(world.proxy.asked) == {f"{NAME}:443"}
+
+
+def test_a_redirect_from_https_to_https_is_followed(authority: Authority, tmp_path: Path) -> None:
+    """Without --insecure: this is how registries serve their layers from a storage service."""
+    secure = authority.context("127.0.0.1")
+    with serving(always(Reply(body=LAYER)), secure) as storage:
+        with serving(lying(layer=redirect(f"{storage.url}/x")), secure) as server:
+            route = RegistryRoute(ca_file=str(authority.bundle))
+            pulled = pull_to_layout(image_of(server), tmp_path / "layout", [credential()], route=route)
+        assert [request.path for request in storage.received] == ["/x"]
+        assert not proofs(storage)
+    assert pulled.manifest_digest == IMAGE.digest
 
 
 @pytest.mark.parametrize("challenge", ["Basic realm=r", "Bearer"])

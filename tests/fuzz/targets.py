@@ -19,6 +19,7 @@ from keyferry._core.json import loads
 from keyferry._core.jwt_claims import JwtError, read_claims, read_header
 from keyferry._core.values import replace
 from keyferry._net.address import UrlSyntaxError
+from keyferry._net.agent import SocketReply
 from keyferry._net.challenge import ChallengeError, read_challenges
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError
 from keyferry._net.messages import Head, Incoming
@@ -38,6 +39,7 @@ from keyferry.api.credentialprovider.v1 import (
     encode_response,
 )
 from keyferry.api.kubeletconfig.records import encode_intent, encode_record
+from keyferry.api.link_line import LinkLine, decode_link, encode_link
 from keyferry.api.meta import format_duration, format_instant, parse_duration, parse_time
 from keyferry.bridge.docker.server import parse_server
 from keyferry.bridge.json_spans import read_members
@@ -45,26 +47,55 @@ from keyferry.bridge.shim import unquote
 from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
 from keyferry.clusters.kubeconfig.decode import decode_file as decode_kubeconfig
-from keyferry.errors import KeyferryError
+from keyferry.errors import HttpError, KeyferryError
+from keyferry.images.agent_answer import read_lookup
 from keyferry.images.config.files import read_config
 from keyferry.images.config.validate import validate
 from keyferry.images.dockerconfig import parse_docker_config_json, parse_dockercfg
 from keyferry.images.match.rules import judge
+from keyferry.images.provider.agent import read_answer as read_provider_answer
 from keyferry.images.provider.plugin import decode_response
 from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.invoke.kuberc import read_kuberc
 from keyferry.lint.agent_config import check_agent_config
 from keyferry.lint.federation.decode import decode_federation
+from keyferry.pulls.layout.index import IndexEntry, add_entry, read_index
 from keyferry.pulls.manifest import ContentError, read_config_platform, read_manifest
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces
+from keyferry.pulls.platform import Platform
 from keyferry.pulls.records.codec import decode_intent, decode_record
+from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
 from keyferry.pulls.registry.challenge import choose_challenge, parse_challenges
+from keyferry.sdk import Deadline
 from keyferry.sdk.federation import read_federation
+from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.image import Request, Response, respond
 from keyferry.workloads.objects import read_objects
+from keyferry_plugins.aws.credentials import read_credentials
+from keyferry_plugins.aws.eks_cache import CredentialCache
+from keyferry_plugins.aws.eks_options import Options as EksOptions
+from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.aws.profiles import load_profiles
+from keyferry_plugins.aws.sso_tokens import SsoLogin
+from keyferry_plugins.aws.sso_tokens import _read_token as read_sso_token
+from keyferry_plugins.aws.sts import _read as read_sts_answer
+from keyferry_plugins.azure.config import parse_config as parse_azure_config
+from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
+from keyferry_plugins.azure.convert import _convert as convert_user
+from keyferry_plugins.azure.convert import _users as users_of
+from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
+from keyferry_plugins.azure.programs import _read as read_azure_output
+from keyferry_plugins.azure.token_cache import _load as load_azure_tokens
 from keyferry_plugins.docker.config import parse_config, parse_old_config
 from keyferry_plugins.docker.helper import _read_answer as read_helper_answer
+from keyferry_plugins.google.adc import token_from_file
+from keyferry_plugins.google.cache import CacheKey, read_cache
+from keyferry_plugins.google.calls import Calls
+from keyferry_plugins.google.dockercfg import read_dockercfg
+from keyferry_plugins.google.executable import _parse as parse_google_output
+from keyferry_plugins.google.executable import _read as read_google_output
+from keyferry_plugins.openid.cache import load as load_kept_tokens
 
 SECRET = "Zq7marked"
 CORPUS = Path(__file__).parent / "corpus"
@@ -276,9 +307,10 @@ class Files:
         return root
 
     def write(self, data: bytes) -> str:
-        """Write the file and return its path."""
+        """Write the file, for its owner alone, and return its path."""
         path = self.root / self._path
         path.write_bytes(data)
+        path.chmod(0o600)
         return str(path)
 
     def find_mirrors(self, data: bytes) -> object:
@@ -371,6 +403,108 @@ def read_token(data: bytes) -> object:
     return read_header(text_of(data)), read_claims(text_of(data)), read_claims(text_of(data), is_strict=False)
 
 
+# The files and answers that plugins take credentials from
+
+
+def each_of(data: bytes, *readers: Callable[[bytes], object]) -> object:
+    """Return what each of some readers makes of the same bytes; no refusal quotes the secret."""
+    found: list[object] = []
+    for read in readers:
+        try:
+            found.append(read(data))
+        except KeyferryError as refusal:
+            assert SECRET not in f"{refusal} {refusal!r}"
+    return found
+
+
+def read_aws_credentials(data: bytes) -> object:
+    """Read credentials of AWS in JSON, the token of a login, and what the token service answers."""
+    login = SsoLogin("default", "https://start.example", "eu-west-1", "1", "role", "name", is_renewable=True)
+
+    def read_json(content: bytes) -> object:
+        document = loads(content)
+        return read_credentials(document, "a program") if isinstance(document, dict) else None
+
+    return each_of(
+        data,
+        read_json,
+        lambda content: read_sso_token(KEPT.write(content), login),
+        lambda content: read_sts_answer(content, "sts.example", "a role"),
+    )
+
+
+def read_google_credentials(data: bytes) -> object:
+    """Use a credential file of Google's up to the first request, for which there is no time."""
+    try:
+        return token_from_file(Calls(Deadline(0), {}, lambda: 0.0), KEPT.write(data), ("scope",))
+    except HttpError as refusal:
+        assert SECRET not in f"{refusal} {refusal!r}"
+        return str(refusal)
+
+
+def read_google_answers(data: bytes) -> object:
+    """Read what a program prints for Google's plugin, and the docker config of an instance."""
+    calls = Calls(Deadline(0), {}, lambda: 0.0)
+    return each_of(
+        data,
+        lambda content: read_google_output(parse_google_output(content), calls),
+        lambda content: read_dockercfg(content, "an attribute"),
+    )
+
+
+def convert_azure_users(data: bytes) -> object:
+    """Rewrite the users of a kubeconfig; what is written is a kubeconfig again."""
+    root = parse(data, "the kubeconfig")
+    flags = parse_flags(CONVERT_FLAGS, ["--login", "azurecli", "--server-id", "s"])
+    changed = [name for name, user in users_of(root, "") if convert_user(name, user, flags)]
+    parse(serialize(root), "what was written")
+    return changed
+
+
+def read_plugin_caches(data: bytes) -> object:
+    """Read what plugins keep for their next run; what is damaged counts as nothing, and is no error."""
+    path = KEPT.write(data)
+    variables = {"AWS_IAM_AUTHENTICATOR_CACHE_FILE": path, "HOME": "/nonexistent"}
+    kept = CredentialCache(Environment(variables, Deadline(0), now=lambda: 0.0), EksOptions("cluster"))
+    kept._key = "key"
+    return (
+        kept.read(),
+        read_cache(path, CacheKey("context", ""), 0.0),
+        load_azure_tokens(path),
+        load_kept_tokens(path),
+    )
+
+
+# What else others write
+
+
+def read_agent_answer(data: bytes) -> object:
+    """Read the agent's answer as a caller does: of one provider, and of all."""
+    image = parse_image(IMAGE)
+    return (
+        read_provider_answer(SocketReply(200, data), V1_IMAGES, "hash"),
+        read_provider_answer(SocketReply(404, data), V1_IMAGES, "hash"),
+        read_lookup(SocketReply(200, data).read_object(), image),
+    )
+
+
+def read_node_images(data: bytes) -> object:
+    """Read the list of a node's images, and look for one."""
+    return NodeImages((), parse_crictl_images(data, "crictl")).find(IMAGE)
+
+
+def read_layout_index(data: bytes) -> object:
+    """Read the index of a layout, and add an image to it."""
+    index = read_index(data)
+    entry = IndexEntry("application/x", DIGEST, 1, Platform("linux", "amd64"), IMAGE, "v1")
+    return None if index is None else add_entry(index, entry)
+
+
+def write_link(link: LinkLine | None) -> bytes:
+    """Return the line of a plugin's step; what is none stays none."""
+    return b"" if link is None else encode_link(link).encode()
+
+
 def read_federations(data: bytes) -> object:
     """Read a federation config as the linter does, which also takes YAML, and as the plugin does."""
     decode_federation("federation.yaml", data)
@@ -384,6 +518,7 @@ def read_settings(data: bytes) -> object:
 
 
 OBJECTS = Files("objects.yaml")
+KEPT = Files("kept/file")
 HOSTS = Files("etc/containerd/certs.d/registry.example/hosts.toml")
 CONTAINERD = Files("etc/containerd/config.toml")
 REGISTRIES = Files("etc/containers/registries.conf")
@@ -416,6 +551,18 @@ TARGETS: dict[str, Target] = {
     "agent_question": Target(read_question, (BadQuestionError,), hides=True),
     "agent_config": Target(read_settings),
     "federation_config": Target(read_federations),
+    "aws_profiles": Target(lambda data: repr(load_profiles(*2 * [KEPT.write(data)])), hides=True),
+    "aws_credentials": Target(read_aws_credentials, hides=True),
+    "google_credentials": Target(read_google_credentials),
+    "google_answers": Target(read_google_answers, hides=True),
+    "azure_config": Target(lambda data: parse_azure_config(data, "azure.json"), hides=True),
+    "azure_kubeconfig": Target(convert_azure_users),
+    "azure_output": Target(lambda data: read_azure_output(data, "accessToken", "az"), hides=True),
+    "plugin_caches": Target(read_plugin_caches, ()),
+    "plugin_steps": Target(decode_link, (), write=write_link),
+    "agent_answer": Target(read_agent_answer, ()),
+    "node_images": Target(read_node_images),
+    "layout_index": Target(read_layout_index, ()),
     "json_spans": Target(read_spans),
     "jwt": Target(read_token, (JwtError,), hides=True),
     "url": Target(lambda data: read_url(text_of(data)), (UrlSyntaxError,)),

@@ -1,5 +1,6 @@
 """No bytes make a reader do anything but read or refuse them; ``make fuzz`` looks for such bytes for longer."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,10 @@ def test_a_target_has_inputs_that_it_reads(name: str) -> None:
 
 def test_every_corpus_belongs_to_a_target() -> None:
     assert {path.name for path in CORPUS.iterdir()} == set(TARGETS)
+
+
+def test_the_page_has_a_line_for_each_target() -> None:
+    """And none for a target that is no more."""
+    page = (CORPUS.parents[2] / "docs" / "reliability.md").read_text("utf-8")
+    table = page.partition("written by `make fuzz`")[2].partition("end of what `make fuzz`")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == sorted(TARGETS)

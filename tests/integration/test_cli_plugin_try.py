@@ -206,6 +206,12 @@ def test_an_older_server_restricts_no_audience(world: AccountWorld) -> None:
     assert "Kubernetes 1.32 does not restrict" in str(links_of(done)["node"]["text"])
 
 
+def test_a_version_of_any_length_is_one(world: AccountWorld) -> None:
+    """What the server writes there is no reason to fail."""
+    world.api.minor = 5000 * "9"
+    assert world.run(IMAGE).returncode == 0
+
+
 def test_a_volume_with_the_audience_permits_it(world: AccountWorld) -> None:
     """As NodeRestriction decides, without RBAC."""
     world.api.node_audiences = set()

@@ -176,8 +176,6 @@ def _readable(url: Url) -> Url:
 
 def _parse(text: str, fragment: str, *, is_request: bool) -> Url:
     _check_controls(text)
-    if is_request and not text:
-        raise UrlSyntaxError("it is empty", "empty url")
     scheme, rest = _split_scheme(text)
     rest, mark, query = rest.partition("?")
     found = query if mark else None

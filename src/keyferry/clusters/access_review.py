@@ -9,6 +9,8 @@ __all__ = ["Reviewed", "may_user", "server_version"]
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _LEADING = "0123456789"
+# More than a version has; int() refuses thousands of digits.
+_MOST_DIGITS = 9
 
 
 class Reviewed(Value):
@@ -67,4 +69,4 @@ def _number(value: object) -> int:
     """Return the leading digits of a version, which vendors follow with a plus sign; 0 without any."""
     text = value if isinstance(value, str) else ""
     digits = text[: len(text) - len(text.lstrip(_LEADING))]
-    return int(digits or "0")
+    return int(digits[:_MOST_DIGITS] or "0")

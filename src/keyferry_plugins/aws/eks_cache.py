@@ -16,6 +16,8 @@ __all__ = ["CredentialCache"]
 
 _KIND = "keyferry-eks credentials"
 _MARGIN_SECONDS = 300
+# Beyond any expiry, and within what a float holds.
+_LATEST = 1e12
 _LOCK_SECONDS = 1.0
 _MEMBERS = ("access_key_id", "secret_access_key", "session_token", "expires_at", "source")
 # Variables that do not affect the identity; any other variable that begins with AWS_ may.
@@ -40,6 +42,8 @@ class CredentialCache:
         expires_at = entry["expires_at"]
         texts = [entry[name] for name in _MEMBERS if name != "expires_at"]
         if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
+            return None
+        if not 0 <= expires_at <= _LATEST:
             return None
         if not all(isinstance(text, str) for text in texts) or expires_at - self._now() < _MARGIN_SECONDS:
             return None

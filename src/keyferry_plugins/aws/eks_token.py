@@ -123,6 +123,7 @@ def _check_query(query: str) -> None:
         fields.get("action") == "GetCallerIdentity"
         and CLUSTER_HEADER in fields.get("x-amz-signedheaders", "").split(";")
         and fields.get("x-amz-date")
+        and expires.isascii()
         and expires.isdigit()
         and int(expires) <= _MOST_SIGNED_SECONDS
     )

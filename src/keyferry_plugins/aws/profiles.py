@@ -71,10 +71,11 @@ def _continue(section: "Section", last: str, line: str) -> None:
     if isinstance(value, str) and value:
         section[last] = f"{value}\n{line}"
         return
-    nested = value if isinstance(value, dict) else {}
     name, inner = _split(line)
     if name:
-        section[last] = {**nested, name: inner}
+        nested = value if isinstance(value, dict) else {}
+        nested[name] = inner
+        section[last] = nested
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -17,6 +17,8 @@ __all__ = ["has_sso", "sso_credentials"]
 _KEYS = ("sso_session", "sso_start_url", "sso_account_id", "sso_role_name")
 _NAMES = ("accessKeyId", "secretAccessKey", "sessionToken")
 _MILLISECONDS = 1000
+# In milliseconds: beyond any expiry, and within what a float holds.
+_LATEST = 1e15
 
 
 def has_sso(section: "Mapping[str, object]") -> bool:
@@ -38,7 +40,7 @@ def sso_credentials(environment: "Environment", profile: str) -> Credentials:
     source = f"{SOURCE} (role {login.role_name} in {login.account_id})"
     credentials = read_credentials(document, source, _NAMES)
     expiry = document.get("expiration")
-    if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float) or not 0 <= expiry <= _LATEST:
         return credentials
     return replace(credentials, expires_at=expiry / _MILLISECONDS)
 

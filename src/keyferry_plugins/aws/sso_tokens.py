@@ -23,6 +23,8 @@ SOURCE = "IAM Identity Center"
 # A token that expires this soon is renewed if possible; if the renewal fails, it is used.
 _MARGIN_SECONDS = 300
 _LOCK_SECONDS = 5.0
+# Centuries: beyond the life of any token, and within what a date can say.
+_LONGEST = 10_000_000_000
 _NANOSECONDS = 1_000_000_000
 
 
@@ -101,7 +103,7 @@ def _renew(
     answer = reply.json()
     seconds = answer.get("expiresIn")
     access = text_of(answer, "accessToken")
-    if not access or isinstance(seconds, bool) or not isinstance(seconds, int) or seconds <= 0:
+    if not access or isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 < seconds <= _LONGEST:
         raise ProvideError(f"{reply.url}: the response has no accessToken, or no expiresIn", login.advice)
     expires_at = int(environment.now()) + seconds
     document = {

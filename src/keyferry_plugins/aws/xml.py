@@ -27,12 +27,16 @@ def text_in(inside: str, name: str) -> str:
 
 
 def _inside(text: str, name: str) -> str:
-    at = text.find(f"<{name}")
+    at, start, end = text.find(f"<{name}"), -1, -1
     while at >= 0:
         after = text[at + len(name) + 1 : at + len(name) + 2]
-        start, end = text.find(">", at), text.find(f"</{name}>", at)
+        # Looked for again only behind their last place: otherwise many beginnings without an end take long.
+        start = text.find(">", at) if start < at else start
+        end = text.find(f"</{name}>", at) if end < at else end
+        if start < 0 or end < 0:
+            return ""
         # "<ErrorResponse" also begins with "<Error".
-        if after in {">", " ", "\t", "\r", "\n"} and 0 <= start < end:
+        if after in {">", " ", "\t", "\r", "\n"} and start < end:
             return text[start + 1 : end]
         at = text.find(f"<{name}", at + 1)
     return ""

@@ -70,7 +70,7 @@ def find_login_server(image: str, suffix: str) -> str:
     """
     registry = image.partition("/")[0]
     host, mark, port = registry.partition(":")
-    if mark and not (port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT):
+    if mark and not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= _MOST_PORT):
         return ""
     labels = host.split(".")
     if not all(map(_is_label, labels)):

@@ -81,8 +81,8 @@ def _local(text: str) -> float | None:
     parts = [*date.split("-"), *clock.partition(".")[0].split(":")]
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):  # to the second
         return None
-    year, month, day, hour, minute, second = map(int, parts)
     try:
+        year, month, day, hour, minute, second = map(int, parts)
         return mktime((year, month, day, hour, minute, second, 0, 0, -1))
     except (OverflowError, ValueError):
         return None

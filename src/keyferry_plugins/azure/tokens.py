@@ -91,7 +91,7 @@ def _american(text: str) -> str:
     if len(parts) != 3 or not rest:  # month, day, year
         return ""
     hour, _, minutes = rest[0].partition(":")
-    if not (hour.isascii() and hour.isdigit()):
+    if not (hour.isascii() and hour.isdigit() and len(hour) <= 2):  # digits
         return ""
     number = int(hour)
     # The service writes PM after hours of a 24-hour clock.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -47,6 +48,22 @@ def test_the_agents_answer_is_printed_as_it_is(place: Place) -> None:
     assert (done.returncode, done.stderr, place.runs) == (0, b"", 0)
     assert [each["provider"] for each in server.requests] == ["provider"]
     assert server.requests[0]["image"] == IMAGE
+
+
+def test_a_request_by_a_pipe_is_answered_also_on_a_terminal(place: Place) -> None:
+    """Only where the request itself would be typed is the plugin run at once."""
+    ours, theirs = pty.openpty()
+    command = [*place.shim.runner, str(place.path)]
+    environment = {"KEYFERRY_AGENT": str(place.socket)}
+    with (
+        serving(place.socket, lambda _: answered()),
+        open(ours, "rb", buffering=0) as screen,
+        open(theirs, "wb", buffering=0) as stdout,
+    ):
+        subprocess.run(command, input=request(), stdout=stdout, env=environment, check=True, timeout=60)
+        shown = screen.read(65536)
+    assert json.loads(shown) == response()
+    assert place.runs == 0
 
 
 def test_the_token_and_annotations_are_passed_on_as_they_are(place: Place) -> None:
@@ -327,8 +344,9 @@ def test_a_long_path_of_the_socket_is_no_problem(tmp_path: Path, shim: Shim) -> 
         assert json.loads(place.run().stdout) == response()
 
 
-def test_a_name_that_would_break_the_request_falls_back(tmp_path: Path, shim: Shim) -> None:
-    place = Place(tmp_path, shim, name='a"b')
+@pytest.mark.parametrize("name", ['a"b', "a\tb", os.fsdecode(b"a\xff")], ids=["quote", "control", "no text"])
+def test_a_name_that_would_break_the_request_falls_back(tmp_path: Path, shim: Shim, name: str) -> None:
+    place = Place(tmp_path, shim, name)
     with serving(place.socket, lambda _: answered()) as server:
         check_fallback(place, place.run())
     assert server.requests == []

@@ -1,6 +1,7 @@
 """When a config counts as changed, and what is done about one that never stops changing."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,23 @@ def test_a_config_that_changes_while_it_is_read_is_not_put_in_force(node: Node) 
     given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
     with pytest.raises(EnvironmentProblem, match="changes again and again while it is read"):
         Reloader(given, AgentLog(), load=load)
+
+
+def test_a_file_that_changed_a_moment_ago_is_left_to_come_to_rest(node: Node) -> None:
+    """A second change in the same moment would leave the same times behind, and would not be noticed."""
+    node.recording()
+    write_config(node.config, [provider_entry()])
+    ages_ns: list[int] = []
+
+    def load(*given: object) -> AgentState:
+        ages_ns.append(time.time_ns() - node.config.stat().st_ctime_ns)
+        state = load_state(*given)  # type: ignore[arg-type] # handed on as it came
+        if len(ages_ns) == 1:
+            node.config.touch()
+        return state
+
+    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    Reloader(given, AgentLog(), load=load)
+    # The first look only finds out which files there are.
+    assert len(ages_ns) == 2
+    assert ages_ns[1] >= 20_000_000

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.agent.sockets import bind_socket, check_folder, inherit_sockets, peer_of
+from keyferry._net.listen_address import ListenAddress
+from keyferry.agent.sockets import bind_socket, check_folder, inherit_sockets, listen_at, peer_of
 from keyferry.errors import EnvironmentProblem
 from support.parts import root
 
@@ -209,6 +210,17 @@ def test_a_socket_that_cannot_listen_is_closed(path: str) -> None:
     with pytest.raises(EnvironmentProblem, match="cannot listen"):
         bind_socket(path, 0o600)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
+    """The agent may try again: what it could not use must not hold the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(EnvironmentProblem) as caught:
+            listen_at(ListenAddress("127.0.0.1", port, is_loopback=True), "metrics", 1)
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert str(caught.value) == f"metrics: cannot listen at 127.0.0.1:{port}: address already in use"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from keyferry._net.url import (
     parse_url,
     read_url,
     split_host_port,
+    split_registry_url,
 )
 
 PRINTED = [
@@ -97,6 +98,9 @@ def test_host_and_user_info_are_told_apart(text: str, host: str, user_info: str)
         ("[::1]:1", ("::1", "1")),
         ("::1", ("::1", "")),
         ("a]b:5", ("a]b:5", "")),
+        ("[a:5", ("[a:5", "")),
+        ("a]:5", ("a]:5", "")),
+        ("[[a]]:5", ("[[a]]:5", "")),
         ("", ("", "")),
     ],
 )
@@ -112,6 +116,8 @@ def test_a_host_is_told_apart_from_its_port(authority: str, parts: tuple[str, st
         ("http://k#%z", 'parse "http://k#%z": invalid URL escape "%z"'),
         ("http://k/%é", 'parse "http://k/%é": invalid URL escape "%é"'),
         ("http://u:%zz@k", 'parse "http://u:%zz@k": invalid URL escape "%zz"'),
+        ("http://x[::1]", 'parse "http://x[::1]": invalid IP-literal'),
+        ("http://[::1", "parse \"http://[::1\": missing ']' in host"),
     ],
 )
 def test_a_refusal_has_gos_words(text: str, words: str) -> None:
@@ -121,3 +127,11 @@ def test_a_refusal_has_gos_words(text: str, words: str) -> None:
     assert go_words(text, caught.value) == words
     assert words.endswith(f": {caught.value.go_text}")
     assert "%zz" not in caught.value.why
+
+
+@pytest.mark.parametrize("text", ["r.example/a#%zz", "r.example/%zz#f", "r.example\x01/a", "x[::1]/a"])
+def test_what_go_refuses_is_no_registry(text: str) -> None:
+    """Also for a fault in the fragment, of which nothing else is looked at."""
+    with pytest.raises(UrlSyntaxError):
+        split_registry_url(text)
+    assert split_registry_url("r.example:5/a%20b?q#f") == ("r.example:5", "r.example", "5", "/a b")

@@ -60,11 +60,23 @@ def test_without_what_verifies_verified_tls_is_needed(
             (sign(secure.claims(exp=1)), "expired"),
             (sign(secure.claims(), "none"), "signed by 'none'"),
             (sign(secure.claims(), "HS256"), "signed by 'HS256'"),
+            (sign(secure.claims(), "RS512"), "signed by 'RS512', expected one of RS256, ES256"),
         ):
             secure.give("/token", secure.tokens(token))
             with pytest.raises(ProvideError, match=said):
                 ask_without(module, secure, *trust)
         assert secure.asked("/keys") == []
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_an_issuer_cannot_announce_that_tokens_are_not_signed(tmp_path: Path, algorithm: str) -> None:
+    """Also where nothing verifies: a token without a signature, or with one that every client can make, is none."""
+    authority = Authority(tmp_path)
+    with issuing(authority) as secure:
+        secure.metadata["id_token_signing_alg_values_supported"] = [algorithm]
+        secure.give("/token", secure.tokens(sign(secure.claims(), algorithm)))
+        with pytest.raises(ProvideError, match=f"signed by '{algorithm}'"):
+            ask_without("jwt", secure, "--certificate-authority", str(authority.bundle))
 
 
 def test_nothing_is_kept_unless_the_user_asks(

@@ -131,3 +131,9 @@ def test_help_is_folded_by_paragraph_and_below_its_second_column() -> None:
         "        to fold",
         example,
     ]
+
+
+@pytest.mark.parametrize("text", ["one\n", "one\n\n\ntwo", "\none", "one\n\n  name  text\n\ntwo\n"])
+def test_help_keeps_its_empty_lines(text: str) -> None:
+    """They are neither part of a paragraph nor lost."""
+    assert fold_help(text, 34) == text

@@ -235,12 +235,22 @@ def test_a_refusal_of_the_portal_says_what_to_do(
     assert "marked-" not in str(caught.value)
 
 
+@pytest.mark.parametrize("expiration", [10**400, -1, "soon", True, None])
+def test_an_expiry_that_is_no_time_is_none(desk: Desk, portal: Portal, expiration: object) -> None:
+    keys = {"accessKeyId": KEY, "secretAccessKey": SECRET, "sessionToken": SESSION_TOKEN}
+    portal.refusal = Reply(document={"roleCredentials": {**keys, "expiration": expiration}})
+    desk.log_in()
+    found = desk.find_for()
+    assert (found.access_key_id, found.expires_at) == (KEY, None)
+
+
 @pytest.mark.parametrize(
     "renewal",
     [
         Reply(400, {"error": "invalid_grant", "message": "marked-refresh is no good"}),
         Reply(200, {"accessToken": "marked-a"}),
         Reply(200, {"accessToken": "marked-a", "expiresIn": -5}),
+        Reply(200, {"accessToken": "marked-a", "expiresIn": 10**30}),
         Reply(200, {"accessToken": "marked a", "expiresIn": 5}),
     ],
 )

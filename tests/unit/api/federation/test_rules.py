@@ -39,6 +39,13 @@ def call(**changes: object) -> dict[str, object]:
     return {**OWN, "calls": [{**CALL, **changes}]}
 
 
+@pytest.mark.parametrize(("source", "is_fine"), [("sts.io", True), ({"env": "HOST"}, False)])
+def test_only_a_text_of_the_config_says_where_the_token_goes(source: object, is_fine: bool) -> None:
+    """What is in a variable or a file is a secret, and has no place in a URL."""
+    found = problems({**call(url="https://${host}/x"), "params": {"host": source}})
+    assert found == [] if is_fine else "rules[0].calls[0].url" in found[0]
+
+
 CASES: dict[str, tuple[dict[str, object], str]] = {
     "no registries": ({**OWN, "registries": []}, "rules[0].registries: there are no registries"),
     "a pattern": ({**OWN, "registries": ["*.io"]}, "rules[0].registries[0]: expected a host"),

@@ -144,6 +144,8 @@ def test_a_damaged_entry_is_no_credential(tmp_path: Path) -> None:
         text.replace('"secret"', "5"),
         text.replace('"source"', '"sauce"'),
         text.replace('"expires_at":', '"expires_at":"x","y":'),
+        text.replace('"expires_at":', f'"expires_at":1{400 * "0"},"y":'),
+        *(text.replace(str(int(KEPT.expires_at or 0)), f"{sign}1{400 * '0'}") for sign in ("", "-")),
     ):
         assert wrong != text
         cache_file(tmp_path).write_text(wrong)

@@ -48,6 +48,7 @@ GOOD = (
         (GOOD.replace("GetCallerIdentity", "AssumeRole"), "lacks"),
         (GOOD.replace("Expires=60", "Expires=901"), "lacks"),
         (GOOD.replace("Expires=60", "Expires=x"), "lacks"),
+        (GOOD.replace("Expires=60", "Expires=%C2%B2"), "lacks"),
         (GOOD.replace("%3Bx-k8s-aws-id", ""), "lacks"),
         (GOOD.replace("X-Amz-Date=20240102T030405Z&", ""), "lacks"),
         (GOOD + "&X-Amz-Security-Token=" + "A" * 4000, "EKS accepts at most 4096"),

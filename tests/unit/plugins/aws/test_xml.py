@@ -15,6 +15,8 @@ def test_texts_are_taken_out_of_xml() -> None:
     assert not text_in(inside, "Mess")
     assert not element(b"<Errors>x</Errors>", "Error", "there")
     assert not text_in("<A><B>x</B></A>", "A")
+    assert text_in("<A</A><A <A>x</A>", "A") == "x"
+    assert not text_in("<A <A <A </A", "A")
     assert text_in("<A>&#xD800;&#0;&#x110000;&#zz;</A>", "A") == "&#xD800;&#0;&#x110000;&#zz;"
 
 

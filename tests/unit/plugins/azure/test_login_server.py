@@ -26,6 +26,14 @@ TABLE = [
     ("foo.azurecr.io.azurecr.cn", ""),
     ("foo-azurecr-io.azurecr.cn", ""),
 ]
+PORTS = [
+    ("443", True),
+    ("00443", True),
+    ("0", False),
+    ("65536", False),
+    ("\u00b2", False),
+    (5000 * "9", False),
+]
 
 
 @pytest.mark.parametrize(("image", "server"), TABLE)
@@ -33,6 +41,13 @@ def test_both_ways_agree_where_the_suffix_is_another(image: str, server: str) ->
     """The recorded cases of upstream, in a private cloud."""
     assert find_login_server(image, STACK) == server
     assert find_login_server_compat(image, STACK) == server
+
+
+@pytest.mark.parametrize(("port", "is_one"), PORTS)
+def test_a_port_is_a_number_of_a_port(port: str, is_one: bool) -> None:
+    assert find_login_server(f"foo.azurecr.io:{port}/a", STACK) == (
+        f"foo.azurecr.io:{port}" if is_one else ""
+    )
 
 
 @pytest.mark.parametrize(

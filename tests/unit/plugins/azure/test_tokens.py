@@ -27,6 +27,7 @@ from keyferry_plugins.azure.tokens import check_https, read_instant, read_token
         ("soon", None),
         ("1/2/3", None),
         ("1/2/2030 x:00:00", None),
+        (f"1/2/2030 {5000 * '9'}:00:00 PM", None),
         (-1, None),
         (10**30, None),
         ("9" * 40, None),

@@ -1,15 +1,65 @@
-"""How long a login is kept."""
+"""What is a login, and how long it is kept."""
+
+from base64 import b64encode, urlsafe_b64encode
 
 import pytest
 
-from keyferry.api.federation.v1alpha1 import CacheLifetime
-from keyferry.sdk import ProvideError
-from keyferry_plugins.federation.answer import kept_seconds
+from keyferry.api.federation.rules import CompleteRule
+from keyferry.api.federation.v1alpha1 import (
+    CacheLifetime,
+    CredentialTemplates,
+    ExchangeCall,
+    Recipe,
+    SubjectSettings,
+)
+from keyferry.sdk import AuthConfig, ProvideError, Request, Response
+from keyferry_plugins.federation.answer import kept_seconds, make_response
+from keyferry_plugins.federation.subject import SubjectToken
 from support.jose_tokens import forge
 
 NOW = 1_000_000.0
 MINUTE = 60_000_000_000
 LEEWAY = 60
+SUBJECT = "head.~~claims??.signature"
+
+
+def log_in(username: str, password: str, *, has_calls: bool = True) -> Response:
+    """Return the response for a login that a server returned, or that is made of the token itself."""
+    calls = (ExchangeCall(),) if has_calls else ()
+    recipe = Recipe(calls, CredentialTemplates("${name}", "${word}"), CacheLifetime((), unknown_ns=MINUTE))
+    rule = CompleteRule(("r.example",), SubjectSettings(), {}, recipe, "Image", "")
+    subject = SubjectToken(SUBJECT, "i", "s", "a", NOW + 1000)
+    return make_response(rule, {"name": username, "word": password}, subject, Request("r.example/a"), NOW)
+
+
+def test_a_login_is_for_the_registry_of_the_image_alone() -> None:
+    expected = Response({"r.example": AuthConfig("u", "opaque")}, "Image", 60.0)
+    assert log_in("u", "opaque") == expected
+
+
+@pytest.mark.parametrize(("username", "password"), [("", "p"), ("u", ""), ("", "")])
+def test_half_a_login_is_none(username: str, password: str) -> None:
+    """The kubelet would try it, and the registry's refusal would hide what is wrong."""
+    with pytest.raises(ProvideError, match="no user name or no password"):
+        log_in(username, password)
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        SUBJECT,
+        f"a{SUBJECT}b",
+        SUBJECT.encode().hex().upper(),
+        b64encode(SUBJECT.encode()).decode(),
+        urlsafe_b64encode(f"u:{SUBJECT}:p".encode()).decode(),
+        SUBJECT.replace("e", "%65"),
+    ],
+)
+def test_the_subject_token_is_a_login_only_without_calls(echo: str) -> None:
+    for login in ((echo, "p"), ("u", echo)):
+        with pytest.raises(ProvideError, match="returned the subject token itself"):
+            log_in(*login)
+        assert log_in(*login, has_calls=False).auth == {"r.example": AuthConfig(*login)}
 
 
 def token(seconds: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyferry.api.kubeletconfig.records import ImagePullCredentials
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret
 from keyferry.errors import EnvironmentProblem, Kind, RecordError
 from keyferry.images.credential import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
 from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
@@ -93,6 +93,21 @@ def test_the_hundredth_secret_ends_trust_in_changed_ones() -> None:
     assert ask(many, PodCredentials((secret("s5", "changed"),))).must_pull
     known = ask(many, PodCredentials((secret("new", "h5"),)))
     assert (known.must_pull, known.addition) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_added"),
+    [
+        pytest.param(secret(), False, id="the recorded one"),
+        pytest.param(secret("copy"), True, id="a copy with another name"),
+        pytest.param(secret("s1", "new"), True, id="the same with a new password"),
+    ],
+)
+def test_a_secret_is_added_to_the_record_if_it_is_new(shown: ImagePullSecret, is_added: bool) -> None:
+    """So that the next pod with it is not compared with what has been replaced; nothing is written twice."""
+    decision = ask(with_secrets(secret()), PodCredentials((shown,)))
+    assert not decision.must_pull
+    assert decision.addition == (with_secrets(shown) if is_added else None)
 
 
 def test_a_record_of_another_image_is_told() -> None:
