@@ -190,7 +190,7 @@ def attempt(spare):
     return said, password(providers)
 hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 before = len(os.listdir("/proc/self/fd"))
-said = [attempt(spare) for spare in range(0, {spare}, {spare} // 12)]
+said = [attempt(spare) for spare in range(0, {spare}, {spare} // 8)]
 try:
     os.waitpid(-1, os.WNOHANG)
 except ChildProcessError:
@@ -229,7 +229,7 @@ def test_a_flood_takes_no_more_memory_than_its_limit(node: Node, tried: Tried) -
     """Eight times the limit of an answer is enough for one that never ends."""
     node.shell("exec cat /dev/zero")
     node.load()
-    code = SHORT_OF_MEMORY.replace("range(0, {spare}, {spare} // 12)", "[{spare}]")
+    code = SHORT_OF_MEMORY.replace("range(0, {spare}, {spare} // 8)", "[{spare}]")
     done = run_script(
         code.format(config=str(node.config), bin_dir=str(node.bin_dir), image=IMAGE, spare=32 << 20)
     )
@@ -244,7 +244,7 @@ def test_an_agent_without_memory(node: Node, tried: Tried) -> None:
     """The library does the work itself; the agent lives, and answers once it has memory."""
     big_answer(node)
     with running_agent(node, environ=STRICT) as agent:
-        for spare in range(0, 12 << 20, 1 << 20):
+        for spare in range(0, 6 << 20, 2 << 20):
             providers = load_providers(node.config, node.bin_dir, agent=agent.socket)
             with little_memory(agent.process.pid, spare):
                 assert providers.lookup(IMAGE).credentials[0].password == "pass"
