@@ -1,4 +1,4 @@
-"""A system without memory: for a plugin's start, for a plugin that runs, and for keyferry itself; nothing is left of it."""
+"""A system without memory, for a plugin's start, for a plugin that runs, or for keyferry: nothing is left of it."""
 
 import json
 import resource
@@ -136,7 +136,7 @@ def test_a_plugin_of_a_cluster_that_is_killed(tmp_path: Path, tried: Tried) -> N
     kube.answer(credential(TOKEN))
     write_executable(plugin, f"{whole}\nkill -KILL $$\n")
     session = kube.load()
-    with pytest.raises(ClusterAuthError, match="https://127.0.0.1:1") as caught:
+    with pytest.raises(ClusterAuthError, match=r"https://127\.0\.0\.1:1") as caught:
         session.grant()
     expect_killed(caught.value.underlying, str(plugin))
     write_executable(plugin, whole)
@@ -162,7 +162,11 @@ def test_a_plugin_that_gets_no_more_memory(node: Node, tried: Tried) -> None:
     assert "MemoryError" in str(failure.error)
     node.shell(print_answer())
     assert providers.lookup(IMAGE).credentials[0].password == "pass"
-    tried(LIMITED, "a lookup", "an error that names the plugin, with what it complained of; the next run succeeds")
+    tried(
+        LIMITED,
+        "a lookup",
+        "an error that names the plugin, with what it complained of; the next run succeeds",
+    )
 
 
 # Small thresholds let the system take back what is freed, so that the limit is reached at every step anew.
