@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,13 +85,13 @@ print(json.dumps(said))
 """
 
 
-def starved(code: str) -> list[object]:
+def starved(code: str) -> list[Any]:
     """Return what a script said that found no memory for a process, and then enough."""
     done = run_script(WITHOUT_PROCESSES + code)
     if done.returncode == 77:
         lacking("seccomp")
     assert done.returncode == 0, done.stderr
-    said: list[object] = json.loads(done.stdout)
+    said: list[Any] = json.loads(done.stdout)
     return said
 
 
