@@ -30,7 +30,7 @@ SHORT = "no memory to read an answer, at every step"
 NAMED = "an error that names the plugin; the next run succeeds"
 SIGNAL = "an error that names the plugin and the signal; nothing it printed counts; the next run succeeds"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
-BOUNDED = "the answer or a MemoryError; the next lookup succeeds"
+BOUNDED = "the answer, an error that names the plugin, or a MemoryError; the next lookup succeeds"
 
 # A filter for one thread: calls that make a process fail with ENOMEM; those that make a thread do, or are as ever.
 WITHOUT_PROCESSES = """
@@ -239,7 +239,9 @@ def test_no_memory_for_an_answer(node: Node, tried: Tried, monkeypatch: pytest.M
     assert done.returncode == 0, done.stderr
     said, left = json.loads(done.stdout)
     assert left == 0
-    assert {first for first, _ in said} == {"MemoryError", "pass"}
+    found = {first for first, _ in said}
+    assert all(each in {"MemoryError", "pass"} or each.startswith("plugin 'plugin': ") for each in found)
+    assert len(found) > 1
     assert said[-1][0] == "pass"
     assert {again for _, again in said} == {"pass"}
     tried(SHORT, "a lookup", BOUNDED)
@@ -264,7 +266,7 @@ def test_an_agent_without_memory(node: Node, tried: Tried) -> None:
     """The library does the work itself; the agent lives, and answers once it has memory."""
     big_answer(node)
     with running_agent(node, environ=STRICT) as agent:
-        for spare in range(0, 6 << 20, 3 << 20):
+        for spare in (0, 1 << 20):  # not enough for a thread's stack
             providers = load_providers(node.config, node.bin_dir, agent=agent.socket)
             with little_memory(agent.process.pid, spare):
                 assert providers.lookup(IMAGE).credentials[0].password == "pass"
