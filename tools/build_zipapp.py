@@ -37,17 +37,45 @@ MAIN = '''\
 import sys
 
 PLUGINS = {plugins!r}
+HELP = """\\
+usage: {{file}} PLUGIN [FLAGS]
+
+Run a credential plugin that is in this file. Copied or linked under the name of a plugin, the file is that plugin.
+
+plugins:
+  {{plugins}}
+
+'{{file}} PLUGIN --help' lists the flags of one."""
 
 
 def main():
-    name = sys.argv[0].rpartition("/")[2]
+    name = file = sys.argv[0].rpartition("/")[2]
     if name not in PLUGINS and sys.argv[1:] and sys.argv[1] in PLUGINS:
         name = sys.argv.pop(1)
+        sys.argv[0] += f" {{name}}"  # what was typed, for help texts and errors
     if name not in PLUGINS:
-        known = sorted(each for each in PLUGINS if each.startswith("keyferry-"))
-        sys.exit(f"copy this file under the name of a plugin, or give one as first argument: {{', '.join(known)}}")
+        sys.exit(answer_itself(file, sys.argv[1:]))
     module = __import__(PLUGINS[name], fromlist=["main"])
     sys.exit(module.main())
+
+
+def answer_itself(file, words):
+    if words == ["--version"]:
+        from keyferry import __version__
+
+        print(f"{{file}} (keyferry {{__version__}})")
+        return 0
+    known = sorted(each for each in PLUGINS if each.startswith("keyferry-"))
+    if words in (["--help"], ["-h"]):
+        print(HELP.format(file=file, plugins="\\n  ".join(known)))
+        return 0
+    problem = f"{{words[0]!r}} is not a plugin" if words else "no plugin is named"
+    print(
+        f"{{file}}: {{problem}}; copy this file under the name of a plugin, or give one as first argument: "
+        f"{{', '.join(known)}}",
+        file=sys.stderr,
+    )
+    return 2
 
 
 main()

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,13 @@ from support.fault_table import Tried
 from support.images import build
 from support.kube import Kube
 from support.layouts import pull_to_layout
+from support.lossy_road import LossyRoad, lossy_road
 from support.plugins import IMAGE, Node, print_answer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent and its socket are Linux's")
 
 SILENCE_SECONDS = 0.3
+FEWEST_LOST = 5
 WAYS = {
     ENDED: "a connection that ends after any number of bytes",
     RESET: "a connection that is reset after some bytes",
@@ -31,6 +34,8 @@ WAYS = {
 }
 # Every byte counts for one of the ways; the others differ in what the system tells, not in where.
 STEPS = {ENDED: 1, RESET: 11, SILENT: 61}
+LOSSY = "a connection that loses every sixth packet, stalls, and comes in droplets"
+DEAD = "a connection that loses every packet from some time on"
 NAMED = "an error that names the server; no part of an answer counts"
 
 
@@ -141,3 +146,68 @@ def test_an_answer_of_the_agent(way: str, node: Node, tried: Tried) -> None:
             road.cut_at = cut_at
             assert ask() == "pass"
     tried(WAYS[way], "an answer of the agent", "the plugin is run instead; the right answer")
+
+
+def ask_until_packets_are_lost(road: LossyRoad, ask: Callable[[], object], right: object) -> None:
+    """Ask again and again: the answer is right each time, and some packets are lost on the way."""
+    road.share = 1 / 6
+    for _ in range(200):
+        assert ask() == right
+        if road.lost >= FEWEST_LOST:
+            return
+    raise AssertionError(f"{road.lost} packets are lost")
+
+
+def test_a_plugins_request_on_a_lossy_connection(tried: Tried) -> None:
+    with serving(lambda _: Reply(document={"token": "t" * 20})) as server, lossy_road(server.port) as road:
+
+        def ask(seconds: float = 20.0) -> object:
+            options = HttpOptions(use_proxy=False, attempt_seconds=seconds)
+            url = f"http://{road.host}/token"
+            return fetch("GET", url, deadline=Deadline(20.0), retry=ONCE, options=options).json()
+
+        ask_until_packets_are_lost(road, ask, {"token": "t" * 20})
+        road.share = 1.0
+        with pytest.raises(KeyferryError, match=road.host):
+            ask(SILENCE_SECONDS)
+    tried(LOSSY, "a plugin's request, by the SDK", "the right answer")
+    tried(DEAD, "a plugin's request, by the SDK", NAMED)
+
+
+def test_a_request_to_a_cluster_on_a_lossy_connection(tmp_path: Path, tried: Tried) -> None:
+    kube = Kube(tmp_path)
+    with serving(lambda _: Reply(document={"major": "1"})) as server, lossy_road(server.port) as road:
+        kube.write(f"http://{road.host}", user={})
+        session = kube.load()
+
+        def ask(seconds: float = 20.0) -> object:
+            with request(session, "/version", timeout_seconds=seconds) as response:
+                return json.loads(response.read())
+
+        ask_until_packets_are_lost(road, ask, {"major": "1"})
+        road.share = 1.0
+        with pytest.raises(KeyferryError, match=road.host):
+            ask(SILENCE_SECONDS)
+    tried(LOSSY, "a request to a cluster", "the right answer")
+    tried(DEAD, "a request to a cluster", NAMED)
+
+
+def test_a_pull_on_a_lossy_connection(tmp_path: Path, tried: Tried) -> None:
+    image = build(b"layer" * 40)
+    folders = (tmp_path / str(number) for number in count())
+    with serving(FakeRegistry(image)) as server, lossy_road(server.port) as road:
+        name = f"{road.host}/{REPOSITORY}:{TAG}"
+
+        def pull(seconds: float = 20.0) -> str:
+            folder = next(folders)
+            try:
+                return pull_to_layout(name, folder, timeout_seconds=seconds).manifest_digest
+            finally:
+                check_layout(folder, image.blobs)
+
+        ask_until_packets_are_lost(road, pull, image.digest)
+        road.share = 1.0
+        with pytest.raises(KeyferryError, match=road.host):
+            pull(SILENCE_SECONDS)
+    tried(LOSSY, "a pull into a layout", "the whole image")
+    tried(DEAD, "a pull into a layout", "an error that names the registry; no half image")

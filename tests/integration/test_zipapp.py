@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST = {
     "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
@@ -60,6 +62,25 @@ def test_it_runs_as_a_program(zipapp: Path) -> None:
         [str(zipapp), "keyferry-static", "--version"], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{zipapp.name} keyferry-static (keyferry {__version__})\n"
+
+
+def test_a_plugin_that_is_named_as_an_argument_shows_what_was_typed(zipapp: Path) -> None:
+    typed = f"{zipapp.name} keyferry-static"
+    assert run(zipapp, "keyferry-static", "--help").stdout.startswith(f"usage: {typed} ")
+    assert run(zipapp, "keyferry-static", "--nope").stderr == (
+        f"{typed}: unknown flag '--nope'; '{typed} --help' lists all flags\n"
+    )
+
+
+def test_the_file_has_a_version_and_a_help_of_its_own(zipapp: Path) -> None:
+    assert run(zipapp, "--version").stdout == f"{zipapp.name} (keyferry {__version__})\n"
+    shown = run(zipapp, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith(f"usage: {zipapp.name} PLUGIN [FLAGS]\n")
+    assert "\n  keyferry-ecr\n" in shown.stdout
+    assert shown.stdout.count(zipapp.name) == 2
+    assert run(zipapp).stderr.startswith(f"{zipapp.name}: no plugin is named; ")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +96,8 @@ def test_every_plugin_is_in_it(zipapp: Path, name: str) -> None:
 
 def test_a_name_that_is_no_plugins_is_refused_with_those_that_are(zipapp: Path) -> None:
     done = run(zipapp, "keyferry-nothing")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
+    assert done.stderr.startswith(f"{zipapp.name}: 'keyferry-nothing' is not a plugin; ")
     assert "keyferry-ecr" in done.stderr
     assert "copy this file under the name of a plugin" in done.stderr

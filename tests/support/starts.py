@@ -10,8 +10,9 @@ import keyferry
 
 # Without site, which loads modules of its own, nobody else finds PyYAML.
 _PATHS = [os.path.dirname(os.path.dirname(str(package.__file__))) for package in (keyferry, yaml)]
+# Up to Python 3.13 the interpreter itself loads io.
 _RUN = """
-import gc, os, sys
+import gc, io, os, sys
 sys.path[:0] = {paths!r}
 old = set(sys.modules)
 from keyferry.cli.main import main

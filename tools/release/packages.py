@@ -23,6 +23,21 @@ for path in sys.argv[1:]:
     if problem is not None:
         sys.exit(f"{path}: {problem}")
 """
+# As the index renders a description; a relative link would lead to a page of the index.
+RENDER = """
+import re, sys
+from importlib.metadata import PathDistribution
+from zipfile import Path
+from readme_renderer.markdown import render
+for wheel in sys.argv[1:]:
+    found = next(each for each in Path(wheel).iterdir() if each.name.endswith(".dist-info"))
+    html = render(PathDistribution(found).metadata.get_payload())
+    if not html:
+        sys.exit(f"{wheel}: the description is not rendered")
+    links = re.findall(r'(?:href|src)="(?!https://|mailto:|#)([^"]*)"', html)
+    if links:
+        sys.exit(f"{wheel}: links of the description lead nowhere: {', '.join(links)}")
+"""
 
 
 def check_same_bytes(release: Release) -> str:
@@ -71,8 +86,9 @@ def check_sdist(release: Release) -> str:
 
 
 def check_metadata(release: Release) -> str:
-    """twine, check-wheel-contents and pyroma find nothing."""
+    """twine, check-wheel-contents and pyroma find nothing, and the descriptions are rendered."""
     wheels = [release.wheel, *release.shims.values()]
+    run(str(release.tools / "python"), "-I", "-c", RENDER, *map(str, wheels))
     run(str(release.tools / "twine"), "check", "--strict", *map(str, [*wheels, release.sdist]))
     check = str(release.tools / "check-wheel-contents")
     run(check, str(release.wheel), cwd=ROOT)

@@ -186,9 +186,13 @@ def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -
 
 def _annotations(cls: type) -> "Mapping[str, object]":
     if sys.version_info >= (3, 14):
-        from annotationlib import Format, get_annotations
+        try:
+            return cls.__annotations__
+        except (AttributeError, NameError, TypeError):
+            # Imported here: a plugin's start would take a third longer.
+            from annotationlib import Format, get_annotations
 
-        return get_annotations(cls, format=Format.FORWARDREF)
+            return get_annotations(cls, format=Format.FORWARDREF)
     found: Mapping[str, object] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is costly
     return found
 

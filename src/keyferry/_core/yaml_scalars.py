@@ -131,14 +131,20 @@ def _decode_binary(text: str, at: Position) -> str:
 
 def _format_float(value: float) -> str:
     """Write a float key as Go does: the shortest text that reads back as the same 32 bit number."""
-    # In native order struct narrows as C does: a value that does not fit becomes infinite.
-    narrow: float = struct.unpack("f", struct.pack("f", value))[0]
+    narrow = _narrow(value)
     if not math.isfinite(narrow):
         return ".nan" if math.isnan(narrow) else f"{narrow}".replace("inf", ".inf")
-    digits = next(
-        n for n in range(9) if struct.pack("f", float(f"{narrow:.{n}e}")) == struct.pack("f", narrow)
-    )
+    digits = next(n for n in range(9) if _narrow(float(f"{narrow:.{n}e}")) == narrow)
     return _write_float(narrow, digits)
+
+
+def _narrow(value: float) -> float:
+    """Return the 32 bit number next to *value*, as C does: infinity for one that does not fit."""
+    try:
+        narrow: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:  # of Python 3.14; earlier ones return infinity
+        return math.copysign(math.inf, value)
+    return narrow
 
 
 def _write_float(value: float, digits: int) -> str:

@@ -28,6 +28,8 @@ __all__ = ["main"]
 _MOST_INPUT = 1 << 20
 _CHUNK = 65536
 _MEMORY_FILE = "keyferry-shim-"
+# The command that pip installs: its file has no mark of a shim, and is never a plugin's.
+_OWN_NAME = "keyferry-shim"
 _MOST_ROUNDS = 3
 _FAILED = 1
 _ROOT = 0
@@ -217,7 +219,8 @@ def _fall_back(path: str, data: bytes | None, *, is_whole: bool) -> int:
         return _complain(path, "the request cannot be passed to the plugin behind this shim")
     _restore_signals()
     # Once more, since an installation may go on meanwhile.
-    for suffix in (*BEHIND, "", *BEHIND, ""):
+    places = BEHIND if path.rpartition("/")[2] == _OWN_NAME else (*BEHIND, "")
+    for suffix in (*places, *places):
         if not _is_plugin(path + suffix):
             continue
         try:

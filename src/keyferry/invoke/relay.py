@@ -3,6 +3,7 @@
 import os
 from _thread import allocate_lock, start_new_thread
 from codecs import getincrementaldecoder
+from errno import EAGAIN
 
 from keyferry._core.program.pipes import make_pipe
 from keyferry._core.secrets import printable
@@ -15,7 +16,10 @@ _LAST_WORDS_SECONDS = 0.5
 
 
 class Relay:
-    """A pipe whose content is written to *target_fd*; *writer_fd* is the end for the program."""
+    """A pipe whose content is written to *target_fd*; *writer_fd* is the end for the program.
+
+    Raises OSError if there is no pipe or no thread for it.
+    """
 
     __slots__ = ("_is_done", "writer_fd")
 
@@ -23,7 +27,13 @@ class Relay:
         reader_fd, self.writer_fd = make_pipe()
         self._is_done = allocate_lock()
         self._is_done.acquire()
-        start_new_thread(_copy, (reader_fd, target_fd, self._is_done))
+        try:
+            start_new_thread(_copy, (reader_fd, target_fd, self._is_done))
+        except RuntimeError:
+            os.close(reader_fd)
+            os.close(self.writer_fd)
+            # Python does not say why; the system has this reason alone.
+            raise OSError(EAGAIN, os.strerror(EAGAIN)) from None
 
     def finish(self) -> None:
         """Close this process's end for the program, and wait until the rest is written, but not for long."""

@@ -386,6 +386,22 @@ def test_a_plugin_that_runs_the_shim_again_ends_the_circle(place: Place) -> None
     assert done.stderr.startswith(b"keyferry-shim: provider: shims execute one another;")
 
 
+def test_the_command_that_pip_installs_is_no_plugin_either(tmp_path: Path) -> None:
+    command = write_executable(
+        tmp_path / "keyferry-shim", f"#!{sys.executable}\nfrom keyferry.bridge.shim import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [str(command), "--version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith(": the agent has no answer, and there is no plugin behind this shim\n")
+
+
 def test_a_shim_called_by_a_link_has_the_links_name(tmp_path: Path, shim: Shim) -> None:
     """One shim can serve several providers."""
     place = Place(tmp_path, shim, name="shim", behind="")
