@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 import keyferry
 from keyferry import api, errors, sdk
 from keyferry._core.word_enum import WordEnum
-from reference.classes import attributes_of, base_names, own_lineage
+from reference.classes import attributes_of, base_names, is_promised, own_lineage
 from reference.source import (
     class_of,
     comment_on,
@@ -81,7 +81,7 @@ def api_page() -> str:
     about = (
         "Every public name, with its signature. [The library](library.md) is the guide to them;"
         " [the SDK](api-sdk.md) and [the wire types](api-wire.md) have pages of their own."
-        " What is in none of these lists may change in any release."
+        " What is on none of these pages may change in any release."
     )
     return _page("The names of `keyferry`", about, sections)
 
@@ -195,6 +195,8 @@ def _members(value: type, name: str, known: dict[str, str]) -> Iterator[str]:
         module, node = import_module(each.__module__), class_of(each)
         for function in node.body:
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or function.name[0] == "_":
+                continue
+            if not is_promised(value, function.name):
                 continue
             about = _markdown(docstring_of(function), known)
             if isinstance(vars(each)[function.name], FunctionType | classmethod | staticmethod):

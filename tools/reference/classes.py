@@ -11,10 +11,25 @@ from typing import is_typeddict
 from keyferry._core.word_enum import WordEnum
 from reference.source import class_of, default_text, field_default, signature_text, type_text
 
-__all__ = ["attributes_of", "base_names", "own_lineage"]
+__all__ = ["attributes_of", "base_names", "is_promised", "own_lineage"]
 
+# Parts of public classes for keyferry itself, such as its agent. They have no underscore, and are not promised.
+_NOT_PROMISED = {
+    "Answer": frozenset({"covering", "keyrings", "provisions", "repeated_at", "untold"}),
+    "Providers": frozenset(
+        {
+            *("__init__", "cache_hits", "find", "foresee", "provide_async", "providers", "recall"),
+            *("refresh_async", "refuse", "waiting"),
+        }
+    ),
+}
 # How values are made is nobody else's business.
 _MADE_OF = {"Value", "NamedTuple", "_Tuple", "WordEnum", "_Member"}
+
+
+def is_promised(value: type, name: str) -> bool:
+    """Return whether a part of a class without an underscore has a place in the reference."""
+    return name not in _NOT_PROMISED.get(value.__name__, ())
 
 
 def own_lineage(value: type, known: Container[str]) -> list[type]:
@@ -58,6 +73,7 @@ def attributes_of(value: type, known: Container[str]) -> list[str]:
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
                 found |= dict(_constructed(statement, module))
+    found = {name: line for name, line in found.items() if is_promised(value, name)}
     constructor = found.pop("__init__", "")
     lines = list(found.values())
     return lines if not constructor else [*lines, "", constructor] if lines else [constructor]
