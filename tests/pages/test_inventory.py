@@ -43,7 +43,7 @@ ACCOUNTS = {
     ("docs/lint.md", "text"): (1, "integration/test_cli_lint.py"),
     ("docs/metrics.md", "python"): (3, "pages/test_pulls.py"),
     ("docs/metrics.md", "sh"): (1, "integration/agent/test_metrics.py"),
-    ("docs/plugins/README.md", "sh"): (1, "pages/test_plugins.py"),
+    ("docs/plugins/README.md", "sh"): (2, "pages/test_plugins.py"),
     ("docs/plugins/federation.md", "console"): (1, "integration/test_cli_lint_federation.py"),
     # It says itself which blocks others run.
     ("docs/plugins/federation.md", "sh"): (15, "integration/plugins/test_federation_page.py"),

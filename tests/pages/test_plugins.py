@@ -1,12 +1,14 @@
 """The examples of the pages about plugins and lint that are run nowhere else."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from keyferry import __version__
 from support.commands import Node
-from support.pages import Machine, blocks
+from support.pages import ROOT, Machine, blocks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
 BIN_DIR = "/usr/libexec/kubernetes/plugins"
@@ -19,6 +21,20 @@ def test_a_plugin_is_installed_under_both_names(tmp_path: Path) -> None:
     assert output == f"{BIN_DIR}/keyferry-ecr\n{BIN_DIR}/ecr-credential-provider\n"
     for path in (tmp_path / "plugins").iterdir():
         assert "standard input is empty" in machine.shell(f"{path} </dev/null || true").stdout
+
+
+def test_one_file_is_every_plugin(tmp_path: Path) -> None:
+    """It is copied to a plugin's name, or takes that name as its first word."""
+    for name in ("plugins", "dist"):
+        (tmp_path / name).mkdir()
+    tool = [sys.executable, str(ROOT / "tools" / "build_zipapp.py"), "dist/keyferry-plugins.pyz"]
+    subprocess.run(tool, check=True, cwd=tmp_path, timeout=120)
+    machine = Machine(tmp_path, {str(tmp_path / "plugins"): BIN_DIR})
+    output = machine.run(blocks("docs/plugins/README.md", "sh")[-1])
+    assert "keyferry-ecr" in output.partition(__version__)[0]
+    assert __version__ in output
+    asked = machine.shell(f"{tmp_path / 'plugins' / 'keyferry-ecr'} </dev/null || true")
+    assert "standard input is empty" in asked.stdout
 
 
 def test_two_configs_are_compared(tmp_path: Path) -> None:
