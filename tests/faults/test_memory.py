@@ -272,24 +272,24 @@ def test_a_flood_takes_no_more_memory_than_its_limit(node: Node, tried: Tried) -
     tried(FLOOD, "a lookup", "an error that names the plugin, which is killed")
 
 
-@pytest.mark.parametrize("spare", [0, 1 << 20])
-def test_an_agent_without_memory(node: Node, tried: Tried, spare: int) -> None:
+def test_an_agent_without_memory(node: Node, tried: Tried) -> None:
     """There is not enough for a thread's stack: the library does the work itself.
 
     The agent answers once it has memory; or its event loop itself had none and it ended, for its service to start anew.
     """
     big_answer(node)
-    with running_agent(node, environ=STRICT) as agent:
-        providers = load_providers(node.config, node.bin_dir, agent=agent.socket)
-        with little_memory(agent.process.pid, spare):
-            assert providers.lookup(IMAGE).credentials[0].password == "pass"
-        if os.path.exists(agent.socket):
-            assert agent.look_up(IMAGE).status == 200
-            assert any(words in agent.log for words in ("a request failed error=", "MemoryError"))
-        else:
-            assert agent.process.wait(PATIENCE_SECONDS) != 0, agent.log
-            with running_agent(node) as successor:
-                assert successor.look_up(IMAGE).status == 200
+    for spare in (0, 1 << 20):
+        with running_agent(node, environ=STRICT) as agent:
+            providers = load_providers(node.config, node.bin_dir, agent=agent.socket)
+            with little_memory(agent.process.pid, spare):
+                assert providers.lookup(IMAGE).credentials[0].password == "pass"
+            if os.path.exists(agent.socket):
+                assert agent.look_up(IMAGE).status == 200
+                assert any(words in agent.log for words in ("a request failed error=", "MemoryError"))
+            else:
+                assert agent.process.wait(PATIENCE_SECONDS) != 0, agent.log
+                with running_agent(node) as successor:
+                    assert successor.look_up(IMAGE).status == 200
     tried(
         NO_THREAD,
         "the agent",
