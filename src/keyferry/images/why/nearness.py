@@ -1,6 +1,7 @@
 """Near misses: patterns and auth keys that do not match an image, and need only a small change to match it."""
 
 from collections.abc import Iterator, Sequence
+from os.path import commonprefix
 
 from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.user_info import hide_user_info
@@ -8,7 +9,8 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.credential import Source, SourceKind
-from keyferry.images.match.rules import glob_matches, judge, parse_pattern
+from keyferry.images.match.clouds import find_longer_cloud
+from keyferry.images.match.rules import Pattern, covers, glob_matches, judge, parse_pattern
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url
 from keyferry.images.result import LookupResult
 
@@ -25,8 +27,8 @@ _SHARED = 2
 class MissKind(WordEnum):
     """The difference between a pattern and an image; the nearest first."""
 
-    PORT = "port"
     PATH = "path"
+    PORT = "port"
     PORT_AND_PATH = "port-and-path"
     LETTER_CASE = "letter-case"
     DOCKER_HUB = "docker-hub"
@@ -66,7 +68,7 @@ class Miss(Value):
 def find_misses(answer: LookupResult) -> tuple[Miss, ...]:
     """Return everything that does not match the image, the nearest first; for a provider, its nearest pattern."""
     found = (*_secrets_and_files(answer), *_providers(answer))
-    return tuple(sorted(found, key=lambda miss: _RANKS[miss.kind]))
+    return tuple(sorted(found, key=lambda miss: _remoteness(miss, answer.name)))
 
 
 def _providers(answer: LookupResult) -> Iterator[Miss]:
@@ -95,7 +97,14 @@ def _secrets_and_files(answer: LookupResult) -> Iterator[Miss]:
 
 def _nearest(source: Source, patterns: Sequence[str], name: str) -> Miss:
     misses = (find_near_miss(source, pattern, name) for pattern in patterns)
-    return min(misses, key=lambda miss: _RANKS[miss.kind])
+    return min(misses, key=lambda miss: _remoteness(miss, name))
+
+
+def _remoteness(miss: Miss, name: str) -> tuple[int, int]:
+    """Return how far a miss is from the image *name*: of the same kind, the path with the longest common beginning."""
+    path, its_path = miss.pattern.partition("/")[2], name.partition("/")[2]
+    common = commonprefix((path, its_path))  # noqa: RUF071 - characters are meant, as in the matching of paths
+    return _RANKS[miss.kind], -len(common)
 
 
 def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
@@ -117,66 +126,90 @@ def _compare(pattern: str, name: str) -> tuple[MissKind, str, str]:
         image = parse_registry_url(name)
         parsed = parse_pattern(pattern)
     except MatchError as error:
-        registry = name.partition("/")[0]
-        if registry.partition(":")[0] in pattern:
-            return MissKind.UNPARSABLE, str(error), registry
+        return _compare_texts(pattern, name, str(error))
+    kind, why, host = _compare_hosts(parsed, image)
+    if kind is MissKind.OTHER_HOST:
+        return kind, "", ""
+    wanted = parsed.url
+    reasons = (why, _why_port(wanted, image), _why_path(wanted, image))
+    return (
+        kind,
+        "; ".join(filter(None, reasons)),
+        _authority(host, image.port) + _path_for(wanted.path, image.path),
+    )
+
+
+def _compare_texts(pattern: str, name: str, why: str) -> tuple[MissKind, str, str]:
+    """Compare a pattern and an image of which one cannot be parsed, for the reason *why*."""
+    registry, slash, path = name.partition("/")
+    if registry.partition(":")[0] not in pattern:
         return MissKind.OTHER_HOST, "", ""
-    labels = tuple(bytewise(image.host).split("."))
-    if len(labels) != len(parsed.labels):
-        return _compare_counts(parsed.url, image)
-    wrong = [at for at, glob in enumerate(parsed.globs) if glob is None or not glob_matches(glob, labels[at])]
-    if not wrong:
-        return _compare_places(parsed.url, image)
-    return _compare_labels(parsed.url, image, wrong)
+    _, its_slash, its_path = pattern.partition("/")
+    return MissKind.UNPARSABLE, why, f"{registry}{_path_for(its_slash + its_path, slash + path)}"
 
 
-def _compare_places(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:
-    """Compare the ports and paths of a pattern and an image with the same host."""
-    is_path = image.path.startswith(wanted.path)
-    path = wanted.path if is_path else _path_for(wanted, image)
-    right = f"{wanted.host}{_port(image)}{path}"
+def _compare_hosts(pattern: Pattern, image: RegistryUrl) -> tuple[MissKind, str, str]:
+    """Return the difference, why the host does not match, empty if it does, and the host that is right."""
+    wanted, labels = pattern.url, tuple(bytewise(image.host).split("."))
+    if len(labels) != len(pattern.labels):
+        return _compare_counts(wanted, image)
+    wrong = [
+        at for at, glob in enumerate(pattern.globs) if glob is None or not glob_matches(glob, labels[at])
+    ]
+    if wrong:
+        return _compare_labels(wanted, image, wrong)
     if wanted.port == image.port:
-        return MissKind.PATH, _why_path(wanted, image), right
-    if is_path:
-        return MissKind.PORT, _why_port(wanted, image), right
-    return MissKind.PORT_AND_PATH, f"{_why_port(wanted, image)}; {_why_path(wanted, image)}", right
+        return MissKind.PATH, "", wanted.host
+    is_path = image.path.startswith(wanted.path)
+    return MissKind.PORT if is_path else MissKind.PORT_AND_PATH, "", wanted.host
 
 
 def _why_port(wanted: RegistryUrl, image: RegistryUrl) -> str:
+    if wanted.port == image.port:
+        return ""
     if not wanted.port:
         return f"it has no port, and the image has port {image.port}"
     return f"it has port {wanted.port}, and the image has {f'port {image.port}' if image.port else 'none'}"
 
 
 def _why_path(wanted: RegistryUrl, image: RegistryUrl) -> str:
+    if image.path.startswith(wanted.path):
+        return ""
     star = ": a * in a path is an ordinary character" if "*" in wanted.path else ""
     return f"the image's path {image.path!r} does not begin with {wanted.path!r}{star}"
 
 
-def _path_for(wanted: RegistryUrl, image: RegistryUrl) -> str:
-    """Return a path that matches: up to a star, which is an ordinary character, else the image's first folder."""
-    before, star, _ = wanted.path.partition("*")
-    if star and image.path.startswith(before):
+def _path_for(wanted: str, path: str) -> str:
+    """Return a path that matches *path* and few others: *wanted* if it does, else as many folders as *wanted* has.
+
+    Stars at its end, which are ordinary characters there, are left out first.
+    """
+    if path.startswith(wanted):
+        return wanted
+    trimmed, before = wanted.rstrip("*/"), wanted.partition("*")[0]
+    if "*" not in trimmed and path.startswith(before):
         return "" if before == "/" else before
-    first, slash, _ = image.path.removeprefix("/").partition("/")
-    return f"/{first}{slash}"
+    folders, count = path.removeprefix("/").split("/"), trimmed.strip("/").count("/") + 1
+    return f"/{'/'.join(folders[:count])}{'/' if len(folders) > count else ''}"
 
 
 def _compare_counts(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:
-    stem = wanted.host.removeprefix("*.")
+    mine = wanted.host.split(".")
+    stars = next((at for at, label in enumerate(mine) if label.strip("*") or not label), len(mine))
+    stem = ".".join(mine[stars:])
     below = image.host.count(".") - stem.count(".")
     if image.host == stem:
-        why = f"it matches hosts that are one part longer than {stem!r}, and not {stem!r} itself"
-        return MissKind.LABEL_COUNT, why, f"{image.host}{_port(image)}"
-    if image.host.endswith(f".{stem}") and below > 0:
-        if stem == wanted.host:
+        longer = "one part" if stars == 1 else f"{stars} parts"
+        why = f"it matches hosts that are {longer} longer than {stem!r}, and not {stem!r} itself"
+        return MissKind.LABEL_COUNT, why, image.host
+    if stem and image.host.endswith(f".{stem}"):
+        if not stars:
             why = f"it matches the host {stem!r} itself, and no host below it"
         else:
-            why = (
-                f"a * matches exactly one part of a host name, and {image.host!r} has {below} before {stem!r}"
-            )
-        return MissKind.LABEL_COUNT, why, f"{_wildcards(image, below)}{stem}{_port(image)}"
-    return _compare_hub(wanted, image)
+            star = mine[0]
+            why = f"a {star} matches exactly one part of a host name, and {image.host!r} has {below} before {stem!r}"
+        return MissKind.LABEL_COUNT, why, f"{_wildcards(image, below)}{stem}"
+    return _compare_clouds(wanted, image)
 
 
 def _wildcards(image: RegistryUrl, count: int) -> str:
@@ -185,10 +218,23 @@ def _wildcards(image: RegistryUrl, count: int) -> str:
     return "".join(f"{part if part in _REGISTRY_PARTS else '*'}." for part in parts)
 
 
+def _compare_clouds(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:
+    """Compare a pattern that has too few parts for a cloud's registry with an image of that registry."""
+    mine, its = wanted.host.split("."), image.host.split(".")
+    cloud = find_longer_cloud(wanted.host)
+    is_other = any("*" not in label and label not in its for label in mine)
+    if cloud is None or is_other or not covers(cloud.pattern, image.host):
+        return _compare_hub(wanted, image)
+    star = "; a * matches exactly one part" if "*" in wanted.host else ""
+    why = f"its host has {len(mine)} parts, and those of {cloud.name} have {cloud.label_count}{star}"
+    # A part of the image's host that the pattern names is not made wider.
+    globs = zip(cloud.pattern.split("."), its, strict=True)
+    return MissKind.LABEL_COUNT, why, ".".join(part if part in mine else glob for glob, part in globs)
+
+
 def _compare_hub(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:
     if image.host == HUB and wanted.host in ALIASES:
-        why = f"images of Docker Hub are always looked up as {HUB}/..."
-        return MissKind.DOCKER_HUB, why, HUB
+        return MissKind.DOCKER_HUB, f"images of Docker Hub are always looked up as {HUB}/...", HUB
     return MissKind.OTHER_HOST, "", ""
 
 
@@ -197,15 +243,13 @@ def _compare_labels(
 ) -> tuple[MissKind, str, str]:
     """Compare hosts with the same number of labels, of which *wrong* do not match."""
     if wanted.host.lower() == image.host.lower():
-        why = "upper and lower case differ, which matters"
-        return MissKind.LETTER_CASE, why, f"{image.host}{_port(image)}"
+        return MissKind.LETTER_CASE, "upper and lower case differ, which matters", image.host
     mine, its = wanted.host.split("."), image.host.split(".")
     shared = sum(a == b for a, b in zip(mine, its, strict=True))
     at = wrong[0]
     if len(wrong) == 1 and (shared >= _SHARED or _is_misspelt(mine[at], its[at])):
         why = f"part {at + 1} of the image's host is {its[at]!r}, and not {mine[at]!r}"
-        right = ".".join([*mine[:at], its[at], *mine[at + 1 :]])
-        return MissKind.LABEL, why, f"{right}{_port(image)}"
+        return MissKind.LABEL, why, ".".join([*mine[:at], its[at], *mine[at + 1 :]])
     return _compare_hub(wanted, image)
 
 
@@ -226,5 +270,7 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def _port(image: RegistryUrl) -> str:
-    return f":{image.port}" if image.port else ""
+def _authority(host: str, port: str) -> str:
+    if not port:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -7,7 +7,7 @@ from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.word_enum import WordEnum
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.match.rules import MatchRule, judge
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
@@ -52,6 +52,14 @@ def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
             yield provider.name, hide_user_info(pattern)
 
 
+def _wanted(provider: str, pattern: str, answer: LookupResult) -> str:
+    """Return the pattern that would match instead of one that nearly does."""
+    # Imported here because few answers have such a pattern.
+    from keyferry.images.why.nearness import find_near_miss
+
+    return find_near_miss(Source(SourceKind.PROVIDER, provider), pattern, answer.name).wanted
+
+
 def _port(answer: LookupResult) -> Iterator[Reason]:
     host, _, _ = answer.name.partition("/")
     bare, _, port = host.rpartition(":")
@@ -77,7 +85,7 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
         if "*" in path and judge(wanted, answer.name).matched:
             text = (
                 f"pattern {pattern!r} of {provider!r} has a * in its path, where it is an ordinary character; "
-                f"a path matches as a prefix: {wanted!r} matches this image"
+                f"a path matches as a prefix: {_wanted(provider, pattern, answer)!r} matches this image"
             )
             yield _trap(ImageTrap.PATH_WILDCARD, pattern, text)
 
@@ -128,10 +136,9 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
             and host.endswith("." + stem)
             and judge(pattern, answer.name).rule is MatchRule.LABEL_COUNT
         ):
-            stars = "*." * (host.count(".") - stem.count("."))
             text = (
                 f"pattern {pattern!r} of {provider!r}: a wildcard stands for exactly one part of a host name, "
-                f"and {host} has more; '{stars}{stem}' would match it"
+                f"and {host} has more; {_wanted(provider, pattern, answer)!r} would match it"
             )
             yield _trap(ImageTrap.LABEL_COUNT, pattern, text)
 

@@ -7,6 +7,7 @@ from keyferry._core.paths import Path
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
+from keyferry.images.match.clouds import find_longer_cloud
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import Pattern, parse_pattern
 from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_misread, why_unmatchable
@@ -14,14 +15,6 @@ from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_mis
 # The path in a provider, the code and the message.
 Suspicion = tuple[Path, str, str]
 
-# Registries whose hosts have more labels than a short wildcard matches: domain, labels, name, pattern.
-_CLOUDS = (
-    ("amazonaws.com", 6, "ECR", "*.dkr.ecr.*.amazonaws.com"),
-    ("amazonaws.com.cn", 7, "ECR", "*.dkr.ecr.*.amazonaws.com.cn"),
-    ("gcr.io", 3, "GCR", "*.gcr.io"),
-    ("azurecr.io", 3, "ACR", "*.azurecr.io"),
-    ("pkg.dev", 3, "Artifact Registry", "*-docker.pkg.dev"),
-)
 _TOP_LEVEL = frozenset(
     {"io", "com", "net", "org", "dev", "cloud", "cn", "de", "eu", "us", "aws", "app", "co"}
 )
@@ -94,13 +87,13 @@ def _few_labels(pattern: Pattern) -> CodedMessage | None:
     host, count = pattern.url.host, len(pattern.labels)
     if "*" not in host:
         return None
-    for domain, needed, who, wanted in _CLOUDS:
-        if host.endswith(domain) and count < needed:
-            return "KF163", (
-                f"a * matches within one label of the host, so this matches hosts of {count} labels; those "
-                f"of {who} have "
-                f"{needed}: use {wanted!r}"
-            )
+    cloud = find_longer_cloud(host)
+    if cloud is not None:
+        return "KF163", (
+            f"a * matches within one label of the host, so this matches hosts of {count} labels; those "
+            f"of {cloud.name} have "
+            f"{cloud.label_count}: use {cloud.pattern!r}"
+        )
     if count == _WHOLE_TOP_LEVEL and not pattern.labels[0].strip("*") and pattern.labels[1] in _TOP_LEVEL:
         tail = pattern.labels[1]
         return "KF163", (

@@ -46,6 +46,39 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ),
         ("registry.exmaple", "registry.example/a", MissKind.LABEL, "registry.example"),
         ("registri.example", "registry.example/a", MissKind.LABEL, "registry.example"),
+        ("*.reg.io/team", "a.b.reg.io/team/x", MissKind.LABEL_COUNT, "*.*.reg.io/team"),
+        ("*.reg.io/team", "a.b.reg.io/other/x", MissKind.LABEL_COUNT, "*.*.reg.io/other/"),
+        ("*.reg.io/team", "reg.io/team/x", MissKind.LABEL_COUNT, "reg.io/team"),
+        ("reg.io/team/", "www.reg.io:5000/team/a", MissKind.LABEL_COUNT, "*.reg.io:5000/team/"),
+        ("Reg.io/team", "reg.io/team/a", MissKind.LETTER_CASE, "reg.io/team"),
+        ("index.docker.io/team/", "docker.io/team/a", MissKind.DOCKER_HUB, "docker.io/team/"),
+        ("reg.io:port/team", "reg.io/team/a", MissKind.UNPARSABLE, "reg.io/team"),
+        ("registri.example/a/", "registry.example/a/b", MissKind.LABEL, "registry.example/a/"),
+        ("reg.io/*/a", "reg.io/team/a", MissKind.PATH, "reg.io/team/a"),
+        ("reg.io/*/a", "reg.io/team/a/b", MissKind.PATH, "reg.io/team/a/"),
+        ("reg.io/*/a/*", "reg.io/team/a/b/c", MissKind.PATH, "reg.io/team/a/"),
+        ("reg.io/*/*", "reg.io/team/a", MissKind.PATH, "reg.io"),
+        ("reg.io/team*", "reg.io/team-a/b", MissKind.PATH, "reg.io/team"),
+        ("[2001:db8::1]:5000/*", "[2001:db8::1]:5000/a", MissKind.PATH, "[2001:db8::1]:5000"),
+        ("reg.io/other/*", "reg.io/team/a", MissKind.PATH, "reg.io/team/"),
+        ("reg.io/team/one", "reg.io/team/two/app", MissKind.PATH, "reg.io/team/two/"),
+        ("reg.io/team/one", "reg.io/app", MissKind.PATH, "reg.io/app"),
+        ("**.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.*.reg.io"),
+        ("*.*.reg.io", "a.reg.io/x", MissKind.LABEL_COUNT, "*.reg.io"),
+        ("*.*.reg.io", "reg.io/x", MissKind.LABEL_COUNT, "reg.io"),
+        ("*.*.*", "reg.io/x", MissKind.OTHER_HOST, ""),
+        ("*.dkr.ecr.amazonaws.com", f"{ECR}/app", MissKind.LABEL_COUNT, "*.dkr.ecr.*.amazonaws.com"),
+        ("*.dkr.ecr.amazonaws.com/a/", f"{ECR}/a/b", MissKind.LABEL_COUNT, "*.dkr.ecr.*.amazonaws.com/a/"),
+        (
+            "123456789012.dkr.ecr.amazonaws.com",
+            f"{ECR}/app",
+            MissKind.LABEL_COUNT,
+            "123456789012.dkr.ecr.*.amazonaws.com",
+        ),
+        ("1.dkr.ecr.amazonaws.com", f"{ECR}/app", MissKind.OTHER_HOST, ""),
+        ("*.dkr.ecr.notamazonaws.com", f"{ECR}/app", MissKind.OTHER_HOST, ""),
+        ("*gcr.io", "eu.gcr.io/app", MissKind.LABEL_COUNT, "*.gcr.io"),
+        ("*.dkr.ecr.amazonaws.com", "sts.eu-west-1.amazonaws.com/app", MissKind.OTHER_HOST, ""),
         ("registry.example", "good.example/a", MissKind.OTHER_HOST, ""),
         ("gcr.io", "ecr.io/a", MissKind.OTHER_HOST, ""),
         ("quay.io", "reg.io:5000/a", MissKind.OTHER_HOST, ""),
@@ -62,6 +95,53 @@ def test_the_difference_is_named_and_what_would_match_matches(
     assert (miss.kind, miss.wanted) == (kind, wanted)
     assert miss.is_near is (kind is not MissKind.OTHER_HOST)
     assert not wanted or judge(wanted, name).matched
+
+
+def test_a_path_is_nearer_than_a_port() -> None:
+    patterns = ["*.reg.io:5000", "*.reg.io/team"]
+    for order in (patterns, patterns[::-1]):
+        (miss,) = find_misses(providers(provider("p", order, answering({}))).lookup("eu.reg.io/tea/a"))
+        assert (miss.pattern, miss.wanted) == ("*.reg.io/team", "*.reg.io/tea/")
+
+
+def test_of_several_paths_the_most_alike_is_the_nearest() -> None:
+    patterns = ["reg.io/alpha", "reg.io/team", "reg.io/zeta"]
+    answer = providers(
+        provider("all", patterns, answering({})),
+        provider("other", ["reg.io/tea-room/"], answering({})),
+    ).lookup("reg.io/tea/a")
+    assert [miss.pattern for miss in find_misses(answer)] == ["reg.io/team", "reg.io/tea-room/"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "why"),
+    [
+        (
+            "*.reg.io:1/team",
+            "a.b.reg.io/other/x",
+            "a * matches exactly one part of a host name, and 'a.b.reg.io' has 2 before 'reg.io'; it has port 1, and "
+            "the image has none; the image's path '/other/x' does not begin with '/team'",
+        ),
+        (
+            "**.reg.io",
+            "a.b.reg.io/x",
+            "a ** matches exactly one part of a host name, and 'a.b.reg.io' has 2 before 'reg.io'",
+        ),
+        (
+            "*.*.reg.io",
+            "reg.io/x",
+            "it matches hosts that are 2 parts longer than 'reg.io', and not 'reg.io' itself",
+        ),
+        (
+            "*.dkr.ecr.amazonaws.com",
+            f"{ECR}/x",
+            "its host has 5 parts, and those of ECR have 6; a * matches exactly one part",
+        ),
+        ("123456789012.dkr.ecr.amazonaws.com", f"{ECR}/x", "its host has 5 parts, and those of ECR have 6"),
+    ],
+)
+def test_every_difference_is_told(pattern: str, name: str, why: str) -> None:
+    assert find_near_miss(OWNER, pattern, name).why == why
 
 
 def test_the_nearest_comes_first_and_each_provider_once() -> None:

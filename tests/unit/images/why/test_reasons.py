@@ -130,6 +130,19 @@ def test_a_trap_in_a_pattern_is_pointed_out(image: str, pattern: str, trap: str)
 
 
 @pytest.mark.parametrize(
+    ("image", "pattern", "wanted"),
+    [
+        ("a.b.reg.io/team/x", "*.reg.io/team/", "'*.*.reg.io/team/' would match it"),
+        ("reg.io/team/a", "reg.io/*/a", "'reg.io/team/a' matches this image"),
+        ("[2001:db8::1]:5000/a", "[2001:db8::1]:5000/*", "'[2001:db8::1]:5000' matches this image"),
+    ],
+)
+def test_what_to_write_instead_matches_no_more_than_was_meant(image: str, pattern: str, wanted: str) -> None:
+    texts = [reason.text for reason in ask(image, [pattern]).reasons if reason.stage == "trap"]
+    assert any(text.endswith(wanted) for text in texts)
+
+
+@pytest.mark.parametrize(
     ("image", "pattern"),
     [
         ("reg.io/a", "reg.io"),
