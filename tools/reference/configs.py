@@ -35,7 +35,8 @@ kind: AgentConfig
 
 Each setting comes from its option, else from its environment variable, else from this file, else from the node \
 (`providerConfig` and `binDir` only), else from the default. `keyferry agent config` shows every value and where it \
-comes from; [an example](#an-example) uses most of them. Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
+comes from; [an example](#an-example) uses most of them. \
+Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
 """
 _EXAMPLE = f"""\
 ## An example
