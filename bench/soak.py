@@ -305,18 +305,17 @@ def growth_table(result: Result) -> list[tuple[str, ...]]:
         "after the warm-up",
         "at the end",
         "highest",
-        "growth an hour",
         "growth in the run",
-        "bound",
+        "bound for the run",
     )
     rows = []
     for each in result.growths:
         title, unit = _TITLES[each.name]
         cells = [f"{value:.1f} {unit}".rstrip() for value in (each.first, each.last, each.most)]
-        grown = (each.an_hour, each.in_run, each.bound)
+        grown = (each.in_run, each.bound)
         cells += [f"{value:+.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in grown]
         if result.seconds < _SHORTEST_JUDGED_SECONDS:
-            cells[3] = cells[5] = "not judged"
+            cells[4] = "not judged"
         rows.append((title, *cells))
     return [head, *rows]
 

@@ -18,6 +18,9 @@ FOLDER = "a folder's own"
 KUBECTL = """\
 #!/bin/sh
 for word; do printf '%s\\n' "$word"; done >> "$0.words"
+case "$1 $2" in
+"get serviceaccount") printf 'kind: ServiceAccount\\nmetadata: {name: "%s", namespace: "%s"}\\n' "$3" "$5"; exit ;;
+esac
 case "$1" in get|create) echo 'kind: Secret' ;; apply) cat > /dev/null ;; esac
 """
 
@@ -198,6 +201,49 @@ def test_inputs_that_are_missing_are_named_with_the_commands_that_give_them(
         ["--secret", "regcred.yaml"],
         ["--service-account-token", "token"],
     ]
+
+
+@pytest.mark.parametrize("option", ["-f", "--pod"])
+def test_a_service_account_that_is_missing_is_added_to_the_file_by_the_commands(
+    option: str, node: Node, folder: Path, shell: Shell
+) -> None:
+    """The file with the pod stays as it is, and its last line need not have an end."""
+    node.add("own", ["else.io"])
+    (folder / "docker.json").write_text("{}")
+    container = {"name": "app", "image": "reg.io/app"}
+    document = {
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [container]},
+    }
+    file = folder / "the pod's.json"
+    file.write_text(json.dumps(document))
+    options = [*node.options(), "--docker-config", str(folder / "docker.json")]
+    get, again = cures("reg.io/app", *options, option, str(file))[-2:]
+    assert shell.paste(get).returncode == 0
+    assert shell.kubectl_words == ["get", "serviceaccount", "default", "-n", "shop", "-o", "yaml"]
+    done = shell.paste(again)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("✗ no credential is found")
+    assert "get serviceaccount" not in done.stdout
+    assert json.loads(file.read_text()) == document
+
+
+def test_a_pod_from_standard_input_is_a_file_in_the_commands_for_its_account(node: Node) -> None:
+    node.add("own", ["else.io"])
+    words = ["explain", "reg.io/app", *node.options(), "-f", "-"]
+    document = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"containers": []}}
+    done = subprocess.run(
+        [sys.executable, "-m", "keyferry", *words],
+        input=json.dumps(document),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 6, done.stderr
+    get = "kubectl get serviceaccount default -n shop -o yaml"
+    assert f"(cat FILE; echo; echo ---; {get}) > with-shop-default.yaml\n" in done.stdout
+    assert " -f with-shop-default.yaml\n" in done.stdout
 
 
 def test_pull_names_an_explanation_only_where_that_helps(node: Node, folder: Path, shell: Shell) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from keyferry.agent.settings import NAMES
 from keyferry.bridge.docker.answers import _is_known
 from keyferry.cli.main import main
 from support.manifests import problems, versions
@@ -49,6 +50,15 @@ def lint(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> set[str
     main(["lint", str(path), "--elsewhere", "-o", "json"])
     report = json.loads(capsys.readouterr().out)
     return {each["code"] for each in report["findings"]}
+
+
+def test_the_example_of_the_agents_settings_is_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a part of a generated page, whose documents are otherwise not read here."""
+    text = (ROOT / "tools" / "reference" / "agent-config.yaml").read_text(encoding="utf-8")
+    assert lint(text, tmp_path, capsys) == set()
+    assert set(yaml.safe_load(text)) == {*NAMES, "apiVersion", "kind", "access", "manage"} - {"socketGroup"}
 
 
 def as_provider(block: Block, document: Document) -> str | None:

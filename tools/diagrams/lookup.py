@@ -3,11 +3,11 @@
 from diagrams.drawing import Arrow, Box, Picture, Text
 
 _BOXES = {
-    "secrets": Box(20, 20, 205, 100, "1  Pull secrets", ("that the pod lists,", "of its own namespace")),
+    "secrets": Box(20, 20, 215, 100, "1  Pull secrets", ("that the pod lists,", "of its own namespace")),
     "docker": Box(
         20,
         134,
-        205,
+        215,
         100,
         "2  Node's docker config",
         ("config.json of the kubelet,", "reread every 5 minutes"),
@@ -15,14 +15,14 @@ _BOXES = {
     "providers": Box(
         20,
         248,
-        205,
+        215,
         100,
         "3  Providers",
         ("of the node's config, by", "the patterns in matchImages"),
         "lint, diff",
     ),
     "plugin": Box(
-        255,
+        265,
         248,
         185,
         100,
@@ -31,9 +31,9 @@ _BOXES = {
         "plugin test, trace",
     ),
     "keys": Box(
-        470,
+        480,
         20,
-        155,
+        165,
         328,
         "Keys",
         (
@@ -48,9 +48,9 @@ _BOXES = {
         "explain -o wide",
     ),
     "order": Box(
-        655,
+        675,
         20,
-        150,
+        160,
         328,
         "Order",
         (
@@ -64,9 +64,9 @@ _BOXES = {
         "get",
     ),
     "registry": Box(
-        835,
+        865,
         20,
-        145,
+        155,
         328,
         "Registry",
         (
@@ -87,7 +87,7 @@ PICTURE = Picture(
     "diagram.svg",
     "How the kubelet finds credentials: pull secrets, the node's docker config and providers give keys;"
     " those that match the image are tried in order at the registry",
-    1000,
+    1040,
     400,
     _BOXES,
     (

@@ -35,13 +35,21 @@ kind: AgentConfig
 
 Each setting comes from its option, else from its environment variable, else from this file, else from the node \
 (`providerConfig` and `binDir` only), else from the default. `keyferry agent config` shows every value and where it \
-comes from. Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
+comes from; [an example](#an-example) uses most of them. \
+Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
+"""
+_EXAMPLE = f"""\
+## An example
+
+```yaml
+{Path(__file__).with_name("agent-config.yaml").read_text(encoding="utf-8")}```
 """
 _RULES = """\
 ## Rules
 
 `access` and `manage` are in the file only. Without a rule, root and the agent's own user may do everything, and \
-nobody else anything but ask for [health](agent-protocol.md#get-v1health-get-v1ready).
+nobody else anything but ask for [health](agent-protocol.md#get-v1health-get-v1ready). \
+[The example](#an-example) has rules of both kinds.
 """
 _FEDERATION = """\
 # FederationConfig
@@ -70,7 +78,7 @@ def agent_config_page() -> str:
     """Return the page of AgentConfig."""
     rows = [(f"[`{name}`](#{name.lower()})", HELP[name][1], _shown_default(name)) for name in NAMES]
     index = table(("field", "what", "default"), rows)
-    parts = [_AGENT, index, "## The settings\n", *map(_setting, NAMES), _RULES]
+    parts = [_AGENT, index, _EXAMPLE, "## The settings\n", *map(_setting, NAMES), _RULES]
     fields, meanings = find_fields(read_agent_config), _MEANINGS["access"]
     _compare(meanings, [path for path in _rows(fields) if "[]" in path])
     for name in ("access", "manage"):

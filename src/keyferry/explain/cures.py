@@ -15,7 +15,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
@@ -325,7 +325,9 @@ def _input_lines(explanation: Explanation, missing: MissingInput) -> Iterator[st
     command = explanation.command
     if not command or missing.instead:
         return
-    if missing.input is LookupInput.PULL_SECRET and explanation.pod is not None:
+    if missing is next((each for each in explanation.answer.missing if each.input in ACCOUNT_INPUTS), None):
+        yield from explanation.account_lines
+    elif missing.input is LookupInput.PULL_SECRET and explanation.pod is not None:
         name, namespace = quote_word(missing.name), quote_word(explanation.pod.namespace)
         file = quote_word(f"{missing.name}.yaml")
         yield f"kubectl get secret {name} -n {namespace} -o yaml > {file}"

@@ -23,7 +23,7 @@ class Explanation(Value):
     to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is known, and
     *secret_names* are the pull secrets that it lists. *is_never_pulled* says that the pod permits no pull of the image.
     *command* is the command line that made the explanation, to which options can be added; *try_command* is the one
-    that tries the way of a token that is refused.
+    that tries the way of a token that is refused. *account_lines* add the service account to the file with the pod.
     """
 
     answer: "Answer"
@@ -40,6 +40,7 @@ class Explanation(Value):
     is_never_pulled: bool = False
     command: str = ""
     try_command: str = ""
+    account_lines: "tuple[str, ...]" = ()
 
     @property
     def unreadable(self) -> "UnusedSecret | None":

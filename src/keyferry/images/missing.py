@@ -36,6 +36,8 @@ class MissingInput(Value):
         return f"{text}: {self.instead}" if self.instead else text
 
 
+# What the ServiceAccount of the pod answers.
+ACCOUNT_INPUTS = (LookupInput.ACCOUNT_SECRETS, LookupInput.SERVICE_ACCOUNT)
 _TEXTS = {
     LookupInput.POD: "the pod was not given, so its pull secrets and its service account are not known",
     LookupInput.PULL_SECRET: "pull secret {name!r}, which the pod lists, was not given",

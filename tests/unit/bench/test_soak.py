@@ -3,7 +3,20 @@
 from dataclasses import replace
 
 import pytest
-from bench.soak import BEGIN, END, Count, Growth, Sample, growth_of, judge, replace_section, slope
+from bench.report import Machine
+from bench.soak import (
+    BEGIN,
+    END,
+    Count,
+    Growth,
+    Result,
+    Sample,
+    growth_of,
+    growth_table,
+    judge,
+    replace_section,
+    slope,
+)
 
 FIRST = Sample(0.0, 50.0, 60.0, 20, 8, 3, 30.0, 40.0, 7, 0, 0, 0)
 HOUR = 3600.0
@@ -46,6 +59,16 @@ def test_every_reason_to_fail_is_named() -> None:
         "memory of the host process (PSS): grew by 19.0 MB after the warm-up, bound 8.0",
     ]
     assert judge(60.0, {"lookups": Count(1, 5)}, growths, []) == []
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(HOUR, "+6.7 MB"), (60.0, "not judged")])
+def test_the_growth_is_beside_its_bound(seconds: float, bound: str) -> None:
+    """Both are for the whole run after the warm-up; a rate beside them would be read as one of them."""
+    machine = Machine("2026-11-16", "CPU", 2, "a virtual machine", "Linux", "3.11", "", "0.1")
+    growths = [Growth("memory_mb", 96.4, 100.3, 100.4, 6.8, 4.5, 6.7)]
+    head, row = growth_table(Result(seconds, machine, {}, [], growths, [], []))
+    assert head[-2:] == ("growth in the run", "bound for the run")
+    assert row == ("memory of the host process (PSS)", "96.4 MB", "100.3 MB", "100.4 MB", "+4.5 MB", bound)
 
 
 def test_the_page_keeps_what_is_around() -> None:

@@ -1,7 +1,7 @@
 """Sources of credentials other than providers: their options, and what the options give."""
 
 from keyferry._core.values import Value
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SECRET_INPUTS = (LookupInput.PULL_SECRET, LookupInput.ACCOUNT_SECRETS)
 
 def advice(missing: LookupInput, args: "argparse.Namespace") -> str:
     """Return what to do about a missing input: an option that *args* do not have yet."""
-    if missing in (LookupInput.ACCOUNT_SECRETS, LookupInput.SERVICE_ACCOUNT) and args.is_live:
+    if missing in ACCOUNT_INPUTS and args.is_live:
         return "use a context whose user may get serviceaccounts there"
     if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and args.request_token:
         return "add --service-account-token FILE"

@@ -20,9 +20,10 @@ from keyferry.cli.image.explanation_output import banner_blocks, explanation_cod
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.mirrors import mirror_traps
 from keyferry.explain.text import render
-from keyferry.images.missing import LookupInput
+from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import render_document
+from keyferry.show.paste import quote_word
 from keyferry.show.writer import Lines
 from keyferry.workloads.secrets import UnusedReason
 from keyferry.workloads.targets import parse_target
@@ -176,6 +177,7 @@ def explain_image(
         is_never_pulled=bool(containers) and all(each.is_never_pulled for each in containers),
         command=command_line(args, "explain", *words),
         try_command=_try_command(args, answer),
+        account_lines=tuple(_account_lines(args, answer, words)),
     )
 
 
@@ -191,6 +193,24 @@ def _try_command(args: "argparse.Namespace", answer: "Answer") -> str:
             own.service_account, own.pod = missing.name, None
             return command_line(own, "plugin try", answer.image)
     return ""
+
+
+def _account_lines(args: "argparse.Namespace", answer: "Answer", words: tuple[str, ...]) -> "Iterator[str]":
+    """Yield the commands that add the missing service account to the file of *args*, and ask again."""
+    missing = next((each for each in answer.missing if each.input in ACCOUNT_INPUTS), None)
+    given = args.filename or args.pod
+    if missing is None or args.is_live or not given:
+        return
+    # Imported here because few explanations lack the account.
+    from copy import copy
+
+    namespace, _, name = missing.name.partition("/")
+    own = copy(args)
+    own.filename, own.pod = f"with-{missing.name.replace('/', '-')}.yaml", None
+    file = "FILE" if given == "-" else quote_word(given)
+    account = f"kubectl get serviceaccount {quote_word(name)} -n {quote_word(namespace)} -o yaml"
+    yield f"(cat {file}; echo; echo ---; {account}) > {quote_word(own.filename)}"
+    yield command_line(own, "explain", *words)
 
 
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
