@@ -120,7 +120,7 @@ def test_a_decision_is_shown_with_who_made_it_and_why(agent: RunningAgent, clien
     agent.look_up("elsewhere.example/shown/other:v1")
     token = make_token(time.time() + 600)
     account = {"namespace": "ns", "name": "builder", "uid": "u"}
-    agent.look_up("registry.example/shown/account", serviceAccountToken=token, service_account=account)
+    agent.look_up("registry.example/shown/account", serviceAccountToken=token, serviceAccount=account)
     agent.look_up("registry.example/shown/named", provider=PLUGIN)
     agent.ask("POST", "/v1/lookup", {"registry": REGISTRY})
     agent.ask(
