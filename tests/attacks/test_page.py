@@ -113,7 +113,7 @@ def test_without_a_cookie_nothing_is_shown(stranger: PageClient, view: str) -> N
     for cookie in ("", "keyferry-page=x", f"keyferry-page-{stranger.host.rpartition(':')[2]}=" + "A" * 43):
         reply = PageClient(stranger.host, cookie).ask(view)
         assert reply.status == (403 if view.startswith("/login") else 401)
-        assert b"keyferry agent page" in reply.body
+        assert b"keyferry agent page --socket /" in reply.body
         assert b"plugin" not in reply.body
 
 

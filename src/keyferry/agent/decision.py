@@ -110,7 +110,9 @@ def result_of_answer(answer: Answer) -> DecisionResult:
         return DecisionResult(DecisionOutcome.ANSWERED, source, reason)
     if any(provision.error is not None for provision in provisions):
         return DecisionResult(DecisionOutcome.FAILED, source, reason)
-    return DecisionResult(DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH, source, reason)
+    return DecisionResult(
+        DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH, source, reason
+    )
 
 
 def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:

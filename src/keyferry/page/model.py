@@ -187,3 +187,4 @@ class PageModel(Value):
     accounts: tuple[str, ...]  # `namespace/name`, those seen so far
     settings: tuple[tuple[str, str, str], ...]  # name, value, where it comes from
     place_options: str = ""  # options with which a command has the agent's config and bin dir, after a space
+    socket_options: str = ""  # those with which a command reaches the agent

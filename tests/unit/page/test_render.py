@@ -192,6 +192,10 @@ def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
         empty = view(replace(model, providers=()), "/", explained)
         assert empty is not None
         is_shown = SHOWN in Document(empty.html).text
+    if field == "socket_options":  # before the first reload
+        empty = view(replace(model, reloads=()), "/reloads", explained)
+        assert empty is not None
+        is_shown = SHOWN in Document(empty.html).text
     assert is_shown is ((cls, field) not in NOT_SHOWN)
 
 

@@ -82,7 +82,8 @@ class ModelBuilder:
             tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
             tuple(sorted(map(printable, accounts))),
             _settings(snapshot),
-            "".join(f" {printable(join_words(word))}" for word in snapshot.state.settings.place_options()),
+            _options(snapshot.state.settings.place_options()),
+            _options(snapshot.socket_options),
         )
 
     def _notice_clock(self, snapshot: PageSnapshot) -> None:
@@ -112,6 +113,10 @@ class ModelBuilder:
         made = {entry.number: before.get(entry.number) or _decision(entry) for entry in snapshot.entries}
         self._decisions = made
         return tuple(made.values())
+
+
+def _options(words: tuple[str, ...]) -> str:
+    return "".join(f" {printable(join_words(word))}" for word in words)
 
 
 class _Planned:

@@ -124,6 +124,9 @@ def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
     given = replace(settings, origins={**settings.origins, "binDir": "flag --bin-dir"})
     snapshot = replace(snapshot, state=replace(snapshot.state, settings=given))
     assert ModelBuilder().build(snapshot).place_options == " --bin-dir /bin-dir"
+    assert ModelBuilder().build(snapshot).socket_options == ""
+    snapshot = replace(snapshot, socket_options=("--socket", "/my agent.sock"))
+    assert ModelBuilder().build(snapshot).socket_options == " --socket '/my agent.sock'"
 
 
 def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> None:
