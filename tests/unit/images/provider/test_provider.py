@@ -431,6 +431,22 @@ def test_a_failed_refresh_leaves_the_cached_answer() -> None:
     assert asked.last_failure.image == "reg.io/app"
 
 
+def test_the_last_answer_tells_whether_it_has_a_key_for_its_image() -> None:
+    """A failure leaves it; a key, which may have user info, is not in its text."""
+    plugin = Scripted(response(keys=("user:hidden@reg.io",), cache_seconds=0))
+    asked = provider(plugin, Clock())
+    assert asked.last_answer is None
+    asked.provide("reg.io/app")
+    assert asked.last_answer is not None
+    assert (asked.last_answer.image, asked.last_answer.has_key) == ("reg.io/app", True)
+    assert "hidden" not in repr(asked.last_answer)
+    plugin.answer = response(keys=("other.io", "reg.io/app/deeper"), cache_seconds=0)
+    asked.provide("reg.io/app")
+    plugin.answer = PluginExitError("p", 3, "text")
+    asked.provide("reg.io/app")
+    assert not asked.last_answer.has_key
+
+
 def test_what_is_cached_for_everybody_is_told_and_listed() -> None:
     """Who refreshes ahead learns of every new answer, with the image that it was asked for."""
     told: list[CacheEntry] = []
