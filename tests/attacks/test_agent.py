@@ -197,14 +197,14 @@ def test_a_forged_token_never_gets_another_accounts_answer(node: Node) -> None:
     )
     account = {"namespace": "ns", "name": "builder", "uid": "u"}
     with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
-        mine = {"image": IMAGE, "serviceAccountToken": real, "service_account": account}
+        mine = {"image": IMAGE, "serviceAccountToken": real, "serviceAccount": account}
         assert "secret-word" in agent.ask("POST", "/v1/lookup", mine).body.decode()
         for forged in (make_token(time.time() + 600, "fake"), real[:-3], real.replace(".", ".a", 1)):
             for provider in ("", PLUGIN):
                 asked = mine | {"serviceAccountToken": forged, "provider": provider}
                 status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", asked)
                 assert (status, "plugin" in body, "secret-word" in body) == (200, True, False)
-        without = {"image": IMAGE, "service_account": account}
+        without = {"image": IMAGE, "serviceAccount": account}
         status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", without)
         assert (status, "secret-word" in body) == (200, False)
         # The real one is cached all the while, for whoever has it.

@@ -113,7 +113,7 @@ def test_without_a_cookie_nothing_is_shown(stranger: PageClient, view: str) -> N
     for cookie in ("", "keyferry-page=x", f"keyferry-page-{stranger.host.rpartition(':')[2]}=" + "A" * 43):
         reply = PageClient(stranger.host, cookie).ask(view)
         assert reply.status == (403 if view.startswith("/login") else 401)
-        assert b"keyferry agent page" in reply.body
+        assert b"keyferry agent page --socket /" in reply.body
         assert b"plugin" not in reply.body
 
 
@@ -237,7 +237,7 @@ def test_texts_of_others_are_text_on_the_page(agent: RunningAgent, client: PageC
     token = make_token(time.time() + 600)
     account = {"namespace": ATTACK, "name": '"><img src=x onerror=alert(1)>', "uid": ATTACK}
     agent.look_up(
-        IMAGE, serviceAccountToken=token, service_account=account, serviceAccountAnnotations={ATTACK: ATTACK}
+        IMAGE, serviceAccountToken=token, serviceAccount=account, serviceAccountAnnotations={ATTACK: ATTACK}
     )
     agent.look_up(f"{REGISTRY}/app:{'<b>'}")
     agent.look_up(IMAGE, provider=ATTACK)
@@ -284,7 +284,7 @@ def test_no_secret_is_on_any_view_or_in_any_event(agent: RunningAgent, client: P
     agent.look_up(
         IMAGE,
         serviceAccountToken=token,
-        service_account=account,
+        serviceAccount=account,
         serviceAccountAnnotations={"a": "note-word"},
     )
     agent.look_up(f"{REGISTRY}/failing")

@@ -80,5 +80,5 @@ def test_a_pause_holds_and_a_search_finds(page: Page, agent: RunningAgent) -> No
 def test_a_browser_without_a_link_is_told_what_to_type(browser: Browser, agent: RunningAgent) -> None:
     page = browser.new_page()
     page.goto(f"http://{page_host(agent)}/answers")
-    expect(page.locator("main code")).to_have_text("keyferry agent page")
+    expect(page.locator("main code")).to_have_text(f"keyferry agent page --socket {agent.socket}")
     page.close()

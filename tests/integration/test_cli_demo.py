@@ -246,6 +246,8 @@ def test_the_agents_page_is_shown_on_request_and_the_agent_ends_with_the_demo() 
         assert list(Path(folder, "tmp").iterdir()) == []
     for provider in ("harbour", "pier", "wharf"):
         assert provider in page
+    for words in ("no-credential", "no credential in its last answer", "without a credential for the image"):
+        assert words in page
     assert "the demo expected" not in shown.raw
     assert shown.status == 0, shown.raw
     with pytest.raises(URLError, match="refused"):

@@ -15,7 +15,7 @@ PROTOCOL = "agent.keyferry.dev/v1"
 MOST_BYTES = 256 << 10
 KNOWN = {
     *("apiVersion", "kind", "image", "registry", "provider"),
-    *("serviceAccountToken", "serviceAccountAnnotations", "service_account"),
+    *("serviceAccountToken", "serviceAccountAnnotations", "serviceAccount"),
     *("configHash", "binDir"),
 }
 Request = dict[str, object]

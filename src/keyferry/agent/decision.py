@@ -6,6 +6,7 @@ from keyferry.errors import KeyferryError, PluginError, PluginExitError, PluginT
 from keyferry.images.answer import Answer
 from keyferry.images.provider.agent import OUTCOMES
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reference import ImageName
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class DecisionOutcome(WordEnum):
     """What came of a request."""
 
     ANSWERED = "answered"
+    NO_CREDENTIAL = "no-credential"  # a plugin answered, with nothing for the image
     NO_MATCH = "no-match"
     FAILED = "failed"
     REFUSED = "refused"
@@ -100,33 +102,41 @@ def result_of_answer(answer: Answer) -> DecisionResult:
     provisions = answer.provisions
     if not provisions:
         return NO_PROVIDER
-    reason = "; ".join(map(_say, provisions))
+    useful = {credential.source.name for credential in answer.credentials}
+    reason = "; ".join(_say(provision, is_useful=provision.provider in useful) for provision in provisions)
     got = {provision.outcome for provision in provisions}
-    for outcome, source in SOURCES.items():
-        if outcome in got:
-            return DecisionResult(DecisionOutcome.ANSWERED, source, reason)
-    has_failed = any(provision.error is not None for provision in provisions)
-    return DecisionResult(DecisionOutcome.FAILED if has_failed else DecisionOutcome.NO_MATCH, "", reason)
+    source = next((word for outcome, word in SOURCES.items() if outcome in got), "")
+    if source and useful:
+        return DecisionResult(DecisionOutcome.ANSWERED, source, reason)
+    if any(provision.error is not None for provision in provisions):
+        return DecisionResult(DecisionOutcome.FAILED, source, reason)
+    return DecisionResult(
+        DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH, source, reason
+    )
 
 
-def result_of_provision(provision: Provision | None) -> DecisionResult:
-    """Return the result of a question to one provider."""
+def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:
+    """Return the result of a question to one provider about an image."""
     if provision is None:
         return DecisionResult(DecisionOutcome.NO_MATCH, "", "no pattern of this provider matches the image")
     source = SOURCES.get(provision.outcome, "")
-    outcome = DecisionOutcome.ANSWERED if source else DecisionOutcome.NO_MATCH
+    is_useful = bool(source and provision.auth and provision.keyring.lookup(image.repository))
     if provision.error is not None:
         outcome = DecisionOutcome.FAILED
-    return DecisionResult(outcome, source, _say(provision))
+    elif is_useful:
+        outcome = DecisionOutcome.ANSWERED
+    else:
+        outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
+    return DecisionResult(outcome, source, _say(provision, is_useful=is_useful))
 
 
-def _say(provision: Provision) -> str:
+def _say(provision: Provision, *, is_useful: bool) -> str:
     way = _WAYS.get(provision.outcome)
     if way is None:
         way = provision.skipped and f"skipped: {provision.skipped}"
     if not way:
         error = provision.error
         way = "it needs a service account" if error is None else f"failed: {own_words(error)}"
-    elif not provision.skipped and not provision.auth:
-        way = f"{way}, without a credential"
+    elif not provision.skipped and not is_useful:
+        way = f"{way}, without a credential{' for the image' if provision.auth else ''}"
     return f"provider {provision.provider!r}: {way}"

@@ -152,7 +152,8 @@ def _texts(document: Mapping[str, object], name: str) -> dict[str, str]:
 
 def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
     """Return the account that a caller names; it is shown in the answer's source, and decides nothing."""
-    found = _texts(document, "service_account")
+    # The second name is that of the first releases.
+    found = _texts(document, "serviceAccount") or _texts(document, "service_account")
     if not found:
         return None
     return ServiceAccountRef(*(found.get(name, "") for name in ("namespace", "name", "uid")))
@@ -276,7 +277,7 @@ def ask_provider_reply(
     If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
     """
     reply = _provider_reply(question, provision, api_version, now_ns, is_limited=is_limited)
-    return with_decision(reply, (question, result_of_provision(provision)))
+    return with_decision(reply, (question, result_of_provision(provision, question.image)))
 
 
 def _provider_reply(

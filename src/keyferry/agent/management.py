@@ -46,8 +46,16 @@ def ask_for_document(
     if not isinstance(reply, Fallback):
         return _document(path, reply)
     if reply.is_unattended:
-        raise AgentAbsentError(f"{path}: no agent listens here; start one with 'keyferry agent run'")
+        raise AgentAbsentError(f"{path}: no agent listens here; start one with '{_start_command(path)}'")
     raise AgentUnavailableError(f"{path}: {reply.message}")
+
+
+def _start_command(path: str) -> str:
+    # Imported here: most agents are there.
+    from keyferry.agent.settings import socket_options
+    from keyferry.show.paste import join_words
+
+    return join_words("keyferry", "agent", "run", *socket_options(path, os.environ))
 
 
 def _document(path: str, reply: SocketReply) -> dict[str, object]:

@@ -176,7 +176,7 @@ class AgentProcess(Management):
                 self._refresher,
                 self._service.usage,
                 self._service.journal,
-                sockets=lambda: " ".join(each.path for each in self._listeners),
+                sockets=lambda: [each.path for each in self._listeners],
                 is_taken_over=lambda: self._is_taken_over,
             )
             page = PageServer(address, source, lambda caller: self.state.policy.rights_of(caller).may_manage)

@@ -27,6 +27,7 @@ __all__ = [
     "find_agent_socket",
     "flag_of",
     "resolve_settings",
+    "socket_options",
     "variable_of",
 ]
 
@@ -37,6 +38,7 @@ SOCKET_VARIABLE = "KEYFERRY_AGENT"
 _SECOND = 1_000_000_000
 _MOST_CONFIG_BYTES = 1 << 20
 _LONGEST_SHOWN = 80
+_USUAL_SOCKET = "/run/keyferry/agent.sock"
 _EXTENSIONS = (".json", ".yaml", ".yml")
 _MOST_BYTES = 16 << 20
 DEFAULTS: dict[str, str | int | bool] = {
@@ -112,6 +114,11 @@ class AgentSettings(Value):
                 options += (f"--{flag_of(name)}", self.text(name))
         return tuple(options)
 
+    def socket_options(self, path: str) -> tuple[str, ...]:
+        """Return the options with which root and the agent's user reach the agent at *path*; none if both find it."""
+        is_found = path == self.text("socket") and self.origins["socket"] == DEFAULT_CONFIG
+        return () if is_found or path == _USUAL_SOCKET else ("--socket", path)
+
 
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
@@ -126,7 +133,7 @@ def default_socket(environ: Mapping[str, str], uid: int) -> str:
     """Return the path of the socket if none is set: for root, or else for this user."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     if uid == 0 or not os.path.isabs(runtime):
-        return "/run/keyferry/agent.sock"
+        return _USUAL_SOCKET
     return os.path.join(runtime, "keyferry", "agent.sock")
 
 
@@ -144,6 +151,15 @@ def find_agent_socket(given: Given) -> str:
     except (OSError, EnvironmentProblem):
         named = None
     return str(named or default_socket(given.environ, os.geteuid()))
+
+
+def socket_options(path: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options with which a command of this user asks the agent at *path*; none if it does by itself."""
+    try:
+        usual = find_agent_socket(Given(environ=environ))
+    except EnvironmentProblem:
+        usual = ""
+    return () if path == usual else ("--socket", os.path.abspath(path))
 
 
 def resolve_settings(given: Given, *, node: Node | None = None, uid: int | None = None) -> AgentSettings:
@@ -272,12 +288,22 @@ def _read_config(given: Given) -> tuple[str, AgentConfig]:
     checked = check_agent_config(path, data)
     if checked.refusals:
         raise ConfigError(checked.refusals)
-    return path, checked.config
+    return _absolute(path), checked.config
+
+
+def _absolute(path: str) -> str:
+    """Return a path for other processes; a link before ``..`` is the kernel's to follow, so nothing is cut out."""
+    if not path or os.path.isabs(path):
+        return path
+    try:
+        return os.path.join(os.getcwd(), path.removeprefix("./").lstrip("/"))
+    except OSError:
+        return path  # the current folder is gone; whoever reads the path says so
 
 
 def _discover(settings: AgentSettings, given: Given, node: Node | None) -> AgentSettings:
     """Fill in the provider config and the bin dir; raise EnvironmentProblem if they are not found."""
-    named = {name: settings.text(name) or None for name in ("providerConfig", "binDir")}
+    named = {name: _absolute(settings.text(name)) or None for name in ("providerConfig", "binDir")}
     found = discover(named["providerConfig"], named["binDir"], environ=given.environ, node=node)
     values, origins = dict(settings.values), dict(settings.origins)
     places = {
@@ -285,6 +311,7 @@ def _discover(settings: AgentSettings, given: Given, node: Node | None) -> Agent
         "binDir": (found.bin_dir, found.bin_dir_from),
     }
     for name, (path, origin) in places.items():
+        values[name] = named[name] or _absolute(path)
         if named[name] is None:
-            values[name], origins[name] = path, origin
+            origins[name] = origin
     return AgentSettings(values, origins, settings.config, settings.config_file, found.notes)

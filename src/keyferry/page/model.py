@@ -31,6 +31,7 @@ class ProviderState(WordEnum):
     WELL = "well"
     RENEWAL_FAILS = "renewal-fails"  # what it answered is still valid, and served
     FAILING = "failing"
+    NO_CREDENTIAL = "no-credential"  # its last answer has nothing for the image that it was asked for
 
 
 class StepState(WordEnum):
@@ -117,7 +118,7 @@ class DecisionRow(Value):
     image: str
     account: str
     provider: str  # empty if all were asked
-    outcome: str  # a word: answered, no-match, failed, refused, evicted
+    outcome: str  # a word: answered, no-credential, no-match, failed, refused, evicted
     source: str  # a word: cache, run, shared; empty if none
     reason: str  # in words, for people
     milliseconds: float
@@ -186,3 +187,4 @@ class PageModel(Value):
     accounts: tuple[str, ...]  # `namespace/name`, those seen so far
     settings: tuple[tuple[str, str, str], ...]  # name, value, where it comes from
     place_options: str = ""  # options with which a command has the agent's config and bin dir, after a space
+    socket_options: str = ""  # those with which a command reaches the agent

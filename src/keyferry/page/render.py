@@ -39,6 +39,7 @@ _ROOMS = (
 _STATES = {
     ProviderState.UNUSED: ("none", "not used yet"),
     ProviderState.WELL: ("well", "well"),
+    ProviderState.NO_CREDENTIAL: ("warning", "no credential in its last answer"),
     ProviderState.RENEWAL_FAILS: ("warning", "renewal fails, still served"),
     ProviderState.FAILING: ("bad", "failing"),
 }
@@ -50,6 +51,7 @@ _STEPS = {
 }
 _OUTCOMES = {
     "answered": "well",
+    "no-credential": "warning",
     "no-match": "none",
     "failed": "bad",
     "refused": "warning",

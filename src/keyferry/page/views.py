@@ -18,7 +18,10 @@ _PROVIDERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = 24, 50
 _OVERVIEW_PROVIDERS, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = 8, 8, 3, 5
 _SUGGESTED_IMAGES, _SUGGESTED_ACCOUNTS = 50, 1000
 # What is not well comes first.
-_URGENCY = (ProviderState.FAILING, ProviderState.RENEWAL_FAILS, ProviderState.WELL, ProviderState.UNUSED)
+_URGENCY = (
+    *(ProviderState.FAILING, ProviderState.RENEWAL_FAILS, ProviderState.NO_CREDENTIAL),
+    *(ProviderState.WELL, ProviderState.UNUSED),
+)
 
 
 class View(Value):

@@ -70,7 +70,17 @@ def test_the_command_prints_a_link_that_opens_the_page(agent: RunningAgent) -> N
     assert f" page=http://{host}/ " in agent.log
     assert f"made a link to the page uid={os.geteuid()}" in agent.log
     shown = run_keyferry("agent", "status", "--socket", agent.socket).stdout
+    assert (
+        f"page    http://{host}/; 'keyferry agent page --socket {agent.socket}' prints a link to it" in shown
+    )
+    shown = run_keyferry("agent", "status", KEYFERRY_AGENT=agent.socket).stdout
     assert f"page    http://{host}/; 'keyferry agent page' prints a link to it" in shown
+
+
+def test_the_command_of_a_notice_reaches_this_agent(agent: RunningAgent) -> None:
+    stranger = PageClient(page_host(agent))
+    for view in ("/", "/login?key=x"):
+        assert f"keyferry agent page --socket {agent.socket}<" in stranger.ask(view).body.decode()
 
 
 def test_the_command_opens_a_browser_on_request(agent: RunningAgent, tmp_path: Path) -> None:
@@ -120,7 +130,7 @@ def test_a_decision_is_shown_with_who_made_it_and_why(agent: RunningAgent, clien
     agent.look_up("elsewhere.example/shown/other:v1")
     token = make_token(time.time() + 600)
     account = {"namespace": "ns", "name": "builder", "uid": "u"}
-    agent.look_up("registry.example/shown/account", serviceAccountToken=token, service_account=account)
+    agent.look_up("registry.example/shown/account", serviceAccountToken=token, serviceAccount=account)
     agent.look_up("registry.example/shown/named", provider=PLUGIN)
     agent.ask("POST", "/v1/lookup", {"registry": REGISTRY})
     agent.ask(

@@ -221,6 +221,7 @@ def test_without_an_agent_the_commands_say_so(tmp_path: Path) -> None:
         done = run_keyferry("agent", verb, "--socket", str(tmp_path / "none.sock"))
         assert (done.returncode, done.stdout) == (3, "")
         assert "no agent listens here" in done.stderr
+        assert f"start one with 'keyferry agent run --socket {tmp_path}/none.sock'" in done.stderr
 
 
 def test_a_path_of_any_length_is_looked_at(tmp_path: Path) -> None:

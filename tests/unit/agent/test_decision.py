@@ -3,6 +3,7 @@
 import pytest
 
 from keyferry.agent.decision import DecisionOutcome, own_words, result_of_answer, result_of_provision
+from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import (
     KeyferryError,
     PluginExitError,
@@ -13,6 +14,7 @@ from keyferry.errors import (
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reference import parse_image
 from support.scripted import Clock, Scripted, attributes, configured, response
 
 
@@ -30,9 +32,24 @@ def test_a_run_and_then_the_cache() -> None:
 
 def test_an_answer_without_a_credential_says_so() -> None:
     asked = world(Scripted(response(cache_seconds=60, keys=())))
-    assert result_of_answer(asked.lookup("reg.io/app")).reason.endswith(
-        "the plugin was run, without a credential"
+    for way, source in (("the plugin was run", "run"), ("from the cache", "cache")):
+        found = result_of_answer(asked.lookup("reg.io/app"))
+        reason = f"provider 'plugin': {way}, without a credential"
+        assert found == (DecisionOutcome.NO_CREDENTIAL, source, reason)
+
+
+def test_an_answer_whose_keys_are_for_other_images_says_so() -> None:
+    """A failure beside it counts for more."""
+    answers = Scripted(response(cache_seconds=60, keys=("other.io",)))
+    reason = "provider 'plugin': the plugin was run, without a credential for the image"
+    assert result_of_answer(world(answers).lookup("reg.io/app")) == (
+        DecisionOutcome.NO_CREDENTIAL,
+        "run",
+        reason,
     )
+    fails = Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1)))
+    found = result_of_answer(Providers([Provider(configured(), answers), fails]).lookup("reg.io/app"))
+    assert (found.outcome, found.reason.startswith(reason)) == (DecisionOutcome.FAILED, True)
 
 
 def test_no_provider_and_a_provider_that_does_not_apply() -> None:
@@ -69,13 +86,21 @@ def test_an_error_without_what_others_wrote(error: KeyferryError, words: str) ->
 
 
 def test_one_provider_that_was_asked_by_name() -> None:
-    assert result_of_provision(None).outcome is DecisionOutcome.NO_MATCH
-    shared = Provision("p", ProvisionOutcome.SHARED)
-    assert result_of_provision(shared)[:2] == (DecisionOutcome.ANSWERED, "shared")
+    image = parse_image("reg.io/app:v1")
+    assert result_of_provision(None, image).outcome is DecisionOutcome.NO_MATCH
+    shared = Provision("p", ProvisionOutcome.SHARED, {"reg.io": AuthConfig("u", "p")})
+    assert result_of_provision(shared, image)[:2] == (DecisionOutcome.ANSWERED, "shared")
+    assert result_of_provision(shared, parse_image("else.io/app")) == (
+        DecisionOutcome.NO_CREDENTIAL,
+        "shared",
+        "provider 'p': the run of another lookup, without a credential for the image",
+    )
+    empty = Provision("p", ProvisionOutcome.CACHED)
+    assert result_of_provision(empty, image)[:2] == (DecisionOutcome.NO_CREDENTIAL, "cache")
     skipped = Provision("p", ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
-    assert result_of_provision(skipped)[::2] == (
+    assert result_of_provision(skipped, image)[::2] == (
         DecisionOutcome.NO_MATCH,
         "provider 'p': skipped: it lacks an annotation",
     )
     failed = Provision("p", ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
-    assert result_of_provision(failed).outcome is DecisionOutcome.FAILED
+    assert result_of_provision(failed, image).outcome is DecisionOutcome.FAILED

@@ -18,15 +18,26 @@ def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:
         "provider": "p",
         "serviceAccountToken": "t",
         "serviceAccountAnnotations": {"a": "b"},
-        "service_account": {"namespace": "n", "name": "s", "uid": "u"},
+        "serviceAccount": {"namespace": "n", "name": "s", "uid": "u"},
         "later": [1],
     }
     question = read_question(json.dumps(body).encode())
     assert (question.image.repository, question.provider, question.token) == ("r.example/app", "p", "t")
     assert (question.annotations, question.account) == ({"a": "b"}, ServiceAccountRef("n", "s", "u"))
     assert "'t'" not in repr(question)
-    del body["service_account"]
+    del body["serviceAccount"]
     assert read_question(json.dumps(body).encode()).account is None
+
+
+def test_the_service_account_also_has_its_first_name() -> None:
+    """The present name is the stronger one."""
+    named = {"image": "r.example/app", "service_account": {"namespace": "n", "name": "old"}}
+    assert read_question(json.dumps(named).encode()).account == ServiceAccountRef("n", "old", "")
+    named["serviceAccount"] = {"namespace": "n", "name": "new"}
+    assert read_question(json.dumps(named).encode()).account == ServiceAccountRef("n", "new", "")
+    for name in ("serviceAccount", "service_account"):
+        with pytest.raises(BadQuestionError, match=f"^{name}: expected an object of strings$"):
+            read_question(json.dumps({"image": "r.example/app", name: "n/s"}).encode())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.agent import settings
 from keyferry.agent.settings import (
+    DEFAULT_CONFIG,
     DEFAULTS,
     NAMES,
     Given,
@@ -15,6 +16,7 @@ from keyferry.agent.settings import (
     find_agent_socket,
     flag_of,
     resolve_settings,
+    socket_options,
     variable_of,
 )
 from keyferry.agent.state import load_state
@@ -66,6 +68,63 @@ def test_other_commands_are_told_places_that_they_would_not_find(tmp_path: Path)
     assert found.place_options() == ("--config", "/my file.json", "--bin-dir", "/b")
     on_node = replace(found, origins={**found.origins, "providerConfig": "kubelet", "binDir": "kubelet"})
     assert on_node.place_options() == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("b", "{here}/b"),
+        ("./b", "{here}/b"),
+        (".//b", "{here}/b"),
+        ("l/../b", "{here}/l/../b"),
+        ("/b/../c", "/b/../c"),
+    ],
+)
+def test_paths_are_those_of_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, shown: str
+) -> None:
+    """From flags, variables and the file, whose own path is one of them."""
+    monkeypatch.chdir(tmp_path)
+    shown = shown.format(here=tmp_path)
+    write(tmp_path, f"providerConfig: {given}\n")
+    found = resolve_settings(Given({"binDir": given}, "./agent.yaml"), node=node(tmp_path))
+    assert (found.text("providerConfig"), found.text("binDir")) == (shown, shown)
+    assert (found.config_file, found.origins["providerConfig"]) == (f"{tmp_path}/agent.yaml",) * 2
+    assert found.place_options() == ("--config", shown, "--bin-dir", shown)
+    environ = {"KEYFERRY_CONFIG": given, "KEYFERRY_BIN_DIR": given}
+    found = resolve_settings(Given(environ=environ), node=node(tmp_path))
+    assert found.place_options() == ("--config", shown, "--bin-dir", shown)
+
+
+def test_a_relative_path_in_a_folder_that_is_gone_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    found = resolve_settings(Given({"providerConfig": "c", "binDir": "b"}), node=node(tmp_path))
+    assert (found.text("providerConfig"), found.text("binDir")) == ("c", "b")
+
+
+def test_other_commands_are_told_a_socket_that_they_would_not_find(tmp_path: Path) -> None:
+    usual = "/run/keyferry/agent.sock"
+    found = resolve_settings(Given(environ=PLACES), node=node(tmp_path), uid=0)
+    assert (found.socket_options(usual), found.socket_options("/s")) == ((), ("--socket", "/s"))
+    path = write(tmp_path, "socket: /s\n")
+    found = resolve_settings(Given(config_file=path, environ=PLACES), node=node(tmp_path))
+    assert found.socket_options("/s") == ("--socket", "/s")
+    in_default = replace(found, origins={**found.origins, "socket": DEFAULT_CONFIG})
+    assert (in_default.socket_options("/s"), in_default.socket_options("/t")) == ((), ("--socket", "/t"))
+
+
+def test_a_command_is_told_a_socket_that_it_would_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert socket_options("/s", {"KEYFERRY_AGENT": "/s"}) == ()
+    assert socket_options("s", {"KEYFERRY_AGENT": "/s"}) == ("--socket", f"{tmp_path}/s")
+    assert socket_options("/s", {"KEYFERRY_AGENT": "no socket"}) == ("--socket", "/s")
 
 
 @pytest.mark.parametrize("setting", ["", "providerConfig"])

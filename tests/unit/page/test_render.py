@@ -1,5 +1,6 @@
 """The page as HTML: whole documents, live parts, text that stays text."""
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from keyferry._core.values import Value, replace
 from keyferry.page import model as models
-from keyferry.page.model import ExplainedPull, PageModel
+from keyferry.page.model import ExplainedPull, PageModel, ProviderState
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
 from support.page_models import NOW, crowded_model, empty_model, explanation, usual_model
 
@@ -191,6 +192,10 @@ def test_text_of_others_stays_text_in_every_view(cls: str, field: str) -> None:
         empty = view(replace(model, providers=()), "/", explained)
         assert empty is not None
         is_shown = SHOWN in Document(empty.html).text
+    if field == "socket_options":  # before the first reload
+        empty = view(replace(model, reloads=()), "/reloads", explained)
+        assert empty is not None
+        is_shown = SHOWN in Document(empty.html).text
     assert is_shown is ((cls, field) not in NOT_SHOWN)
 
 
@@ -247,6 +252,21 @@ def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:
     text = document(usual_model(), "/").text
     for word in ("well", "renewal fails, still served", "not used yet", "answered", "no-match", "refused"):
         assert word in text
+
+
+def test_an_answer_without_a_credential_has_a_mark_of_its_own() -> None:
+    """Of the decision and of the provider, and in the filters of both."""
+    usual = usual_model()
+    decision = replace(usual.decisions[0], outcome="no-credential")
+    card = replace(usual.providers[0], state=ProviderState.NO_CREDENTIAL, last_error="long ago")
+    model = replace(usual, providers=(card,), decisions=(decision,))
+    for path, words in (("/decisions", "no-credential"), ("/providers", "no credential in its last answer")):
+        found = view(model, path)
+        assert found is not None
+        html = found.html
+        assert f'<option value="no-credential">{words}</option>' in html
+        assert re.search(rf'<span class="badge is-warning"><svg [^>]*>.*?</svg>{words}</span>', html)
+        assert "long ago" not in html
 
 
 def test_an_unknown_outcome_is_shown_as_it_is() -> None:

@@ -82,7 +82,8 @@ class ModelBuilder:
             tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
             tuple(sorted(map(printable, accounts))),
             _settings(snapshot),
-            "".join(f" {printable(join_words(word))}" for word in snapshot.state.settings.place_options()),
+            _options(snapshot.state.settings.place_options()),
+            _options(snapshot.socket_options),
         )
 
     def _notice_clock(self, snapshot: PageSnapshot) -> None:
@@ -114,6 +115,10 @@ class ModelBuilder:
         return tuple(made.values())
 
 
+def _options(words: tuple[str, ...]) -> str:
+    return "".join(f" {printable(join_words(word))}" for word in words)
+
+
 class _Planned:
     """The planned renewals of answers, by provider and first key part, and the first one of each provider."""
 
@@ -131,7 +136,7 @@ def _card(
 ) -> ProviderCard:
     counts, plugin = provider.counters.read(), provider.plugin
     first_ns = planned.first.get(provider.name)
-    state = _state(counts, is_held=bool(held))
+    state = _state(provider, counts, is_held=bool(held))
     return ProviderCard(
         provider.name,
         state,
@@ -149,9 +154,11 @@ def _card(
     )
 
 
-def _state(counts: Counts, *, is_held: bool) -> ProviderState:
+def _state(provider: Provider, counts: Counts, *, is_held: bool) -> ProviderState:
     if counts.has_last_failed:
         return ProviderState.RENEWAL_FAILS if is_held else ProviderState.FAILING
+    if provider.last_answer is not None and not provider.last_answer.has_key:
+        return ProviderState.NO_CREDENTIAL
     return ProviderState.WELL if counts.runs or is_held else ProviderState.UNUSED
 
 
@@ -162,7 +169,8 @@ def _last_error(
     last = provider.last_failure
     if last is None:
         return "", None, "", ""
-    cure = "" if state is ProviderState.WELL else cure_of(snapshot, provider)
+    is_over = state in (ProviderState.WELL, ProviderState.NO_CREDENTIAL)
+    cure = "" if is_over else cure_of(snapshot, provider)
     return printable(own_words(last.error)), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
 
 

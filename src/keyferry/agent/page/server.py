@@ -23,6 +23,7 @@ from keyferry.agent.sockets import listen_at
 from keyferry.api.meta import format_time
 from keyferry.page.model import PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
+from keyferry.show.paste import join_words
 
 __all__ = ["PageServer"]
 
@@ -34,7 +35,6 @@ _SWITCH_SECONDS = 0.0005
 # How old what is sent to those who follow may be: the views of one update are of one instant.
 _FRESH_SECONDS = 0.5
 _HTML, _TEXT, _EVENTS = b"text/html; charset=utf-8", b"text/plain; charset=utf-8", b"text/event-stream"
-_COMMAND = "keyferry agent page"
 _STATIC = "/static/"
 _LINK_PROBLEMS = {
     LinkProblem.USED: "This link was used before; each link works once.",
@@ -147,7 +147,7 @@ class PageServer:
             return self._log_in(request, address.query.get("key", ""))
         if not self._is_allowed(request):
             text = "This page is for users who may manage the agent. Type this on its machine, and open the link:"
-            return _notice(401, "You need a link", text)
+            return _notice(401, "You need a link", text, self._command)
         if address.path == "/events":
             return self._follow(request, address.query.get("view", "/"))
         return self._show(address)
@@ -156,6 +156,10 @@ class PageServer:
     def _cookie(self) -> str:
         # Cookies are the same for all ports of a host, so that each agent needs a name of its own.
         return f"keyferry-page-{self._address.port}"
+
+    @property
+    def _command(self) -> str:
+        return join_words("keyferry", "agent", "page", *self._source.socket_options)
 
     def _is_allowed(self, request: AgentRequest) -> bool:
         key = cookie_of(request.headers, self._cookie)
@@ -168,7 +172,7 @@ class PageServer:
             return _text_reply(405, "a link is opened with GET", b"allow: GET\r\n")
         opened = self._access.open_session(key, _peer_uid(request))
         if isinstance(opened, LinkProblem):
-            return _notice(403, "This link does not open the page", _LINK_PROBLEMS[opened])
+            return _notice(403, "This link does not open the page", _LINK_PROBLEMS[opened], self._command)
         cookie = f"{self._cookie}={opened}; Max-Age={SESSION_SECONDS}; Path=/; HttpOnly; SameSite=Strict"
         return _text_reply(303, "", f"location: /\r\nset-cookie: {cookie}\r\n".encode())
 
@@ -245,7 +249,7 @@ def _static(name: str) -> AgentReply:
 
 # Those without a link get the same few again and again.
 @lru_cache(maxsize=32)
-def _notice(status: int, title: str, text: str, command: str = _COMMAND) -> AgentReply:
+def _notice(status: int, title: str, text: str, command: str) -> AgentReply:
     return _html_reply(status, render_notice(title, text, command))
 
 

@@ -38,6 +38,7 @@ class PageSnapshot(Value):
     entries_total: int
     last_of_user: dict[int, JournalEntry]
     accounts: tuple[str, ...]
+    socket_options: tuple[str, ...] = ()
 
     def wall(self, instant_ns: int) -> float:
         """Return an instant of the monotonic clock in seconds since 1970."""
@@ -59,7 +60,7 @@ class PageSource:
         usage: Usage,
         journal: Journal,
         *,
-        sockets: Callable[[], str],
+        sockets: Callable[[], list[str]],
         is_taken_over: Callable[[], bool],
     ) -> None:
         self._reloader = reloader
@@ -75,6 +76,12 @@ class PageSource:
         """The state in force."""
         return self._reloader.state
 
+    @property
+    def socket_options(self) -> tuple[str, ...]:
+        """The options with which other commands reach this agent."""
+        sockets = self._sockets()
+        return self.state.settings.socket_options(sockets[0]) if sockets else ()
+
     def take(self) -> PageSnapshot:
         """Return the agent at this instant."""
         users = self._usage.users()
@@ -84,7 +91,7 @@ class PageSource:
             time.time(),
             monotonic_ns(),
             self._started,
-            self._sockets(),
+            " ".join(self._sockets()),
             self._is_taken_over(),
             self._refresher.is_on,
             self._refresher.plan.upcoming,
@@ -94,4 +101,5 @@ class PageSource:
             self._journal.number,
             {uid: entry for uid, entry in last.items() if entry is not None},
             tuple(self._journal.accounts()),
+            self.socket_options,
         )

@@ -1,8 +1,10 @@
 """Show the agent's status: providers, cache, next refreshes, last failures, and who asked."""
 
+import os
 import sys
 
 from keyferry.agent.management import AgentUnavailableError, ask_for_document
+from keyferry.agent.settings import socket_options
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
@@ -55,9 +57,10 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _show(args: "argparse.Namespace") -> int:
-    answer = ask_for_document(socket_path(args), "GET", "/v1/status")
+    path = socket_path(args)
+    answer = ask_for_document(path, "GET", "/v1/status")
     if args.output == "table":
-        text: object = Lines(_text(answer))
+        text: object = Lines(_text(answer, path))
     else:
         fields = {name: value for name, value in answer.items() if name not in ("apiVersion", "kind")}
         text = render_document(make_document("AgentStatus", **fields), args.output)
@@ -71,7 +74,8 @@ def _print(text: object, args: "argparse.Namespace") -> None:
     print(text, flush=args.watch)
 
 
-def _text(answer: Json) -> str:
+def _text(answer: Json, path: str) -> str:
+    from keyferry.show.paste import join_words
     from keyferry.show.tables import table
 
     config, reload, refresh = (_object(answer, name) for name in ("config", "reload", "refresh"))
@@ -89,7 +93,8 @@ def _text(answer: Json) -> str:
     if answer.get("metrics"):
         lines.append(f"metrics http://{answer.get('metrics')}/metrics")
     if answer.get("page"):
-        lines.append(f"page    {answer.get('page')}; 'keyferry agent page' prints a link to it")
+        command = join_words("keyferry", "agent", "page", *socket_options(path, os.environ))
+        lines.append(f"page    {answer.get('page')}; '{command}' prints a link to it")
     if answer.get("pageProblem"):
         lines.append(f"the page is not served: {answer.get('pageProblem')}")
     if answer.get("takenOver") is True:

@@ -6,11 +6,12 @@ from keyferry import __version__
 from keyferry.doctor.facts import AgentFacts, NodeFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
+from keyferry.show.paste import join_words
 
 __all__ = ["check_agents"]
 
-_STATUS = "keyferry agent status"
 _ALONE = "plugins are run without it"
+_USUAL = "its usual place"
 
 
 def check_agents(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
@@ -27,14 +28,15 @@ def _check(agent: AgentFacts, hints: Hints, *, is_online: bool) -> Iterator[Heal
         yield _line(HealthLevel.WARNING, f"{text}; {_ALONE}")
         return
     where = f"{agent.socket} (named by {agent.named_by})"
-    if agent.named_by == "its usual place":
-        where = f"{agent.socket} (its usual place)"
+    if agent.named_by == _USUAL:
+        where = f"{agent.socket} ({_USUAL})"
     if not agent.is_there:
-        yield _line(HealthLevel.WARNING, f"{where} is not there; {_ALONE}", "keyferry agent run")
+        yield _line(HealthLevel.WARNING, f"{where} is not there; {_ALONE}", _command(agent, "run"))
     elif not is_online:
         yield _line(HealthLevel.OK, f"{where} is there; --online asks it", hints.doctor("--online"))
     elif agent.problem:
-        yield _line(HealthLevel.WARNING, f"{where} gives no answer, and {_ALONE}: {agent.problem}", _STATUS)
+        text = f"{where} gives no answer, and {_ALONE}: {agent.problem}"
+        yield _line(HealthLevel.WARNING, text, _command(agent, "status"))
     elif agent.is_closed:
         text = f"{where} answers; this user may not see its status"
         yield _line(HealthLevel.UNKNOWN, text, hints.doctor("--online", is_root=True))
@@ -47,11 +49,16 @@ def _told(agent: AgentFacts, where: str) -> Iterator[HealthLine]:
     yield _line(HealthLevel.OK, f"{where} answers: version {agent.version}{other}")
     if not agent.has_same_config:
         text = f"its config {agent.config} is not the one above, so lookups with that one do not use it"
-        yield _line(HealthLevel.WARNING, text, _STATUS)
+        yield _line(HealthLevel.WARNING, text, _command(agent, "status"))
     for problem in agent.reload_problems[:1]:
         more = len(agent.reload_problems) - 1
         text = f"its last reload was refused: {problem}{f'; and {more} more' if more else ''}"
-        yield _line(HealthLevel.WARNING, text, _STATUS)
+        yield _line(HealthLevel.WARNING, text, _command(agent, "status"))
+
+
+def _command(agent: AgentFacts, name: str) -> str:
+    place = () if agent.named_by == _USUAL else ("--socket", agent.socket)
+    return join_words("keyferry", "agent", name, *place)
 
 
 def _line(level: HealthLevel, text: str, next_command: str = "") -> HealthLine:

@@ -5,6 +5,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.lazy import lazy
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
@@ -16,6 +17,7 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
+from keyferry.images.credential import Source, SourceKind
 from keyferry.images.provider.accounts import (
     NOBODY,
     Identity,
@@ -68,6 +70,23 @@ class LastFailure(Value):
     image: str
     error: KeyferryError
     at_ns: int
+
+
+class LastAnswer(Value):
+    """The last answer of a provider's plugin: the image that it was run for, and the keys of the credentials."""
+
+    image: str
+    keys: tuple[str, ...] = field(repr=False)  # user info in a key is a secret
+
+    @lazy
+    def has_key(self) -> bool:
+        """Whether a key covers the image."""
+        # Imported here, as for a provision: only the agent's page asks.
+        from keyferry.images.keyring import Keyring
+
+        keyring = Keyring()
+        keyring.add(Source(SourceKind.PROVIDER, ""), ((key, "", "", "") for key in self.keys))
+        return bool(keyring.lookup(self.image))
 
 
 # The result of a run for all lookups that wait for it: the image, the response and its expiry, or the error.
@@ -129,6 +148,7 @@ class Provider:
         self.counters = Counters()
         self.plugin = plugin
         self.last_failure: LastFailure | None = None
+        self.last_answer: LastAnswer | None = None
         self._on_cached = on_cached
         self._agent = agent
         self._accounts = accounts
@@ -436,6 +456,7 @@ class Provider:
         if problem is not None:
             self.last_failure = LastFailure(image, problem, self._clock())
             return _Run(image, seconds=seconds, error=problem, kubernetes_text=problem.kubernetes_text)
+        self.last_answer = LastAnswer(image, tuple(response.auth or ()))
         return _Run(image, response, self._expiry_ns(response, identity), seconds)
 
     def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:

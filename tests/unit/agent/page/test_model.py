@@ -88,6 +88,33 @@ def test_the_state_of_a_provider() -> None:
     ]
 
 
+def test_a_provider_whose_last_answer_has_nothing_for_the_image_is_marked() -> None:
+    """Until it has answered with a credential; a failure counts for more."""
+    clock = Clock()
+    plugin = Scripted(response(keys=("other.io",), cache_seconds=1))
+    providers = world(clock, plugin)
+    found = []
+    for answer in (
+        response(keys=("other.io",), cache_seconds=1),
+        response(keys=(), cache_seconds=1),
+        PluginExitError("plugin", 1),
+        response(keys=("other.io",), cache_seconds=1),
+        response(cache_seconds=1),
+    ):
+        plugin.answer = answer
+        providers.lookup("reg.io/app")
+        [card] = ModelBuilder().build(take(providers, clock)).providers
+        clock.step(2)
+        found.append((card.state, bool(card.cure)))
+    assert found == [
+        (ProviderState.NO_CREDENTIAL, False),
+        (ProviderState.NO_CREDENTIAL, False),
+        (ProviderState.FAILING, True),
+        (ProviderState.NO_CREDENTIAL, False),
+        (ProviderState.WELL, False),
+    ]
+
+
 def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
     """What they would find on the node by themselves, they need not be told."""
     clock = Clock()
@@ -97,6 +124,9 @@ def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
     given = replace(settings, origins={**settings.origins, "binDir": "flag --bin-dir"})
     snapshot = replace(snapshot, state=replace(snapshot.state, settings=given))
     assert ModelBuilder().build(snapshot).place_options == " --bin-dir /bin-dir"
+    assert ModelBuilder().build(snapshot).socket_options == ""
+    snapshot = replace(snapshot, socket_options=("--socket", "/my agent.sock"))
+    assert ModelBuilder().build(snapshot).socket_options == " --socket '/my agent.sock'"
 
 
 def test_the_last_error_has_words_and_a_cure_and_nothing_that_was_printed() -> None:

@@ -54,6 +54,23 @@ def test_what_is_wrong_with_an_agent_that_answers_has_lines_of_its_own() -> None
     assert reload[1] == "its last reload was refused: /c: broken; and 1 more"
 
 
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        ({"is_there": False}, "run"),
+        ({"problem": "no"}, "status"),
+        ({"has_same_config": False}, "status"),
+        ({"reload_problems": ("broken",)}, "status"),
+    ],
+)
+def test_a_command_asks_the_same_agent(facts: dict[str, object], command: str) -> None:
+    for named_by, more in (("KEYFERRY_AGENT", " --socket /run/a.sock"), ("its usual place", "")):
+        agent = AgentFacts("/run/a.sock", named_by, **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
+        node = NodeFacts(KubeletFacts(Kubelets()), is_online=True, agents=(agent,))
+        found = [line.next_command for line in check_agents(node, Hints()) if line.next_command]
+        assert found == [f"keyferry agent {command}{more}"]
+
+
 def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
     node = NodeFacts(KubeletFacts(Kubelets()), agents=(AgentFacts("foo", "KEYFERRY_AGENT"),))
     [line] = check_agents(node, Hints())

@@ -431,6 +431,23 @@ def test_a_failed_refresh_leaves_the_cached_answer() -> None:
     assert asked.last_failure.image == "reg.io/app"
 
 
+def test_the_last_answer_tells_whether_it_has_a_key_for_its_image() -> None:
+    """A failure leaves it; a key, which may have user info, is not in its text."""
+    plugin = Scripted(response(keys=("user:hidden@reg.io",), cache_seconds=0))
+    asked = provider(plugin, Clock())
+    asked.provide("reg.io/app")
+    first = asked.last_answer
+    assert first is not None
+    assert (first.image, first.has_key, "hidden" in repr(first)) == ("reg.io/app", True, False)
+    plugin.answer = response(keys=("other.io", "reg.io/app/deeper"), cache_seconds=0)
+    asked.provide("reg.io/app")
+    plugin.answer = PluginExitError("p", 3, "text")
+    asked.provide("reg.io/app")
+    last = asked.last_answer
+    assert last is not None
+    assert not last.has_key
+
+
 def test_what_is_cached_for_everybody_is_told_and_listed() -> None:
     """Who refreshes ahead learns of every new answer, with the image that it was asked for."""
     told: list[CacheEntry] = []
