@@ -96,7 +96,7 @@ def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[st
 
 def listed_by_account(account: KubernetesObject) -> tuple[str, ...]:
     """Return the names of the pull secrets that a service account lists."""
-    return tuple(str(each.get("name", "")) for each in account.items("imagePullSecrets"))
+    return account.names("imagePullSecrets")
 
 
 def choose_secrets(
