@@ -135,16 +135,18 @@ def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[
             yield _container(workload, ContainerRole.VOLUME, (*spec, "volumes", at))
 
 
-def _container(workload: KubernetesObject, role: ContainerRole, path: "tuple[str | int, ...]") -> PodContainer:
-    image, policy = ("image",), ("imagePullPolicy",)
+def _container(
+    workload: KubernetesObject, role: ContainerRole, path: "tuple[str | int, ...]"
+) -> PodContainer:
+    name = workload.text(*path, "name")
     if role is ContainerRole.VOLUME:
-        image, policy = ("image", "reference"), ("image", "pullPolicy")
-    return PodContainer(
-        role,
-        workload.text(*path, "name"),
-        workload.text(*path, *image),
-        workload.text(*path, *policy),
-    )
+        image, policy = (
+            workload.text(*path, "image", "reference"),
+            workload.text(*path, "image", "pullPolicy"),
+        )
+    else:
+        image, policy = workload.text(*path, "image"), workload.text(*path, "imagePullPolicy")
+    return PodContainer(role, name, image, policy)
 
 
 def _full_name(image: str) -> str:

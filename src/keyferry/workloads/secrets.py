@@ -2,7 +2,7 @@
 
 import binascii
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
@@ -18,6 +18,7 @@ __all__ = [
     "PodSecrets",
     "UnusedReason",
     "UnusedSecret",
+    "as_pull_secret",
     "choose_secrets",
     "find_late_secrets",
     "listed_by_account",
@@ -82,6 +83,14 @@ def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
         data,
         item.uid,
     )
+
+
+def as_pull_secret(secret: PullSecret) -> PullSecret | None:
+    """Return the secret with the type that its data is for; None if it has any other data, or none."""
+    for type_, key in SECRET_KEYS.items():
+        if set(secret.data) == {key}:
+            return replace(secret, type=type_)
+    return None
 
 
 def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[str, ...] | None:

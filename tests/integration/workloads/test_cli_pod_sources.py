@@ -412,6 +412,28 @@ def test_a_secret_of_no_use_is_the_cause_with_its_cure(
     assert run_keyferry(*words).stdout.count(said) == 1
 
 
+def test_an_empty_login_is_told_with_its_cause_and_cure(node: Node, tmp_path: Path) -> None:
+    """The kubelet tries it, so the exit code is that of a credential; nothing is masked where there is nothing."""
+    content = base64.b64encode(json.dumps({"auths": {HOST: {}}, "credsStore": "desktop"}).encode())
+    secret = pull_secret(data={".dockerconfigjson": content.decode()})
+    file = write(tmp_path / "pod.json", pod(imagePullSecrets=[{"name": "regcred"}]), secret)
+    options = ["-f", file, *node.options(), *empty_config(tmp_path)]
+    done = run_keyferry("explain", *options)
+    assert done.returncode == 0, done.stdout
+    assert "✓" not in done.stdout
+    assert f"✗ container app: {IMAGE}: a login is found, but it is empty\n" in done.stdout
+    assert f"LIKELY CAUSE\n  key '{HOST}' of pull secret shop/regcred has no user name and no" in done.stdout
+    assert "BEWARE" not in done.stdout
+    assert "kubectl create secret docker-registry regcred -n shop " in done.stdout
+    for words in (["get", IMAGE], ["get", IMAGE, "-o", "wide"], ["explain", "-o", "wide"]):
+        shown = run_keyferry(*words, *options).stdout
+        assert "(empty)" in shown
+        assert "***" not in shown
+    shown = run_keyferry("get", IMAGE, "-o", "json", *options).stdout
+    assert [each["password"] for each in json.loads(shown)["credentials"]] == [""]
+    assert "REGISTRY_PASSWORD=''\n" in run_keyferry("get", IMAGE, "-o", "env", *options).stdout
+
+
 def test_a_secret_that_the_pod_does_not_list_is_a_cause_if_it_is_for_the_image(
     node: Node, tmp_path: Path
 ) -> None:
