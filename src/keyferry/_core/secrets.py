@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MASK = "********"
+_EMPTY = "(empty)"
 
 _SHORTEST_KNOWN = 4
 _TAIL_LINES, _TAIL_WIDTH = 5, 400
@@ -23,6 +24,11 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
         if len(secret) >= _SHORTEST_KNOWN:
             text = text.replace(secret, MASK)
     return mask_shapes(text, MASK)
+
+
+def masked(secret: str) -> str:
+    """Return a mask for people in place of a secret, or that there is nothing under it."""
+    return MASK if secret else _EMPTY
 
 
 def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:

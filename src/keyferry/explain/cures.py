@@ -22,7 +22,7 @@ from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, MissKind, find_misses
 from keyferry.images.why.traps import empty_login_text, is_empty_login
 from keyferry.show.paste import quote_word
-from keyferry.workloads.secrets import UnusedReason, UnusedSecret
+from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ def find_cause(explanation: Explanation) -> LikelyCause:
         return _of_block(check.mirrors)
     if check is not None and check.error is not None and (answer.credentials or _is_no_refusal(check)):
         found = _of_registry(explanation, check)
+    elif answer.credentials and all(map(is_empty_login, answer.credentials)):
+        found = _of_empty_login(explanation, answer.credentials[0])
+        found = replace(found, cures=(*found.cures, *_next_check(explanation)))
     elif answer.credentials:
         found = LikelyCause(cures=_next_check(explanation))
     else:
@@ -112,15 +115,39 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
             return LikelyCause(cause, _annotation_cures(explanation, provision.lacking))
         if provision.outcome in _PLUGIN_OUTCOMES:
             return _of_response(explanation, provision.provider, misses)
-    return _of_secret(explanation, is_listed=True) or _of_miss(explanation, misses)
+    return (
+        _of_key(explanation, misses)
+        or _of_secret(explanation, is_listed=True)
+        or _of_miss(explanation, misses)
+    )
+
+
+def _of_key(explanation: Explanation, misses: list[Miss]) -> LikelyCause | None:
+    """Return the nearest key of a secret that is read, unless a secret that is not used has a login for the image."""
+    answer, unused = explanation.answer, _unused_secret(explanation, is_listed=True)
+    keys = [miss for miss in misses if miss.source.secret is not None]
+    if not keys or answer.provisions or (unused is not None and _has_login(answer, unused)):
+        return None
+    return _of_miss(explanation, keys)
 
 
 def _of_secret(explanation: Explanation, *, is_listed: bool) -> LikelyCause | None:
-    """Return the first secret that is not used, among those that the pod or its account lists or among the others."""
-    for unused in explanation.unused:
-        if (unused.reason is not UnusedReason.NOT_LISTED) is is_listed and _is_meant(explanation, unused):
-            return LikelyCause(str(unused), used_secret(explanation, unused))
-    return None
+    """Return a secret that is not used as the cause, if there is one."""
+    unused = _unused_secret(explanation, is_listed=is_listed)
+    return None if unused is None else LikelyCause(str(unused), used_secret(explanation, unused))
+
+
+def _unused_secret(explanation: Explanation, *, is_listed: bool) -> UnusedSecret | None:
+    """Return a secret that is not used, among those that the pod or its account lists or among the others.
+
+    It is the first that has a login for the image; without any such, the first.
+    """
+    meant = (
+        each
+        for each in explanation.unused
+        if (each.reason is not UnusedReason.NOT_LISTED) is is_listed and _is_meant(explanation, each)
+    )
+    return min(meant, key=lambda each: not _has_login(explanation.answer, each), default=None)
 
 
 def _is_meant(explanation: Explanation, unused: UnusedSecret) -> bool:
@@ -128,9 +155,9 @@ def _is_meant(explanation: Explanation, unused: UnusedSecret) -> bool:
     answer = explanation.answer
     if unused.reason is UnusedReason.NOT_LISTED:
         is_list_known = all(each.input is not LookupInput.ACCOUNT_SECRETS for each in answer.missing)
-        return is_list_known and _matches(answer, unused)
+        return is_list_known and _has_login(answer, unused)
     if unused.reason is UnusedReason.OTHER_NAMESPACE:
-        return unused.name in explanation.secret_names or _matches(answer, unused)
+        return unused.name in explanation.secret_names or _has_login(answer, unused)
     return True
 
 
@@ -248,7 +275,7 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
         return LikelyCause(cause, (Cure(f"check the name and the tag; if they are right, give {access}"),))
     if check.kind is Kind.REFUSED and failed.credential is not None:
         if is_empty_login(failed.credential):
-            return _of_empty_login(failed.credential)
+            return _of_empty_login(explanation, failed.credential)
         cause = "the credential is wrong, has expired, or its user may not pull this image"
         cause = f"{registry} {check.error.message}: {cause}"
         refused = (each.credential for each in check.attempts if each.kind is Kind.REFUSED)
@@ -273,10 +300,13 @@ def _slower(explanation: Explanation, credential: Credential | None) -> tuple[Cu
     )
 
 
-def _of_empty_login(credential: Credential) -> LikelyCause:
-    text = f"write a user name and a password, or auth, for {credential.key!r} in {credential.source}"
+def _of_empty_login(explanation: Explanation, credential: Credential) -> LikelyCause:
+    source = credential.source
+    cures = () if source.secret is None else renewed_secret(explanation, source.name, "")
+    text = f"write a user name and a password, or auth, for {credential.key!r} in {source}"
     helper = "a credential helper of docker (credsStore, credHelpers) or an identity token stays unread"
-    return LikelyCause(empty_login_text(credential), (Cure(f"{text}: {helper}"),))
+    lines = tuple(line for cure in cures for line in cure.lines)
+    return LikelyCause(empty_login_text(credential), (Cure(f"{text}, since {helper}", lines),))
 
 
 def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:
@@ -297,11 +327,13 @@ def _of_node(explanation: Explanation) -> tuple[Cure, ...]:
     return (Cure("load the image into the container runtime of the node"), pull)
 
 
-def _matches(answer: Answer, unused: UnusedSecret) -> bool:
+def _has_login(answer: Answer, unused: UnusedSecret) -> bool:
+    """Return whether the kubelet would find a login for the image if it used the secret, with the type of its data."""
     if unused.secret is None:
         return False
+    secret = as_pull_secret(unused.secret) or unused.secret
     try:
-        return bool(lookup_all(pull_secrets_keyring((unused.secret,)), answer.name))
+        return bool(lookup_all(pull_secrets_keyring((secret,)), answer.name))
     except PullSecretError:
         return False
 

@@ -39,10 +39,11 @@ def source_document(source: "Source") -> dict[str, object]:
 
 
 def credential_document(credential: "Credential", *, reveal: bool = False) -> dict[str, object]:
-    """Return a credential as a document; with *reveal*, its password is not masked."""
+    """Return a credential as a document; with *reveal*, its password is not masked. An empty one never is."""
+    is_masked = credential.password and not reveal
     return {
         "username": credential.username,
-        "password": credential.password if reveal else MASK,
+        "password": MASK if is_masked else credential.password,
         "key": credential.key,
         "source": source_document(credential.source),
     }

@@ -9,7 +9,7 @@ from keyferry.images.credential import SourceKind
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import registry_of
 from keyferry.show.paste import quote_word
-from keyferry.workloads.secrets import UnusedReason, UnusedSecret
+from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 __all__ = ["Cure", "new_secret", "renewed_secret", "rewritten_secret", "used_secret"]
 
@@ -92,6 +92,14 @@ def _create_absent(explanation: Explanation, pod: Pod, unused: UnusedSecret) -> 
 
 
 def _create_again(explanation: Explanation, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
+    if unused.secret is None or as_pull_secret(unused.secret) is None:
+        # An application may need it.
+        text = (
+            f"remove {unused.name!r} from imagePullSecrets, and leave the secret as it is, since its data is"
+        )
+        yield Cure(f"{text} not that of a pull secret")
+        yield from new_secret(explanation)
+        return
     registry = registry_of(explanation.answer.name)
     yield Cure(
         "the type of a secret cannot be changed, so create it again; the kubelet's next attempt uses it",

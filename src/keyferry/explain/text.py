@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.secrets import MASK, printable
+from keyferry._core.secrets import masked, printable
 from keyferry.explain.cures import LikelyCause, describe_miss, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, attempt_lines
@@ -103,7 +103,11 @@ def _most_of(explanation: Explanation, finding: LikelyCause) -> _Parts:
     near = [] if is_matched else [miss for miss in misses if miss.is_near and miss != finding.miss]
     told = {finding.miss.pattern, finding.miss.source.name} if finding.miss is not None else set()
     told |= {miss.pattern for miss in near}
-    traps = (reason for reason in _all_traps(explanation) if reason.subject not in told)
+    traps = (
+        reason
+        for reason in _all_traps(explanation)
+        if reason.subject not in told and reason.text != finding.cause
+    )
     return (
         ("credentials, in trial order", _credentials(answer) if _several(answer) else ()),
         ("the registry's response to each", _responses(explanation)),
@@ -234,7 +238,8 @@ def _keys(answer: Answer) -> Iterator[str]:
 def _credentials(answer: Answer) -> Iterator[str]:
     for at, credential in enumerate(answer.credentials, 1):
         user = printable(credential.username) or "(no user name)"
-        yield f"{at}. {user} / {MASK}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
+        login = f"{at}. {user} / {masked(credential.password)}"
+        yield f"{login}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
 
 
 def _all_traps(explanation: Explanation) -> Iterator[Reason]:

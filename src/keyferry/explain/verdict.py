@@ -7,6 +7,7 @@ from keyferry.explain.registry import PullVerdict, verdict
 from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupOutcome, LookupResult
+from keyferry.images.why.traps import is_empty_login
 
 __all__ = ["Subject", "Verdict", "find_verdict", "who"]
 
@@ -48,6 +49,8 @@ def find_verdict(explanation: Explanation) -> Verdict:
 def who(credential: Credential) -> str:
     """Return the user name and the source of a credential, as text for a message."""
     user = f"user {credential.username!r}" if credential.username else "no user name"
+    if is_empty_login(credential):
+        user = "an empty login"
     return f"{user} of {credential.source}"
 
 
@@ -70,6 +73,8 @@ def _without_a_pull(explanation: Explanation) -> tuple[PullVerdict, str]:
 
 def _found(answer: LookupResult) -> tuple[PullVerdict, str]:
     first, *others = answer.credentials
+    if all(map(is_empty_login, answer.credentials)):
+        return _found_empty(answer)
     if not others:
         text = f"a credential is found: {who(first)}"
     else:
@@ -77,6 +82,17 @@ def _found(answer: LookupResult) -> tuple[PullVerdict, str]:
     if _is_unsure(answer):
         return PullVerdict.UNKNOWN, f"{text}; the kubelet may get another in its place"
     return PullVerdict.YES, text
+
+
+def _found_empty(answer: LookupResult) -> tuple[PullVerdict, str]:
+    first, *others = answer.credentials
+    text = "a login is found, but it is empty"
+    if others:
+        text = f"{len(others) + 1} logins are found, but all are empty"
+    text = f"{text}: {first.source} has no user name and no password under {first.key!r}"
+    if answer.missing:
+        return PullVerdict.UNKNOWN, f"{text}; the kubelet may have others too"
+    return PullVerdict.NO, text
 
 
 def _is_unsure(answer: LookupResult) -> bool:

@@ -61,18 +61,24 @@ class KubernetesObject(Value):
         found = self.field("metadata", "annotations")
         return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
-    def field(self, *path: str) -> object:
-        """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way."""
+    def field(self, *path: str | int) -> object:
+        """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way.
+
+        A number in *path* is the place of an entry that ``items`` has yielded.
+        """
         found: object = self.value
         for at, part in enumerate(path):
             if found is None:
                 return None
+            if isinstance(part, int) and isinstance(found, list):
+                found = found[part]
+                continue
             if not isinstance(found, dict):
                 raise self._wrong(path[:at], "a map", found)
             found = found.get(part)
         return found
 
-    def text(self, *path: str) -> str:
+    def text(self, *path: str | int) -> str:
         """Return the string at *path*, empty if there is none; raise EnvironmentProblem for any other type."""
         found = self.field(*path)
         if found is None or isinstance(found, str):
@@ -90,6 +96,10 @@ class KubernetesObject(Value):
             if not isinstance(each, dict):
                 raise self._wrong((*path, at), "a map", each)
             yield each
+
+    def names(self, *path: str) -> tuple[str, ...]:
+        """Return the names of the entries of the list at *path*; raise EnvironmentProblem for any other type."""
+        return tuple(self.text(*path, at, "name") for at, _ in enumerate(self.items(*path)))
 
     def _wrong(self, path: "tuple[str | int, ...]", expected: str, found: object) -> EnvironmentProblem:
         kind = type(found).__name__

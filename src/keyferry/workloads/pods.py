@@ -2,10 +2,10 @@
 
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
-from keyferry.errors import EnvironmentProblem, ImageNameError
+from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
-from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind
+from keyferry.workloads.objects import KubernetesObject, ObjectKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class WorkloadPod(Value):
     """A pod, or the pod that a workload's template describes.
 
     *workload* is the object that it was read from. *node_name* is empty for a pod that is on no node.
-    *listed_secrets* are the names of the pull secrets in the pod's own list.
+    *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are the containers and
+    image volumes that name no image.
     """
 
     workload: KubernetesObject
@@ -64,6 +65,7 @@ class WorkloadPod(Value):
     node_name: str = ""
     listed_secrets: tuple[str, ...] = ()
     containers: tuple[PodContainer, ...] = ()
+    without_image: tuple[PodContainer, ...] = ()
 
     @property
     def is_template(self) -> bool:
@@ -112,38 +114,39 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         or workload.text(*spec, "serviceAccount")
         or DEFAULT_ACCOUNT,
     )
-    listed = tuple(str(each.get("name", "")) for each in workload.items(*spec, "imagePullSecrets"))
+    found = tuple(_containers(workload, spec))
     return WorkloadPod(
         workload,
         pod,
         workload.text(*spec, "nodeName"),
-        listed,
-        tuple(_containers(workload, spec)),
+        workload.names(*spec, "imagePullSecrets"),
+        tuple(each for each in found if each.image),
+        tuple(each for each in found if not each.image),
     )
 
 
 def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":
+    """Yield what has an image, or should have one; raise EnvironmentProblem for a field of the wrong type."""
     for role, field in _FIELDS.items():
-        for each in workload.items(*spec, field):
-            yield from _container(workload, role, each, each, ("image", "imagePullPolicy"))
-    for each in workload.items(*spec, "volumes"):
-        source = each.get("image")
-        if isinstance(source, dict):
-            yield from _container(workload, ContainerRole.VOLUME, each, source, ("reference", "pullPolicy"))
+        for at, _ in enumerate(workload.items(*spec, field)):
+            yield _container(workload, role, (*spec, field, at))
+    for at, each in enumerate(workload.items(*spec, "volumes")):
+        if each.get("image") is not None:
+            yield _container(workload, ContainerRole.VOLUME, (*spec, "volumes", at))
 
 
 def _container(
-    workload: KubernetesObject, role: ContainerRole, item: Json, source: Json, fields: tuple[str, str]
-) -> "Iterator[PodContainer]":
-    """Yield the container of *item* if *source* names an image; raise EnvironmentProblem for any other type."""
-    name = str(item.get("name", ""))
-    image, policy = (source.get(field) for field in fields)
-    if image is not None and not isinstance(image, str):
-        raise EnvironmentProblem(
-            f"{workload.origin}: {fields[0]} of {role} {name!r}: expected a string, found {type(image).__name__}"
+    workload: KubernetesObject, role: ContainerRole, path: "tuple[str | int, ...]"
+) -> PodContainer:
+    name = workload.text(*path, "name")
+    if role is ContainerRole.VOLUME:
+        image, policy = (
+            workload.text(*path, "image", "reference"),
+            workload.text(*path, "image", "pullPolicy"),
         )
-    if image:
-        yield PodContainer(role, name, image, str(policy or ""))
+    else:
+        image, policy = workload.text(*path, "image"), workload.text(*path, "imagePullPolicy")
+    return PodContainer(role, name, image, policy)
 
 
 def _full_name(image: str) -> str:

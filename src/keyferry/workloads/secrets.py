@@ -2,7 +2,7 @@
 
 import binascii
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
@@ -18,6 +18,7 @@ __all__ = [
     "PodSecrets",
     "UnusedReason",
     "UnusedSecret",
+    "as_pull_secret",
     "choose_secrets",
     "find_late_secrets",
     "listed_by_account",
@@ -84,6 +85,14 @@ def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
     )
 
 
+def as_pull_secret(secret: PullSecret) -> PullSecret | None:
+    """Return the secret with the type that its data is for; None if it has any other data, or none."""
+    for type_, key in SECRET_KEYS.items():
+        if set(secret.data) == {key}:
+            return replace(secret, type=type_)
+    return None
+
+
 def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[str, ...] | None:
     """Return the names of the pod's pull secrets: its own list, else its account's, which admission adds.
 
@@ -96,7 +105,7 @@ def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[st
 
 def listed_by_account(account: KubernetesObject) -> tuple[str, ...]:
     """Return the names of the pull secrets that a service account lists."""
-    return tuple(str(each.get("name", "")) for each in account.items("imagePullSecrets"))
+    return account.names("imagePullSecrets")
 
 
 def choose_secrets(

@@ -283,7 +283,23 @@ def test_image_volumes_are_explained(tmp_path: Path) -> None:
         ({"containers": ["no"]}, "spec.containers[0]: expected a map, found str"),
         (
             {"containers": [{"name": "app", "image": 5}]},
-            "image of container 'app': expected a string, found int",
+            "spec.containers[0].image: expected a string, found int",
+        ),
+        (
+            {"containers": [{"name": "app", "image": "a"}, {"name": False, "image": "nginx"}]},
+            "spec.containers[1].name: expected a string, found bool",
+        ),
+        (
+            {"containers": [{"name": "app", "image": "a", "imagePullPolicy": 1}]},
+            "spec.containers[0].imagePullPolicy: expected a string, found int",
+        ),
+        (
+            {"containers": [], "volumes": [{"name": "data", "image": "a"}]},
+            "spec.volumes[0].image: expected a map, found str",
+        ),
+        (
+            {"containers": [], "imagePullSecrets": [{"name": False}]},
+            "spec.imagePullSecrets[0].name: expected a string, found bool",
         ),
         ({"containers": []}, "it has no container with an image, so there is nothing to explain"),
     ],
@@ -294,7 +310,39 @@ def test_a_malformed_pod_is_an_error(spec: Json, said: str, tmp_path: Path) -> N
     done = run_keyferry("explain", "-f", file)
     assert done.returncode == 3
     assert said in done.stdout + done.stderr
-    assert file in done.stderr or not spec["containers"]
+    assert file in done.stderr or spec == {"containers": []}
+
+
+def test_a_container_without_an_image_is_noted(tmp_path: Path) -> None:
+    """It is not left out in silence; who asks about an image did not ask about it."""
+    containers = [{"name": "app", "image": IMAGE}, {"name": "sidecar"}]
+    file = write(tmp_path / "pod.json", pod(containers=containers))
+    note = "container sidecar has no image, so it is not explained"
+    assert note in run_keyferry("explain", "-f", file).stdout
+    document = json.loads(run_keyferry("explain", "-f", file, "-o", "json").stdout)
+    assert document["notes"] == [f"pod shop/web: {note}"]
+    assert note not in run_keyferry("explain", IMAGE, "-f", file).stdout
+
+
+@pytest.mark.parametrize(
+    ("objects", "found"),
+    [((pod(),), "a Pod"), ((account(), pod(), pod()), "a ServiceAccount and a Pod")],
+)
+def test_a_file_for_a_secret_has_one(objects: tuple[Json, ...], found: str, tmp_path: Path) -> None:
+    """The file of the pod, given again by mistake, is not a second pod."""
+    file = write(tmp_path / "pod.json", pod())
+    wrong = write(tmp_path / "wrong.json", *objects)
+    for words in (["explain"], ["explain", IMAGE], ["get", IMAGE]):
+        done = run_keyferry(*words, "-f", file, "--secret", wrong)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"{wrong}: found {found}, expected a Secret (--secret)" in done.stderr
+
+
+def test_pods_beside_a_secret_are_not_explained(tmp_path: Path) -> None:
+    file = write(tmp_path / "all.json", pod(imagePullSecrets=[{"name": "regcred"}]), pull_secret())
+    done = run_keyferry("explain", "-f", file, "--secret", file, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["pods"]) == 1
 
 
 def test_a_secret_that_does_not_exist_is_listed_all_the_same(
@@ -362,6 +410,28 @@ def test_a_secret_of_no_use_is_the_cause_with_its_cure(
     assert said in found["cause"]
     assert found["cure"][0]["lines"][0].startswith(line)
     assert run_keyferry(*words).stdout.count(said) == 1
+
+
+def test_an_empty_login_is_told_with_its_cause_and_cure(node: Node, tmp_path: Path) -> None:
+    """The kubelet tries it, so the exit code is that of a credential; nothing is masked where there is nothing."""
+    content = base64.b64encode(json.dumps({"auths": {HOST: {}}, "credsStore": "desktop"}).encode())
+    secret = pull_secret(data={".dockerconfigjson": content.decode()})
+    file = write(tmp_path / "pod.json", pod(imagePullSecrets=[{"name": "regcred"}]), secret)
+    options = ["-f", file, *node.options(), *empty_config(tmp_path)]
+    done = run_keyferry("explain", *options)
+    assert done.returncode == 0, done.stdout
+    assert "✓" not in done.stdout
+    assert f"✗ container app: {IMAGE}: a login is found, but it is empty\n" in done.stdout
+    assert f"LIKELY CAUSE\n  key '{HOST}' of pull secret shop/regcred has no user name and no" in done.stdout
+    assert "BEWARE" not in done.stdout
+    assert "kubectl create secret docker-registry regcred -n shop " in done.stdout
+    for words in (["get", IMAGE], ["get", IMAGE, "-o", "wide"], ["explain", "-o", "wide"]):
+        shown = run_keyferry(*words, *options).stdout
+        assert "(empty)" in shown
+        assert "***" not in shown
+    shown = run_keyferry("get", IMAGE, "-o", "json", *options).stdout
+    assert [each["password"] for each in json.loads(shown)["credentials"]] == [""]
+    assert "REGISTRY_PASSWORD=''\n" in run_keyferry("get", IMAGE, "-o", "env", *options).stdout
 
 
 def test_a_secret_that_the_pod_does_not_list_is_a_cause_if_it_is_for_the_image(

@@ -1,5 +1,7 @@
 """Secrets that the kubelet does not use are the likely cause, and each has its cure."""
 
+import json
+
 import pytest
 
 from keyferry._core.values import replace
@@ -11,7 +13,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
-from keyferry.workloads.secrets import UnusedReason, UnusedSecret
+from keyferry.workloads.secrets import UnusedReason, UnusedSecret, choose_secrets
 from support.function_plugins import answering, failing, provider, providers
 
 POD = Pod("shop", "web", "u", "puller")
@@ -65,6 +67,44 @@ def test_a_secret_that_the_pod_lists_is_likelier_than_a_pattern_and_that_than_an
     near = providers(provider("p", ["reg.io:5000"], answering({}))).lookup("reg.io/a", pod=POD)
     assert cause_of(near, UnusedReason.NOT_LISTED, UnusedReason.ABSENT).cause == "the secret is absent"
     assert cause_of(near, UnusedReason.NOT_LISTED).cause.startswith("pattern 'reg.io:5000' of provider 'p'")
+
+
+def secret_with(name: str, host: str, type_: str, key: str = ".dockerconfigjson") -> PullSecret:
+    content = json.dumps({"auths": {host: {"username": "u", "password": "p"}}}).encode()
+    return PullSecret("shop", name, type_, {key: content})
+
+
+def near(*given: PullSecret) -> LikelyCause:
+    """Return the cause for an image on a port that the key of the first secret lacks."""
+    names = tuple(each.name for each in given)
+    chosen = choose_secrets(given, names, "shop")
+    answer = providers().lookup("reg.io:5000/a", pod=POD, pull_secrets=chosen.used)
+    return find_cause(Explanation(answer, unused=chosen.unused, pod=POD, secret_names=names))
+
+
+def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None:
+    """Unless that one has a login for the image, whatever its place."""
+    read = secret_with("regcred", "reg.io", "kubernetes.io/dockerconfigjson")
+    application = secret_with("other", "reg.io:5000", "Opaque", "x")
+    found = near(application, read)
+    assert found.cause.startswith("key 'reg.io' of pull secret shop/regcred nearly matches: ")
+    assert "--docker-server=reg.io:5000" in found.cures[0].lines[0]
+    mistyped = secret_with("mistyped", "reg.io:5000", "Opaque")
+    found = near(read, application, mistyped)
+    assert found.cause.startswith("the kubelet ignores secret 'mistyped': its type is 'Opaque'")
+    assert found.cures[0].lines[0] == "kubectl delete secret mistyped -n shop"
+
+
+@pytest.mark.parametrize("data", [{}, {"x": b"1"}, {".dockerconfigjson": CONTENT, "x": b"1"}])
+def test_a_secret_that_an_application_may_need_is_not_deleted(data: dict[str, bytes]) -> None:
+    found = near(PullSecret("shop", "regcred", "Opaque", data))
+    assert found.cause.startswith("the kubelet ignores secret 'regcred': its type is 'Opaque'")
+    assert found.cures[0].text.startswith(
+        "remove 'regcred' from imagePullSecrets, and leave the secret as it is"
+    )
+    lines = [line for cure in found.cures for line in cure.lines]
+    assert lines[0].startswith("kubectl create secret docker-registry regcred-2 -n shop ")
+    assert lines[1:] == ["- name: regcred-2"]
 
 
 def test_a_plugin_that_failed_is_likelier_than_a_secret() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginExitError, RegistryError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.verdict import Subject, find_verdict
 from keyferry.images.answer import Answer
+from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.pulls.trial import Attempt
 from support.function_plugins import answering, failing, provider, providers
@@ -42,9 +46,29 @@ def test_without_a_check_it_is_about_the_credential() -> None:
     assert verdict_of(failed) == ("no", "no credential is found: provider 'p' failed")
 
 
-def test_what_is_not_known_is_not_said() -> None:
-    from keyferry._core.values import replace
+def test_an_empty_login_is_no_credential_to_rely_on() -> None:
+    """The kubelet tries it all the same; beside another login, it is only one of several."""
+    content = json.dumps({"auths": {"reg.io": {}, "reg.io/a": {}}, "credsStore": "desktop"}).encode()
+    secret = PullSecret("shop", "s", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content})
+    assert verdict_of(providers().lookup("reg.io/b", pull_secrets=(secret,))) == (
+        "no",
+        "a login is found, but it is empty: pull secret shop/s has no user name and no password under 'reg.io'",
+    )
+    both = providers().lookup("reg.io/a", pull_secrets=(secret,))
+    outcome, text = verdict_of(replace(both, untold=(MissingInput(LookupInput.NODE),)))
+    assert (outcome, text.rpartition("; ")[2]) == ("unknown", "the kubelet may have others too")
+    assert verdict_of(both) == (
+        "no",
+        "2 logins are found, but all are empty: pull secret shop/s has no user name and no password under 'reg.io/a'",
+    )
+    plugin = provider("p", ["reg.io"], answering({"reg.io": LOGIN}))
+    assert verdict_of(providers(plugin).lookup("reg.io/b", pull_secrets=(secret,))) == (
+        "yes",
+        "2 credentials are found; the first is an empty login of pull secret shop/s",
+    )
 
+
+def test_what_is_not_known_is_not_said() -> None:
     answer = replace(lookup({}), untold=(MissingInput(LookupInput.POD),))
     outcome, text = verdict_of(answer)
     assert outcome == "unknown"

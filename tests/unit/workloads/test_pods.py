@@ -40,6 +40,7 @@ def test_every_workload_has_its_pod(kind: ObjectKind) -> None:
         "x": (PodContainer(ContainerRole.INIT, "zero", "x"), PodContainer(ContainerRole.MAIN, "one", "x")),
         "y": (PodContainer(ContainerRole.MAIN, "two", "y"),),
     }
+    assert found.without_image == (PodContainer(ContainerRole.MAIN, "no image", ""),)
 
 
 def test_a_bare_pod_has_the_defaults_of_admission() -> None:

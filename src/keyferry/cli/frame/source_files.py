@@ -37,7 +37,17 @@ def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
         raise EnvironmentProblem(
             f"{main[0].origin}: found no Pod and no workload; expected one, and secrets with --secret"
         )
-    return [*main, *(item for each in args.secret for item in read_objects(each))]
+    return [*main, *(item for each in args.secret for item in _read_secret_file(each))]
+
+
+def _read_secret_file(path: str) -> list[KubernetesObject]:
+    """Return the secrets and accounts of a file; raise EnvironmentProblem if it has no secret."""
+    found = list(read_objects(path))
+    kinds = dict.fromkeys(each.kind for each in found)
+    if ObjectKind.SECRET not in kinds:
+        named = " and ".join(f"a {kind}" for kind in kinds)
+        raise EnvironmentProblem(f"{found[0].origin}: found {named}, expected a Secret (--secret)")
+    return [each for each in found if not each.kind.is_workload]
 
 
 def read_source_files(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
@@ -106,7 +116,7 @@ def sources_of(
 def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
     """Return the sources for a pod of a cluster, with the secrets of ``--secret`` for those that cannot be read."""
     pod = live.pod.pod
-    files = [item for path in args.secret for item in read_objects(path)]
+    files = [item for path in args.secret for item in _read_secret_file(path)]
     found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
     given = [read_secret(item, pod.namespace) for item in found]
     chosen = _choose(

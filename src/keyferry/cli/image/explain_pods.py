@@ -114,7 +114,7 @@ def explain_files(
 ) -> int:
     """Explain *pods* of the file, or of each only the containers of the image if one is given."""
     if args.image:
-        pods = [replace(each, containers=each.using(args.image)) for each in pods]
+        pods = [replace(each, containers=each.using(args.image), without_image=()) for each in pods]
     return _print(args, [_explain_pod(args, each, sources_of(args, objects, each), explain) for each in pods])
 
 
@@ -211,6 +211,12 @@ def _about(pod: ExplainedPod) -> Iterator[str]:
     yield f"{pod.pod}, {node}, service account {pod.pod.pod.service_account_name}"
     if pod.problem:
         yield pod.problem
+    yield from _notes(pod.pod)
+
+
+def _notes(pod: WorkloadPod) -> Iterator[str]:
+    """Yield a note for each container that names no image."""
+    yield from (f"{each} has no image, so it is not explained" for each in pod.without_image)
 
 
 def _verdict_document(each: ExplainedContainers) -> dict[str, object]:
@@ -222,6 +228,7 @@ def _verdict_document(each: ExplainedContainers) -> dict[str, object]:
 
 def _document(pods: "Sequence[ExplainedPod]", first: str) -> dict[str, object]:
     notes = [first] if first else []
+    notes += [f"{each.pod}: {note}" for each in pods for note in _notes(each.pod)]
     return make_document("WorkloadExplanation", notes=notes, pods=list(map(_pod_document, pods)))
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
-from keyferry._core.secrets import MASK, printable
+from keyferry._core.secrets import MASK, masked, printable
 from keyferry._net.agent import Fallback
 from keyferry.cli.frame.image_lookup import (
     ImageLookup,
@@ -97,7 +97,10 @@ def _look_up(args: "argparse.Namespace") -> ImageLookup:
 
 
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    rows = [(c.username, c.password if reveal else MASK, c.key, str(c.source)) for c in answer.credentials]
+    rows = [
+        (c.username, c.password if reveal else masked(c.password), c.key, str(c.source))
+        for c in answer.credentials
+    ]
     return fitting_table(("USERNAME", "PASSWORD", "KEY", "SOURCE"), rows) if rows else ""
 
 
@@ -107,7 +110,7 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
         (
             str(at),
             c.username,
-            c.password if reveal else MASK,
+            c.password if reveal else masked(c.password),
             c.key,
             str(c.source),
             how.get(c.source.name, "file"),
@@ -155,7 +158,7 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     shown = printable if sys.stdout.isatty() else str
     lines = []
     for credential in answer.credentials[:1]:
-        password = credential.password if reveal else MASK
+        password = MASK if credential.password and not reveal else credential.password
         lines = [
             f"REGISTRY={quote_word(answer.name.partition('/')[0])}",
             f"REGISTRY_USERNAME={quote_word(credential.username)}",
