@@ -280,3 +280,52 @@ def test_linting_keeps_nothing_of_the_file_in_its_report(tmp_path: Path) -> None
     assert {"KF226", "KF270", "KF271", "KF264"} <= {finding.code for finding in report.findings}
     texts = [finding.kubernetes_text + finding.message for finding in report.findings]
     assert SECRET not in repr(report) + "".join(texts) + report.kubernetes_text
+
+
+NOWHERE: Json = {"server": "https://127.0.0.1:1"}
+LOUD = (
+    f'echo "Authorization: Bearer {SECRET}" >&2; echo "of the settings: $KEY" >&2; '
+    "printf 'red \\033[31m\\033]0;title\\007\\n' >&2"
+)
+
+
+@pytest.mark.parametrize("mode", ["Never", "IfAvailable"])
+@pytest.mark.parametrize("fails", [False, True], ids=["answers", "fails"])
+def test_a_diagnosis_masks_what_the_plugin_says(tmp_path: Path, mode: str, fails: bool) -> None:
+    """On a terminal, too: the plugin does not get it, and what it writes is shown once, in the report."""
+    body = f"{LOUD}; {'exit 3' if fails else say(TOKEN)}"
+    settings = [{"name": "KEY", "value": f"x{SECRET}x"}]
+    path = kubeconfig(tmp_path, plugin(tmp_path, body, interactiveMode=mode, env=settings), NOWHERE)
+    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    assert "its standard error, with secrets masked: Authorization: Bearer ****" in shown
+    assert "of the settings: ****" in shown
+    assert SECRET not in shown
+    assert "\x1b[31m" not in shown
+    assert "\x1b]0" not in shown
+    assert "\ufffd[31m" in shown
+
+
+def test_a_diagnosis_says_that_a_plugin_had_the_terminal(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, plugin(tmp_path, say(TOKEN), interactiveMode="Always"), NOWHERE)
+    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    assert "it had the terminal (interactiveMode is Always)" in shown
+
+
+def on_a_terminal(*words: str) -> str:
+    """Run a command with a terminal for all of its streams, and return what it shows there."""
+    import pty  # not on Windows
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "keyferry", *words]
+    environ = {**os.environ, "KUBERC": "off", "NO_COLOR": "1", "COLUMNS": "1000"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65536):
+                shown += data
+        except OSError:
+            pass  # the end of a terminal
+        os.close(ours)
+        process.wait(20)
+    return shown.decode()

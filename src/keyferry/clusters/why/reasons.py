@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.secrets import MASK
+from keyferry._core.secrets import MASK, in_one_line
 from keyferry._core.user_info import hide_in_text, hide_user_info
 from keyferry.api.meta import format_instant
 from keyferry.clusters.why.diagnosis import Diagnosis
@@ -170,6 +170,7 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
     if diagnosis.stage is ReasonStage.PLUGIN:
         text = _words(_underlying(diagnosis.error))
         yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
+        yield from _standard_error(diagnosis, command)
         return
     credential = diagnosis.credential
     if credential is None:
@@ -194,6 +195,19 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
     text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
     yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text, facts)
     yield from _certificate(diagnosis)
+    yield from _standard_error(diagnosis, command)
+
+
+def _standard_error(diagnosis: Diagnosis, command: str) -> Iterator[Reason]:
+    tail = diagnosis.stderr_tail
+    if tail:
+        text = f"its standard error, with secrets masked: {in_one_line(tail)}"
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text, {"stderr": tail})
+    elif diagnosis.needs_terminal and os.isatty(0):
+        text = (
+            "it had the terminal (interactiveMode is Always): what it wrote there was neither masked nor kept"
+        )
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text)
 
 
 def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:

@@ -104,8 +104,8 @@ def _interaction(diagnosis: Diagnosis) -> Iterator[Reason]:
         yield _trap(ClusterTrap.INTERACTIVE_ALWAYS, plugin.command, text)
     elif plugin.interactive_mode == "IfAvailable" and is_terminal:
         text = (
-            "interactiveMode is IfAvailable and this is a terminal: the plugin may prompt, and has no time limit; "
-            "in a job it runs without a terminal, and its answer may differ"
+            "interactiveMode is IfAvailable and this is a terminal: for kubectl the plugin may prompt, and has no "
+            "time limit; here, as in a job, it runs without the terminal, and its answer may differ"
         )
         yield _trap(ClusterTrap.INTERACTIVE_IF_AVAILABLE, plugin.command, text)
 
