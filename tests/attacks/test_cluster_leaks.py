@@ -329,3 +329,36 @@ def on_a_terminal(*words: str) -> str:
         os.close(ours)
         process.wait(20)
     return shown.decode()
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_no_command_shows_a_token_of_the_servers_url(tmp_path: Path, scheme: str) -> None:
+    """Neither one of its query nor its user info."""
+    url = f"{scheme}://u:{SECRET}@127.0.0.1:1/?access_token={SECRET}"
+    user = plugin(tmp_path, say(TOKEN), provideClusterInfo=True)
+    proxy = f"ftp://p/?token={SECRET}"
+    path = str(kubeconfig(tmp_path, user, {"server": url}))
+    commands = [
+        ["kube", "contexts", "-o", "json"],
+        ["kube", "explain", "-o", "json"],
+        ["kube", "explain"],
+        ["kube", "whoami"],
+        ["kube", "exec-info"],
+        ["explain", "pod/web"],
+    ]
+    for words in commands:
+        assert SECRET not in said(*words, "--kubeconfig", path), words
+    assert SECRET not in said("lint", path)
+    assert SECRET not in repr(load(Path(path)))
+    path = str(kubeconfig(tmp_path, user, {"server": url, "proxy-url": proxy}))
+    for words in (["lint", path], ["lint", path, "-o", "json"], ["kube", "raw", "/", "--kubeconfig", path]):
+        assert SECRET not in said(*words), words
+
+
+def said(*words: str) -> str:
+    """Run a command that shows the address of the server or the proxy, and return its output."""
+    environ = {**os.environ, "KUBERC": "off", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "keyferry", *words]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    assert "***" in done.stdout + done.stderr, (words, done)
+    return done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """A session for a kubeconfig context: access to the cluster, with a method for each HTTP library."""
 
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.runner import ExecRunner
@@ -24,7 +24,7 @@ class ClusterSession(ClusterAccess):
 
     def __repr__(self) -> str:
         config = self.config
-        where = f"{hide_user_info(config.server)}, namespace {config.namespace!r}"
+        where = f"{hide_in_url(config.server)}, namespace {config.namespace!r}"
         who = f"user {config.user_name!r}, by {_way_of(config)}" if config.user_name else _way_of(config)
         return f"<ClusterSession for {where}: {who}>"
 

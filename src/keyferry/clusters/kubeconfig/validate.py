@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._net.url import parse_url
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
@@ -154,9 +154,9 @@ def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
 def _check_proxy(name: str, proxy: str) -> Iterator[_Found]:
     url = parse_url(proxy)
     expected = "expected a URL such as 'http://proxy:3128' (or https, socks5)"
-    message, reason = f"{hide_user_info(proxy)!r} is not a URL, {expected}", f"could not parse: {proxy}"
+    message, reason = f"{hide_in_url(proxy)!r} is not a URL, {expected}", f"could not parse: {proxy}"
     if url is not None:
-        message = f"{hide_user_info(proxy)!r} has the scheme {url.scheme!r}, {expected}"
+        message = f"{hide_in_url(proxy)!r} has the scheme {url.scheme!r}, {expected}"
         reason = f"unsupported scheme {quote(url.scheme)}, must be http, https, or socks5"
     if url is None or url.scheme not in PROXY_SCHEMES:
         text = f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {reason}"

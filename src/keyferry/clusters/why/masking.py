@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import MASK, redact
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 
@@ -70,8 +70,8 @@ def mask_document(value: object, name: str = "") -> object:
         return [mask_document(item, name) for item in value]
     if not isinstance(value, str) or name == "certificate-authority-data":
         return value  # an authority's certificate is public
-    if name == "proxy-url":
-        return hide_user_info(value)
+    if name in ("proxy-url", "server"):
+        return hide_in_url(value)
     return MASK if value and _NAME.fullmatch(name) else redact(value)
 
 
