@@ -75,6 +75,13 @@ class Diagnosis(Value):
         answer = self.review
         return answer is not None and (not answer.status or 200 <= self.version_status < 300)
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether the credential had ended already when the plugin gave it."""
+        credential = self.credential
+        expires_ns = credential.expires_ns if credential is not None else None
+        return expires_ns is not None and expires_ns < self.now_ns
+
     def ending(self, expires_ns: int) -> str:
         """Return when an expiry is or was, such as ``ends in 5m (2026-01-01T00:00:00Z)``."""
         seconds = (expires_ns - self.now_ns) / 1e9

@@ -190,6 +190,7 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
         "token": bool(credential.token),
         "certificate": bool(credential.certificate_pem),
         "expires": None if credential.expires_ns is None else format_instant(credential.expires_ns),
+        "expired": diagnosis.is_expired,
         "seconds": round(diagnosis.seconds, 6),
     }
     text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"

@@ -148,7 +148,7 @@ def _expiry(diagnosis: Diagnosis) -> Iterator[Reason]:
         tail = kept if credential is not None and credential.expires_ns is None else ""
         text = f"the client certificate {diagnosis.ending(pair.not_after_ns)} and is still used{tail}"
         yield _trap(ClusterTrap.EXPIRED_CERTIFICATE, pair.subject, text)
-    if credential is not None and credential.expires_ns is not None and credential.expires_ns < now_ns:
+    if diagnosis.is_expired and credential is not None and credential.expires_ns is not None:
         ending = diagnosis.ending(credential.expires_ns)
         text = f"the credential {ending} when the plugin printed it: each request runs the plugin"
         yield _trap(ClusterTrap.EXPIRED_CREDENTIAL, diagnosis.config.user_name, text)
