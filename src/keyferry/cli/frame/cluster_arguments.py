@@ -73,7 +73,7 @@ def _has_files(args: "argparse.Namespace") -> bool:
     """Return whether there is a kubeconfig; an error about none says itself how to give one."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 
-    return bool(load_kubeconfig(getattr(args, "kubeconfig", None)).files)
+    return bool(load_kubeconfig(vars(args).get("kubeconfig")).files)
 
 
 def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
