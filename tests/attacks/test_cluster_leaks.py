@@ -280,3 +280,85 @@ def test_linting_keeps_nothing_of_the_file_in_its_report(tmp_path: Path) -> None
     assert {"KF226", "KF270", "KF271", "KF264"} <= {finding.code for finding in report.findings}
     texts = [finding.kubernetes_text + finding.message for finding in report.findings]
     assert SECRET not in repr(report) + "".join(texts) + report.kubernetes_text
+
+
+NOWHERE: Json = {"server": "https://127.0.0.1:1"}
+LOUD = (
+    f'echo "Authorization: Bearer {SECRET}" >&2; echo "of the settings: $KEY" >&2; '
+    "printf 'red \\033[31m\\033]0;title\\007\\n' >&2"
+)
+
+
+@pytest.mark.parametrize("mode", ["Never", "IfAvailable"])
+@pytest.mark.parametrize("fails", [False, True], ids=["answers", "fails"])
+def test_a_diagnosis_masks_what_the_plugin_says(tmp_path: Path, mode: str, fails: bool) -> None:
+    """On a terminal, too: the plugin does not get it, and what it writes is shown once, in the report."""
+    body = f"{LOUD}; {'exit 3' if fails else say(TOKEN)}"
+    settings = [{"name": "KEY", "value": f"x{SECRET}x"}]
+    path = kubeconfig(tmp_path, plugin(tmp_path, body, interactiveMode=mode, env=settings), NOWHERE)
+    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    assert "its standard error, with secrets masked: Authorization: Bearer ****" in shown
+    assert "of the settings: ****" in shown
+    assert SECRET not in shown
+    assert "\x1b[31m" not in shown
+    assert "\x1b]0" not in shown
+    assert "\ufffd[31m" in shown
+
+
+def test_a_diagnosis_says_that_a_plugin_had_the_terminal(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, plugin(tmp_path, say(TOKEN), interactiveMode="Always"), NOWHERE)
+    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    assert "it had the terminal (interactiveMode is Always)" in shown
+
+
+def on_a_terminal(*words: str) -> str:
+    """Run a command with a terminal for all of its streams, and return what it shows there."""
+    import pty  # not on Windows
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "keyferry", *words]
+    environ = {**os.environ, "KUBERC": "off", "NO_COLOR": "1", "COLUMNS": "1000"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65536):
+                shown += data
+        except OSError:
+            pass  # the end of a terminal
+        os.close(ours)
+        process.wait(20)
+    return shown.decode()
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_no_command_shows_a_token_of_the_servers_url(tmp_path: Path, scheme: str) -> None:
+    """Neither one of its query nor its user info."""
+    url = f"{scheme}://u:{SECRET}@127.0.0.1:1/?access_token={SECRET}"
+    user = plugin(tmp_path, say(TOKEN), provideClusterInfo=True)
+    proxy = f"ftp://p/?token={SECRET}"
+    path = str(kubeconfig(tmp_path, user, {"server": url}))
+    commands = [
+        ["kube", "contexts", "-o", "json"],
+        ["kube", "explain", "-o", "json"],
+        ["kube", "explain"],
+        ["kube", "whoami"],
+        ["kube", "exec-info"],
+        ["explain", "pod/web"],
+    ]
+    for words in commands:
+        assert SECRET not in said(*words, "--kubeconfig", path), words
+    assert SECRET not in said("lint", path)
+    assert SECRET not in repr(load(Path(path)))
+    path = str(kubeconfig(tmp_path, user, {"server": url, "proxy-url": proxy}))
+    for words in (["lint", path], ["lint", path, "-o", "json"], ["kube", "raw", "/", "--kubeconfig", path]):
+        assert SECRET not in said(*words), words
+
+
+def said(*words: str) -> str:
+    """Run a command that shows the address of the server or the proxy, and return its output."""
+    environ = {**os.environ, "KUBERC": "off", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "keyferry", *words]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    assert "***" in done.stdout + done.stderr, (words, done)
+    return done.stdout + done.stderr

@@ -71,6 +71,7 @@ class ReasonOutcome(WordEnum):
     NOT_RUN = "not-run"
     ANSWERED = "answered"
     CERTIFICATE = "certificate"
+    STDERR = "stderr"
     ACCEPTED = "accepted"
     ANSWERS = "answers"
     REFUSED = "refused"

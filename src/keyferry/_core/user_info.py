@@ -1,9 +1,9 @@
-"""Hide the user info of URLs, which may contain a password.
+"""Hide the user info and the query of URLs, which may contain a password or a token.
 
 This module imports nothing, so that the errors, which are below all other modules, can use it.
 """
 
-__all__ = ["HIDDEN", "hide_in_text", "hide_user_info"]
+__all__ = ["HIDDEN", "hide_in_text", "hide_in_url", "hide_user_info"]
 
 HIDDEN = "***"
 _SCHEME_MARK = "://"
@@ -30,13 +30,36 @@ def hide_user_info(url: str) -> str:
     return f"{start}{HIDDEN}@{place}{digest}"
 
 
+def hide_in_url(url: str) -> str:
+    """Return *url* with ``***`` in place of its user info, the values of its query or fragment."""
+    return _hide_rest(hide_user_info(url))
+
+
 def hide_in_text(text: str) -> str:
-    """Return *text* with the user info of every URL hidden, up to a slash, a blank or a quotation mark."""
-    if "@" not in text or _SCHEME_MARK not in text:
+    """Return *text* with the same hidden in every URL, up to a blank or a quotation mark; user info up to a slash."""
+    if _SCHEME_MARK not in text:
         return text
     import re  # only here: a plugin that succeeds does not need it
 
-    return re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
+    text = re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
+    # Punctuation at the end belongs to the sentence.
+    rest = r"[?#](?:[^\s'\"\\]|\\.)*?(?=[:;,.)]*(?:[\s'\"]|$))"
+    return re.sub(rf"(?<=://)[^\s'\"?#]*{rest}", lambda found: _hide_rest(found[0]), text)
+
+
+def _hide_rest(url: str) -> str:
+    """Return *url* with the values of its query hidden, and a fragment that has values."""
+    place, mark, query = url.partition("?")
+    place, sign, fragment = place.partition("#")
+    return f"{place}{sign}{HIDDEN if '=' in fragment else fragment}{mark}{_hide_values(query)}"
+
+
+def _hide_values(query: str) -> str:
+    """Return *query* with the names of its fields alone; what has no value may be a secret itself."""
+    fields = (piece.partition("=") for piece in query.split("&"))
+    return "&".join(
+        f"{name}={HIDDEN}" if value.strip("=") else HIDDEN if name else "" for name, _, value in fields
+    )
 
 
 def _split_digest(url: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, replace
 from keyferry._net.url import UrlSyntaxError, go_words, read_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
@@ -89,6 +89,4 @@ def _with_proxy(cluster: ClusterInfo) -> ClusterInfo:
         reason = go_words(cluster.proxy_url, error)
     # Raised outside the except clause, because the caught exception may hold a password.
     text = f"cannot create rest.Config: cannot parse proxy URL: {reason}"
-    raise EnvironmentProblem(
-        f"{EXEC_INFO}: the proxy {hide_user_info(cluster.proxy_url)!r} is not a URL", text
-    )
+    raise EnvironmentProblem(f"{EXEC_INFO}: the proxy {hide_in_url(cluster.proxy_url)!r} is not a URL", text)

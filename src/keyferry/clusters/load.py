@@ -3,7 +3,7 @@
 import os
 
 from keyferry._core.clock import check_timeout
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, Overrides, resolve
@@ -96,7 +96,7 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
 
 def _find_diversion(config: ClientConfig) -> Distrust | None:
     """Return the setting of a file that is not trusted which determines where another file's credential is sent."""
-    server = hide_user_info(config.server)
+    server = hide_in_url(config.server)
     whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
     for origin, what in (
         (config.cluster_origin, f"server {server!r}, which {whose}"),

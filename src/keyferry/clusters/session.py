@@ -1,12 +1,13 @@
 """A session for a kubeconfig context: access to the cluster, with a method for each HTTP library."""
 
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Limits
+from keyferry.invoke.relay import Tail
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class ClusterSession(ClusterAccess):
 
     def __repr__(self) -> str:
         config = self.config
-        where = f"{hide_user_info(config.server)}, namespace {config.namespace!r}"
+        where = f"{hide_in_url(config.server)}, namespace {config.namespace!r}"
         who = f"user {config.user_name!r}, by {_way_of(config)}" if config.user_name else _way_of(config)
         return f"<ClusterSession for {where}: {who}>"
 
@@ -106,9 +107,11 @@ def make_session(
     stdin_unavailable: bool = False,
     retries: bool = True,
     backs_off: bool = True,
+    stderr_tail: Tail | None = None,
 ) -> ClusterSession:
     """Return a session for a resolved context.
 
+    With *stderr_tail*, the standard error of a plugin that may not prompt is kept there and not passed on.
     Raises ConfigError or PolicyError for a configuration that client-go rejects before the first request.
     """
     check_transport(config)
@@ -122,10 +125,19 @@ def make_session(
             config.exec_cluster,
             policy=policy,
             stdin_unavailable=stdin_unavailable,
+            stderr_tail=stderr_tail,
             limits=Limits(timeout_seconds=timeout_seconds),
         )
         return Authenticator(runner.credential, server=config.server, backs_off=backs_off)
 
     # The key contains everything that determines the program and its input; user names are not unique.
-    key = (exec_config, config.exec_cluster, policy, stdin_unavailable, timeout_seconds, backs_off)
+    key = (
+        exec_config,
+        config.exec_cluster,
+        policy,
+        stdin_unavailable,
+        timeout_seconds,
+        backs_off,
+        stderr_tail,
+    )
     return ClusterSession(config, shared_authenticator(key, make), retries=retries)

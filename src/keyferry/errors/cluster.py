@@ -9,8 +9,8 @@ class ClusterAuthError(KeyferryError):
     """A credential for a cluster could not be obtained or used; ``underlying`` is the cause, if it is another error.
 
     ``kind`` is that of the underlying error, else ``REFUSED``, ``UNREACHABLE`` for a server that could not be reached,
-    or ``TIMEOUT`` for one that did not respond in time. ``server`` is the URL of the server without user info, which
-    may hold a password.
+    or ``TIMEOUT`` for one that did not respond in time. ``server`` is the URL of the server without user info and
+    the values of its query, which may hold a password or token.
     """
 
     def __init__(
@@ -21,11 +21,11 @@ class ClusterAuthError(KeyferryError):
         underlying: KeyferryError | None = None,
         kind: Kind = Kind.REFUSED,
     ) -> None:
-        if "@" in server:
+        if "@" in server or "?" in server or "#" in server:
             # Imported here: it is the only module that errors depend on, and it is rarely needed.
-            from keyferry._core.user_info import hide_user_info
+            from keyferry._core.user_info import hide_in_url
 
-            server = hide_user_info(server)
+            server = hide_in_url(server)
         super().__init__(server, message, kubernetes_text, underlying, kind)
         self.server = server
         self.message = message

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
+from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
@@ -77,7 +78,7 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     if isinstance(found, ApiProblem):
         cure = f"{question.kubectl} create serviceaccount {question.name} --namespace {question.namespace}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
-    item = KubernetesObject(question.session.server, ObjectKind.SERVICE_ACCOUNT, found)
+    item = KubernetesObject(hide_in_url(question.session.server), ObjectKind.SERVICE_ACCOUNT, found)
     account = ServiceAccount(item.uid, item.annotations)
     picked, lacking = pick_annotations(question.attributes, account.annotations or {})
     name = f"{question.namespace}/{question.name}"

@@ -22,7 +22,7 @@ from keyferry._core.program.reap import (
 )
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.process import ProcessOutcome
-from keyferry.invoke.relay import Relay
+from keyferry.invoke.relay import Relay, Tail
 
 
 def run_attached(
@@ -33,12 +33,14 @@ def run_attached(
     limits: Limits = Limits(),
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
+    stderr_tail: Tail | None = None,
     way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
     """Run *program*, a path or on Linux a descriptor. Raises OSError or ValueError if it cannot be started.
 
     Without *stdin_fd*, its standard input is empty and it runs in a new session. With *stdin_fd*, it stays in
     this process's session, since it could not read from the terminal otherwise, and writes to *stderr_fd* itself.
+    With *stderr_tail* and without *stdin_fd*, its standard error is kept there and not passed on.
     """
     started = time.monotonic()
     collect_stragglers()
@@ -46,7 +48,7 @@ def run_attached(
     child = new_child(kill_group if stdin_fd is None else _kill_one, way=way)
     # The descriptor is inherited: for a script, the kernel passes this path to the interpreter, which opens it.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
-    relay = Relay(stderr_fd) if stdin_fd is None else None
+    relay = Relay(stderr_tail or stderr_fd) if stdin_fd is None else None
     try:
         spawn(
             child,

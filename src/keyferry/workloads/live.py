@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent, encode_query
 from keyferry.clusters.access import ClusterAccess
@@ -113,7 +114,7 @@ class _Reader:
         return f"namespaces/{encode_percent(self._namespace)}"
 
     def _object(self, kind: ObjectKind, value: Json) -> KubernetesObject:
-        return KubernetesObject(self._session.server, kind, value)
+        return KubernetesObject(hide_in_url(self._session.server), kind, value)
 
     def _choose_pod(self, workload: KubernetesObject) -> KubernetesObject:
         """Return a pod of the workload that waits for its image, else the workload itself."""

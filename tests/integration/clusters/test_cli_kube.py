@@ -464,6 +464,32 @@ def test_without_any_kubeconfig_the_files_are_named(names: tuple[str, ...], tmp_
     assert f"found no kubeconfig: {looked_for} do" in done.stderr
     assert "give one with --kubeconfig PATH or in KUBECONFIG" in done.stderr
     assert "keyferry lint" not in done.stderr
+    assert "kube contexts" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("kube", "explain", "--context", "prod"), ("explain", "pod/web")])
+def test_without_any_kubeconfig_no_list_of_contexts_is_advised(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """There is none to list, whether or not a context is given."""
+    done = run_keyferry(*words, HOME=str(tmp_path), KUBECONFIG="")
+    assert done.returncode == 3
+    assert "give one with --kubeconfig PATH or in KUBECONFIG" in done.stderr
+    assert "kube contexts" not in done.stderr
+
+
+def test_a_missing_cluster_is_reported_with_its_context_and_file(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url)
+    document = json.loads(kube.path.read_text())
+    document["contexts"][0]["context"]["cluster"] = "gone"
+    kube.path.write_text(json.dumps(document))
+    done = keyferry_kube(kube, "explain")
+    assert done.returncode == 3
+    place = f"keyferry: {kube.path}:1:"
+    assert done.stderr.startswith(place)
+    words = "contexts[0].context.cluster: context 'test' names the cluster 'gone', which does not exist"
+    assert f"{words} (existing: 'test')" in done.stderr
+    assert f"to check the file, try: keyferry lint {kube.path}" in done.stderr
 
 
 def test_a_broken_kuberc_is_called_kuberc(tmp_path: Path) -> None:

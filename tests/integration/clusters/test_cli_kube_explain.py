@@ -198,6 +198,56 @@ def test_tells_every_step(kube: Kube, server: ApiServer) -> None:
     assert TOKEN not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("prepare", "words", "cure"),
+    [
+        pytest.param(
+            lambda kube: kube.answer(), "its plugin gave no credential", "log in again", id="plugin"
+        ),
+        pytest.param(
+            lambda kube: kube.answer(credential(OTHER)),
+            "its server responded 401",
+            "log in again",
+            id="server",
+        ),
+        pytest.param(
+            lambda kube: kube.path.chmod(0o666),
+            "keyferry refuses to use it",
+            "make it yours alone",
+            id="trust",
+        ),
+        pytest.param(
+            lambda kube: (kube.folder / "plugin").unlink(),
+            "its plugin gave no credential",
+            "install the plugin",
+            id="no program",
+        ),
+        pytest.param(
+            lambda kube: kube.write("https://127.0.0.1:1"),
+            "its server gave no answer",
+            "check the network",
+            id="no server",
+        ),
+    ],
+)
+def test_begins_with_the_verdict(kube: Kube, prepare: object, words: str, cure: str) -> None:
+    """In one line, with the cause and what to do below it."""
+    assert callable(prepare)
+    prepare(kube)
+    lines = keyferry_kube(kube, "explain").stdout.splitlines()
+    assert lines[0] == f"✗ context 'test' does not work: {words}"
+    assert lines[1:3] == ["", "LIKELY CAUSE"]
+    assert cure in lines[lines.index("WHAT TO DO") + 1]
+
+
+def test_begins_with_a_yes_or_with_what_was_not_tried(kube: Kube) -> None:
+    done = keyferry_kube(kube, "explain").stdout
+    assert done.startswith(f"✓ context 'test' works: you are 'token-{len(TOKEN)}'\n\nKUBECONFIG\n")
+    assert keyferry_kube(kube, "explain", "--no-run").stdout.startswith(
+        "? context 'test' was not tried (--no-run)\n"
+    )
+
+
 def test_no_run_runs_nothing(kube: Kube, server: ApiServer) -> None:
     code, _, stages = explain(kube, "--no-run")
     assert (code, kube.runs(), server.seen) == (0, 0, [])
@@ -304,6 +354,22 @@ def test_a_credential_that_has_ended_already(kube: Kube) -> None:
     kube.answer(status_with(token=TOKEN, expirationTimestamp="2020-01-01T00:00:00Z"))
     _, traps, _ = explain(kube)
     assert "each request runs the plugin" in traps["expired-credential"]
+    lines = keyferry_kube(kube, "explain").stdout.splitlines()
+    assert lines[0].startswith(
+        "✓ context 'test' works: you are 'token-"
+    )  # this server does not look at the time
+    assert any(line.lstrip().startswith("✗ answered after") for line in lines)
+
+
+def test_an_ended_credential_is_the_cause_of_a_refusal(kube: Kube) -> None:
+    kube.answer(status_with(token=OTHER, expirationTimestamp="2020-01-01T00:00:00Z"))
+    document = json.loads(keyferry_kube(kube, "explain", "-o", "json").stdout)
+    assert document["verdict"] == {
+        "outcome": "no",
+        "text": "context 'test' does not work: its server responded 401",
+    }
+    assert document["cause"].startswith("the plugin answers with a credential that ended ")
+    assert document["cure"][0]["text"] == "log in again with the tool that the plugin belongs to"
 
 
 def test_a_file_that_others_can_write(kube: Kube) -> None:

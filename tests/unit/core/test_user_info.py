@@ -1,8 +1,8 @@
-"""User info in URLs is hidden, whatever the URL is like, and nothing else is."""
+"""User info in URLs is hidden, whatever the URL is like, and the values of a query where that is asked for."""
 
 import pytest
 
-from keyferry._core.user_info import hide_in_text, hide_user_info
+from keyferry._core.user_info import hide_in_text, hide_in_url, hide_user_info
 from keyferry.errors import ClusterAuthError
 
 URLS = [
@@ -38,6 +38,27 @@ SENTENCES = [
     pytest.param("http://u:p@w@h", "http://***@h", id="a password with a sign"),
     pytest.param("http://h/x of me@example.org", "http://h/x of me@example.org", id="after the path"),
     pytest.param(r'"http://u:p\"w@h"', '"http://***@h"', id="a quoted quotation mark"),
+    pytest.param("https://h/?a=b: refused", "https://h/?a=***: refused", id="a query"),
+    pytest.param("'https://h?a=b&c=d', no", "'https://h?a=***&c=***', no", id="a quoted query"),
+    pytest.param(r'"https://h/?a=b\"c" no', '"https://h/?a=***" no', id="a quotation mark in a query"),
+    pytest.param("https://u:p@h/?a=b.", "https://***@h/?a=***.", id="user info and a query"),
+    pytest.param("is it https://h/x?", "is it https://h/x?", id="a question"),
+    pytest.param("see https://h/x#part: no", "see https://h/x#part: no", id="a fragment is a place"),
+]
+
+QUERIES = [
+    pytest.param("https://h/x", "https://h/x", id="no query"),
+    pytest.param("https://h/?access_token=s3", "https://h/?access_token=***", id="a token"),
+    pytest.param(
+        "https://h?a=1&b=&c&d=2", "https://h?a=***&***&***&d=***", id="what has no value may be the secret"
+    ),
+    pytest.param("https://h/?dG9rZW4==", "https://h/?***", id="padding is no value"),
+    pytest.param("https://h/?", "https://h/?", id="empty"),
+    pytest.param("https://h/?a=b#c", "https://h/?a=***", id="a fragment after a query"),
+    pytest.param("https://h/#access_token=s3", "https://h/#***", id="a fragment with a value"),
+    pytest.param("https://h/#part", "https://h/#part", id="a fragment"),
+    pytest.param("https://u:p@h/?a=b", "https://***@h/?a=***", id="user info, too"),
+    pytest.param("u:p@h?a=b", "***@h?a=***", id="no scheme"),
 ]
 
 
@@ -51,9 +72,15 @@ def test_user_info_is_hidden_in_a_sentence(text: str, shown: str) -> None:
     assert hide_in_text(text) == shown
 
 
+@pytest.mark.parametrize(("url", "shown"), QUERIES)
+def test_values_of_a_query_are_hidden(url: str, shown: str) -> None:
+    """The error hides them by itself, so that nobody who raises one can forget to."""
+    assert hide_in_url(url) == shown
+    assert ClusterAuthError(url, "no").server == shown
+
+
 @pytest.mark.parametrize(("url", "shown"), URLS)
-def test_an_error_about_a_cluster_hides_the_same(url: str, shown: str) -> None:
-    """The error hides it by itself, so that nobody who raises one can forget to."""
+def test_an_error_about_a_cluster_hides_user_info(url: str, shown: str) -> None:
     error = ClusterAuthError(url, "no")
-    assert error.server == shown
-    assert error.args[0] == shown
+    assert error.server == hide_in_url(shown)
+    assert error.args[0] == hide_in_url(shown)

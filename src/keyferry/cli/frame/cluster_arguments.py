@@ -69,6 +69,13 @@ def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
 
 
+def _has_files(args: "argparse.Namespace") -> bool:
+    """Return whether there is a kubeconfig; an error about none says itself how to give one."""
+    from keyferry.clusters.kubeconfig.files import load_kubeconfig
+
+    return bool(load_kubeconfig(vars(args).get("kubeconfig")).files)
+
+
 def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
     # Imported here: only an error needs them.
@@ -79,7 +86,7 @@ def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
     contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
     files = sorted({problem.file for problem in error.problems if problem.file})
     if not files:
-        return contexts
+        return contexts if _has_files(args) else ""
     lint = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
     if files == [find_kuberc()[0]]:
         return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {lint}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import copy
 
 from keyferry._core.secrets import printable
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url, hide_user_info
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.cluster_arguments import open_session
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe
@@ -89,7 +89,7 @@ def explain_target(args: "argparse.Namespace", target: Target, explain: "Explain
     namespace = args.namespace or session.namespace or _DEFAULT_NAMESPACE
     reading = _reading(args.image, target, namespace)
     with Waiting(
-        f"reading {target} of namespace {namespace} from {hide_user_info(session.server)}", args.timeout
+        f"reading {target} of namespace {namespace} from {hide_in_url(session.server)}", args.timeout
     ):
         live = fetch_workload(session, target, namespace, timeout_seconds=args.timeout)
     if isinstance(live, ApiProblem) and live.kind is Kind.NOT_FOUND:

@@ -60,7 +60,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
-    from keyferry._core.user_info import hide_user_info
+    from keyferry._core.user_info import hide_in_url
     from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
     from keyferry.clusters.why.mechanism import find_mechanism
 
@@ -73,7 +73,7 @@ def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
                 "name": name,
                 "current": name == loaded.config.current_context,
                 "cluster": context.cluster,
-                "server": hide_user_info(cluster.server),
+                "server": hide_in_url(cluster.server),
                 "user": context.user,
                 "namespace": context.namespace,
                 "mechanism": str(find_mechanism(user, cluster.server)),

@@ -143,7 +143,9 @@ def _shorten(value: object, name: str = "") -> object:
 def _why_none(config: "ClientConfig") -> str:
     who = f"no plugin is run for user {config.user_name!r}"
     if not config.server.startswith("https://"):
-        return f"{who}: the server {config.server!r} is not https, and kubectl then ignores the user"
+        from keyferry._core.user_info import hide_in_url  # only an error needs it
+
+        return f"{who}: the server {hide_in_url(config.server)!r} is not https, and kubectl then ignores the user"
     if config.exec is not None:
         return f"{who}: its token, basic auth or certificate takes precedence over its exec section"
     return f"{who}: it has no exec section"

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
-Explain why a context works or does not work: the files that are read, the chosen context, cluster and user,
-the plugin, its path and whether the policy allows it, the plugin's response without secrets, and the server's
-response. All common mistakes that apply follow.
+Explain why a context works or does not work. The first line says whether it does; the likely cause and what to
+do follow, then every step: the files that are read, the chosen context, cluster and user, the plugin, its path
+and whether the policy allows it, the plugin's response and standard error without secrets, and the server's
+response. All common mistakes that apply come last.
 
-The plugin is run and the server is asked for your identity, unless --no-run is given. The exit code is 0 if
-the server accepts the credential, else that of the step that failed."""
+The plugin is run, without the terminal unless its interactiveMode is Always, and the server is asked for
+your identity, unless --no-run is given. The exit code is 0 if the server accepts the credential, else that of
+the step that failed."""
 
 EXAMPLES = """\
 examples:
@@ -46,7 +48,7 @@ def run(args: "argparse.Namespace") -> int:
     if args.output == "table":
         from keyferry.clusters.why.text import render
 
-        print(render(reasons))
+        print(render(diagnosis, reasons))
     else:
         from keyferry.clusters.why.text import document
         from keyferry.show.documents import render_document

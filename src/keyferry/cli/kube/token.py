@@ -121,7 +121,9 @@ def _status(session: "ClusterSession") -> dict[str, str]:
 def _why_nothing(session: "ClusterSession") -> str:
     who = f"user {session.config.user_name!r} has no credential"
     if not session.server.startswith("https://"):
-        return f"{who}: the server {session.server!r} is not https, and kubectl then ignores the user"
+        from keyferry._core.user_info import hide_in_url  # only an error needs it
+
+        return f"{who}: the server {hide_in_url(session.server)!r} is not https, and kubectl then ignores the user"
     return f"{who}; requests to the server are anonymous"
 
 

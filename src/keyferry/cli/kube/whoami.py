@@ -65,12 +65,13 @@ def _rows(answer: "Review") -> list[tuple[str, str]]:
 
 
 def _document(session: "ClusterSession", answer: "Review") -> dict[str, object]:
+    from keyferry._core.user_info import hide_in_url
     from keyferry.show.documents import make_document
 
     return make_document(
         "ClusterIdentity",
         context=session.config.context,
-        server=session.server,
+        server=hide_in_url(session.server),
         username=answer.username,
         uid=answer.uid,
         groups=list(answer.groups),

@@ -37,6 +37,7 @@ from keyferry.invoke.attached import run_attached
 from keyferry.invoke.executable import LookPath, clean_path, look_path
 from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
+from keyferry.invoke.relay import Tail
 
 __all__ = ["ExecRunner", "is_interactive"]
 
@@ -88,6 +89,7 @@ class ExecRunner:
         look: LookPath = look_path,
         stdin_fd: int = 0,
         stderr_fd: int = 2,
+        stderr_tail: Tail | None = None,
     ) -> None:
         _check(config.api_version, policy)
         self._config = config
@@ -103,6 +105,7 @@ class ExecRunner:
         self._terminal = terminal
         self._look = look
         self._fds = stdin_fd, stderr_fd
+        self._stderr_tail = stderr_tail
 
     @property
     def command(self) -> str:
@@ -179,6 +182,8 @@ class ExecRunner:
     ) -> ProcessOutcome:
         problem: OSError | ValueError
         environ = self._environment(path, info)
+        if self._stderr_tail is not None:
+            self._stderr_tail.clear()
         try:
             if isinstance(program, OSError):
                 raise program
@@ -189,6 +194,7 @@ class ExecRunner:
                 limits=self._limits_for(interactive=interactive),
                 stdin_fd=self._fds[0] if interactive else None,
                 stderr_fd=self._fds[1],
+                stderr_tail=self._stderr_tail,
             )
         except (OSError, ValueError) as error:
             problem = error

@@ -94,7 +94,13 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
     that cannot be read.
     """
     loaded.raise_for_problems()
-    choice = choose(loaded.config, overrides)
+    is_absent = bool(loaded.paths) and not loaded.files
+    try:
+        choice = choose(loaded.config, overrides)
+    except KubeconfigError as error:
+        if is_absent:
+            raise KubeconfigError((_no_kubeconfig(loaded, ""),), error.kubernetes_text) from None
+        raise
     problems = confirm_usable(
         loaded.config,
         choice.context_name,
@@ -103,7 +109,6 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
         loaded.files,
     )
     if problems:
-        is_absent = bool(loaded.paths) and not loaded.files
         shown = (_no_kubeconfig(loaded, problems[0].code),) if is_absent else problems
         raise KubeconfigError(shown, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._net.url import parse_url
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
@@ -57,10 +57,10 @@ def confirm_usable(
     problems = list(_check_current(context_name, config, files))
     problems += _placed(_check_user(*user), files, user[1].origin, ("users", user[0]))
     if cluster[1] == Cluster():
-        message = _describe_emptiness(config, context_name, cluster[0])
         # If there is no other problem, client-go reports the whole config as empty.
         empty = ("KF216", EMPTY_CLUSTER) if problems else ("KF210", EMPTY_CONFIG)
-        problems.append(_problem(empty[0], message, empty[1]))
+        problem = _problem(empty[0], _describe_emptiness(config, context_name, cluster[0]), empty[1])
+        problems.append(_place_emptiness(config, context_name, cluster[0], files, problem))
     else:
         problems += _placed(_check_cluster(*cluster), files, cluster[1].origin, ("clusters", cluster[0]))
     return tuple(problems)
@@ -83,11 +83,26 @@ def _problem(code: str, message: str, kubernetes_text: str) -> Problem:
 
 def _describe_emptiness(config: Kubeconfig, context_name: str, cluster_name: str) -> str:
     if cluster_name:
-        return f"cluster {cluster_name!r} does not exist"
+        known = ", ".join(map(repr, config.clusters)) or "none"
+        return f"context {context_name!r} names the cluster {cluster_name!r}, which does not exist (existing: {known})"
     if context_name:
         return f"context {context_name!r} names no cluster"
     known = ", ".join(map(repr, config.contexts)) or "none"
     return f"current-context is not set and no context is given (existing: {known})"
+
+
+def _place_emptiness(
+    config: Kubeconfig,
+    context_name: str,
+    cluster_name: str,
+    files: tuple[KubeconfigFile, ...],
+    problem: Problem,
+) -> Problem:
+    context = config.contexts.get(context_name)
+    if context is None:
+        return problem
+    at = ("cluster",) if cluster_name else ()
+    return place(files, context.origin, ("contexts", context_name), at, problem)
 
 
 def _check_current(name: str, config: Kubeconfig, files: tuple[KubeconfigFile, ...]) -> Iterator[Problem]:
@@ -154,9 +169,9 @@ def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
 def _check_proxy(name: str, proxy: str) -> Iterator[_Found]:
     url = parse_url(proxy)
     expected = "expected a URL such as 'http://proxy:3128' (or https, socks5)"
-    message, reason = f"{hide_user_info(proxy)!r} is not a URL, {expected}", f"could not parse: {proxy}"
+    message, reason = f"{hide_in_url(proxy)!r} is not a URL, {expected}", f"could not parse: {proxy}"
     if url is not None:
-        message = f"{hide_user_info(proxy)!r} has the scheme {url.scheme!r}, {expected}"
+        message = f"{hide_in_url(proxy)!r} has the scheme {url.scheme!r}, {expected}"
         reason = f"unsupported scheme {quote(url.scheme)}, must be http, https, or socks5"
     if url is None or url.scheme not in PROXY_SCHEMES:
         text = f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {reason}"

@@ -4,21 +4,25 @@ from time import monotonic
 
 from keyferry._core.clock import time_ns
 from keyferry._core.reasons import ReasonStage
+from keyferry._core.secrets import secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
+from keyferry.clusters.auth.runner import ALWAYS
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.request import request
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
+from keyferry.clusters.why.masking import secret_arguments
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.errors import ConfigError, KeyferryError, PolicyError
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, PluginPolicy
+from keyferry.invoke.relay import Tail
 from keyferry.show.text import duration_text
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -43,6 +47,7 @@ class Diagnosis(Value):
     seconds: float = 0.0
     credential: ClusterCredential | None = field(default=None, repr=False)
     key_pair: KeyPair | None = None
+    stderr_tail: str = ""
     review: Review | None = None
     version_status: int = 0
     stage: ReasonStage | None = None
@@ -52,6 +57,11 @@ class Diagnosis(Value):
     def uses_plugin(self) -> bool:
         """Whether a plugin authenticates the user."""
         return uses_plugin(self.config)
+
+    @property
+    def needs_terminal(self) -> bool:
+        """Whether the plugin is not run without a terminal; others are diagnosed without one."""
+        return self.config.exec is not None and self.config.exec.interactive_mode == ALWAYS
 
     @property
     def mechanism(self) -> Mechanism:
@@ -64,6 +74,13 @@ class Diagnosis(Value):
         """Whether the server accepted the user, even if it does not support reviews."""
         answer = self.review
         return answer is not None and (not answer.status or 200 <= self.version_status < 300)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the credential had ended already when the plugin gave it."""
+        credential = self.credential
+        expires_ns = credential.expires_ns if credential is not None else None
+        return expires_ns is not None and expires_ns < self.now_ns
 
     def ending(self, expires_ns: int) -> str:
         """Return when an expiry is or was, such as ``ends in 5m (2026-01-01T00:00:00Z)``."""
@@ -88,17 +105,33 @@ def diagnose(
     run: bool = True,
     timeout_seconds: float = 60.0,
 ) -> Diagnosis:
-    """Take every step for a resolved context; without *run*, stop before the plugin and the server."""
+    """Take every step for a resolved context; without *run*, stop before the plugin and the server.
+
+    The plugin gets the terminal only if it does not run without one.
+    """
     diagnosis = Diagnosis(loaded, config, time_ns(), is_trusted=trust)
+    tail = Tail()
     try:
         diagnosis = _look_at_policy(diagnosis)
-        diagnosis, session = _open(diagnosis, timeout_seconds)
+        diagnosis, session = _open(diagnosis, timeout_seconds, tail)
         if not run:
             return diagnosis
         diagnosis = _obtain(diagnosis, session)
-        return _ask(diagnosis, session, timeout_seconds)
+        diagnosis = _ask(diagnosis, session, timeout_seconds)
     except _Stop as stop:
-        return stop.diagnosis
+        diagnosis = stop.diagnosis
+    return replace(diagnosis, stderr_tail=stderr_tail(tail.whole_lines, _secrets(diagnosis)))
+
+
+def _secrets(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Return the secrets that the plugin knows from the kubeconfig, and those that it answered with."""
+    plugin, credential = diagnosis.config.exec, diagnosis.credential
+    known = secret_arguments(plugin.args or ()) if plugin is not None else ()
+    if plugin is not None:
+        known += secret_values((variable.name, variable.value) for variable in plugin.env)
+    if credential is not None:
+        known += (credential.token, credential.key_pem)
+    return known
 
 
 def _look_at_policy(diagnosis: Diagnosis) -> Diagnosis:
@@ -121,14 +154,19 @@ def _policy(diagnosis: Diagnosis) -> PluginPolicy:
     return diagnosis.kuberc.policy if diagnosis.kuberc is not None else PluginPolicy()
 
 
-def _open(diagnosis: Diagnosis, timeout_seconds: float) -> tuple[Diagnosis, ClusterSession]:
+def _open(diagnosis: Diagnosis, timeout_seconds: float, tail: Tail) -> tuple[Diagnosis, ClusterSession]:
     try:
         check_trust(diagnosis.config, trust=diagnosis.is_trusted)
     except PolicyError as error:
         raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
     try:
         session = make_session(
-            diagnosis.config, policy=_policy(diagnosis), timeout_seconds=timeout_seconds, backs_off=False
+            diagnosis.config,
+            policy=_policy(diagnosis),
+            timeout_seconds=timeout_seconds,
+            stdin_unavailable=not diagnosis.needs_terminal,
+            backs_off=False,
+            stderr_tail=tail,
         )
     except KeyferryError as error:
         raise _Stop(diagnosis, ReasonStage.USER, error) from None

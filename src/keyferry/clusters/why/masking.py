@@ -5,11 +5,18 @@ from collections.abc import Iterable
 
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import MASK, redact
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 
-__all__ = ["exec_info_document", "exec_info_text", "mask_arguments", "mask_document", "write_document"]
+__all__ = [
+    "exec_info_document",
+    "exec_info_text",
+    "mask_arguments",
+    "mask_document",
+    "secret_arguments",
+    "write_document",
+]
 
 _WORDS = r"(?:pass|passwd|password|passphrase|secret|token|key|credentials?)"
 _FLAG = re.compile(rf"(?i)--?(?:u|user|p|[\w-]*{_WORDS})")
@@ -29,6 +36,17 @@ def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
             shown.append(f"{flag}={MASK}" if is_flag and equals else redact(argument))
         is_value = is_flag and not equals
     return tuple(shown)
+
+
+def secret_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
+    """Return the secrets that ``mask_arguments`` masks as the value of a flag."""
+    words = tuple(arguments)
+    pairs = zip(words, mask_arguments(words), strict=True)
+    return tuple(
+        word.partition("=")[2] if shown.endswith(f"={MASK}") else word
+        for word, shown in pairs
+        if shown.endswith(MASK) and word != shown
+    )
 
 
 def exec_info_text(config: ClientConfig, *, interactive: bool) -> str:
@@ -52,8 +70,8 @@ def mask_document(value: object, name: str = "") -> object:
         return [mask_document(item, name) for item in value]
     if not isinstance(value, str) or name == "certificate-authority-data":
         return value  # an authority's certificate is public
-    if name == "proxy-url":
-        return hide_user_info(value)
+    if name in ("proxy-url", "server"):
+        return hide_in_url(value)
     return MASK if value and _NAME.fullmatch(name) else redact(value)
 
 

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.secrets import MASK
-from keyferry._core.user_info import hide_in_text, hide_user_info
+from keyferry._core.secrets import MASK, in_one_line
+from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.meta import format_instant
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.masking import mask_arguments
@@ -50,8 +50,8 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
         f"{which}, cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
     yield Reason(ReasonStage.CONTEXT, config.context, ReasonOutcome.CHOSEN, text, facts)
-    shown = hide_user_info(config.server)
-    proxy = f", through the proxy {hide_user_info(config.proxy_url)}" if config.proxy_url else ""
+    shown = hide_in_url(config.server)
+    proxy = f", through the proxy {hide_in_url(config.proxy_url)}" if config.proxy_url else ""
     facts = {"server": shown, "file": config.cluster_origin}
     yield Reason(ReasonStage.CLUSTER, config.cluster_name, ReasonOutcome.CHOSEN, f"{shown}{proxy}", facts)
 
@@ -170,6 +170,7 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
     if diagnosis.stage is ReasonStage.PLUGIN:
         text = _words(_underlying(diagnosis.error))
         yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
+        yield from _standard_error(diagnosis, command)
         return
     credential = diagnosis.credential
     if credential is None:
@@ -189,11 +190,25 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
         "token": bool(credential.token),
         "certificate": bool(credential.certificate_pem),
         "expires": None if credential.expires_ns is None else format_instant(credential.expires_ns),
+        "expired": diagnosis.is_expired,
         "seconds": round(diagnosis.seconds, 6),
     }
     text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
     yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text, facts)
     yield from _certificate(diagnosis)
+    yield from _standard_error(diagnosis, command)
+
+
+def _standard_error(diagnosis: Diagnosis, command: str) -> Iterator[Reason]:
+    tail = diagnosis.stderr_tail
+    if tail:
+        text = f"its standard error, with secrets masked: {in_one_line(tail)}"
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text, {"stderr": tail})
+    elif diagnosis.needs_terminal and os.isatty(0):
+        text = (
+            "it had the terminal (interactiveMode is Always): what it wrote there was neither masked nor kept"
+        )
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text)
 
 
 def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -205,7 +220,7 @@ def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
-    answer, server = diagnosis.review, hide_user_info(diagnosis.config.server)
+    answer, server = diagnosis.review, hide_in_url(diagnosis.config.server)
     if diagnosis.stage is ReasonStage.SERVER:
         yield Reason(ReasonStage.SERVER, server, ReasonOutcome.FAILED, _words(diagnosis.error))
     elif answer is not None and not answer.status:
@@ -223,7 +238,7 @@ def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
-    server, asked = hide_user_info(diagnosis.config.server), diagnosis.version_status
+    server, asked = hide_in_url(diagnosis.config.server), diagnosis.version_status
     if 200 <= asked < 300:
         text = f"does not identify you (status {status}), but /version has status {asked}"
         return Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": asked})

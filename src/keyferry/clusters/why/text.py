@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry.clusters.why.diagnosis import Diagnosis
+from keyferry.clusters.why.verdict import ClusterVerdict, Works, find_verdict
 from keyferry.show.documents import make_document, reason_document
 from keyferry.show.marks import Mark, mark
 from keyferry.show.text import sections
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, style
 
 __all__ = ["document", "render"]
 
@@ -46,20 +47,47 @@ _NAMED = (
 )
 
 
-def render(reasons: Sequence[Reason]) -> Lines:
-    """Return the explanation as text, in sections."""
-    return sections(
+_VERDICTS = {
+    Works.YES: (Mark.YES, "green"),
+    Works.NO: (Mark.NO, "red"),
+    Works.UNKNOWN: (Mark.UNKNOWN, "yellow"),
+}
+
+
+def render(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> Lines:
+    """Return the explanation as text: the verdict, and then sections."""
+    verdict = find_verdict(diagnosis, _problem(diagnosis, reasons))
+    steps = [
         (title, [_line(reason) for reason in reasons if reason.stage in stages]) for title, stages in _TITLES
-    )
+    ]
+    cause = [printable(verdict.cause)] if verdict.cause else []
+    cures = [f"{mark(Mark.NEXT)} {printable(cure)}" for cure in verdict.cures]
+    parts = sections((("likely cause", cause), ("what to do", cures), *steps))
+    return Lines(f"{_head(verdict)}\n\n{parts}")
+
+
+def _head(verdict: ClusterVerdict) -> str:
+    sign, colour = _VERDICTS[verdict.outcome]
+    return f"{mark(sign)} {style(printable(verdict.text), colour, 'bold')}"
+
+
+def _problem(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> str:
+    """Return the text of the step that failed; empty if none did."""
+    stage = diagnosis.stage or ReasonStage.SERVER
+    return next((each.text for each in reasons if each.stage is stage and each.outcome in _BAD), "")
 
 
 def document(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> dict[str, object]:
     """Return the explanation as a document with stable fields."""
     answer = diagnosis.review
+    verdict = find_verdict(diagnosis, _problem(diagnosis, reasons))
     return make_document(
         "ClusterExplanation",
         context=diagnosis.config.context,
         decision=_decision(diagnosis),
+        verdict={"outcome": str(verdict.outcome), "text": verdict.text},
+        cause=verdict.cause,
+        cure=[{"text": cure, "lines": []} for cure in verdict.cures],
         username=answer.username if answer is not None else "",
         traps=[reason_document(reason) for reason in reasons if reason.stage is ReasonStage.TRAP],
         reasons=[reason_document(reason) for reason in reasons if reason.stage is not ReasonStage.TRAP],
@@ -78,8 +106,9 @@ def _line(reason: Reason) -> str:
     text = printable(reason.text)
     if reason.stage is ReasonStage.TRAP:
         return f"{mark(Mark.WARNING)} {text}"
-    sign = mark(Mark.NO) if reason.outcome in _BAD else ""
-    sign = mark(Mark.YES) if reason.outcome in _GOOD else sign
+    is_bad = reason.outcome in _BAD or reason.facts.get("expired") is True
+    sign = mark(Mark.YES) if reason.outcome in _GOOD else ""
+    sign = mark(Mark.NO) if is_bad else sign
     named = reason.stage in _NAMED
     subject = f"{reason.stage} {printable(reason.subject)}: " if named else ""
     return f"{sign or ' '} {subject}{text}"

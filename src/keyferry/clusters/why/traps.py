@@ -104,8 +104,8 @@ def _interaction(diagnosis: Diagnosis) -> Iterator[Reason]:
         yield _trap(ClusterTrap.INTERACTIVE_ALWAYS, plugin.command, text)
     elif plugin.interactive_mode == "IfAvailable" and is_terminal:
         text = (
-            "interactiveMode is IfAvailable and this is a terminal: the plugin may prompt, and has no time limit; "
-            "in a job it runs without a terminal, and its answer may differ"
+            "interactiveMode is IfAvailable and this is a terminal: for kubectl the plugin may prompt, and has no "
+            "time limit; here, as in a job, it runs without the terminal, and its answer may differ"
         )
         yield _trap(ClusterTrap.INTERACTIVE_IF_AVAILABLE, plugin.command, text)
 
@@ -148,7 +148,7 @@ def _expiry(diagnosis: Diagnosis) -> Iterator[Reason]:
         tail = kept if credential is not None and credential.expires_ns is None else ""
         text = f"the client certificate {diagnosis.ending(pair.not_after_ns)} and is still used{tail}"
         yield _trap(ClusterTrap.EXPIRED_CERTIFICATE, pair.subject, text)
-    if credential is not None and credential.expires_ns is not None and credential.expires_ns < now_ns:
+    if diagnosis.is_expired and credential is not None and credential.expires_ns is not None:
         ending = diagnosis.ending(credential.expires_ns)
         text = f"the credential {ending} when the plugin printed it: each request runs the plugin"
         yield _trap(ClusterTrap.EXPIRED_CREDENTIAL, diagnosis.config.user_name, text)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 
 from keyferry._core.gotext import quote
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
@@ -207,7 +207,7 @@ def _with_code(path: str, problem: Problem, config: Kubeconfig) -> Problem:
 def _scrub(text: str, config: Kubeconfig) -> str:
     """Return Kubernetes' message without the passwords of proxies, which it quotes."""
     for cluster in config.clusters.values():
-        if "@" in cluster.proxy_url:
-            hidden = hide_user_info(cluster.proxy_url)
+        if cluster.proxy_url:
+            hidden = hide_in_url(cluster.proxy_url)
             text = text.replace(cluster.proxy_url, hidden).replace(quote(cluster.proxy_url), quote(hidden))
     return text

@@ -4,7 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
-from keyferry._core.user_info import hide_user_info
+from keyferry._core.user_info import hide_in_url
 from keyferry._net.url import Url, parse_url
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
@@ -64,7 +64,7 @@ def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
 def _check_server(server: str) -> Iterator[Suspicion]:
     if not server:
         return  # reported as a refusal
-    url, shown = parse_url(server), hide_user_info(server)
+    url, shown = parse_url(server), hide_in_url(server)
     if url is not None and url.scheme == "http":
         message = (
             f"{shown!r} is plain http, for which client-go silently sends no credentials and runs no plugin; "
@@ -89,7 +89,7 @@ def _check_server(server: str) -> Iterator[Suspicion]:
 
 
 def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
-    shown = hide_user_info(proxy)
+    shown = hide_in_url(proxy)
     if "@" in (url.authority or ""):
         message = (
             f"{shown!r} contains a user name or password, which plugins with provideClusterInfo also get; "
