@@ -63,20 +63,32 @@ def headings(page: str, section: str = "") -> list[str]:
     """The names that have an entry on a generated page, or in the section of one module."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     if section:
-        text = text.partition(f"\n## `{section}`\n")[2].partition("\n## ")[0]
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return re.findall(r"^### `(.+)`$", text, re.MULTILINE)
 
 
 def test_every_public_name_has_an_entry_in_the_reference() -> None:
     """Once, with a signature that is Python; and there are no others but those of the adapters."""
     found = [name for name in headings("api.md") if "." not in name]
-    assert sorted(found) == sorted(keyferry.__all__)
-    assert headings("api.md", "keyferry.errors") == list(errors.__all__)
+    assert sorted(found) == sorted([*keyferry.__all__, *headings("api.md", ATTRIBUTES)])
+    assert headings("api.md", "`keyferry.errors`") == list(errors.__all__)
     for name in ADAPTERS:
         module = import_module(f"keyferry.clusters.adapters.{name}")
-        assert headings("api.md", module.__name__) == [f"{name}.{each}" for each in module.__all__]
+        assert headings("api.md", f"`{module.__name__}`") == [f"{name}.{each}" for each in module.__all__]
 
 
+def test_a_type_of_an_attribute_has_an_entry_with_its_values() -> None:
+    """Also one that only another such type has; a wire type has its own page."""
+    found = headings("api.md", ATTRIBUTES)
+    wanted = {"LookupOutcome", "MissingInput", "LookupInput", "Kubelets", "Kubelet", "KubeletSettings"}
+    assert wanted <= set(found)
+    assert set(found).isdisjoint(keyferry.__all__)
+    assert "CredentialProvider" not in found
+    entry = (ROOT / "docs" / "api.md").read_text(encoding="utf-8").partition("\n### `LookupOutcome`\n")[2]
+    assert 'ANONYMOUS_AFTER_FAILURE = "anonymous-after-failure"' in entry
+
+
+ATTRIBUTES = "Types of attributes"
 ADAPTERS = ("httpx", "requests", "aiohttp", "kubernetes")
 SDK_PAGE = ROOT / "docs" / "sdk.md"
 
@@ -85,7 +97,7 @@ SDK_PAGE = ROOT / "docs" / "sdk.md"
 def test_every_name_of_the_sdk_is_documented_where_it_belongs(name: str) -> None:
     module = import_module(f"keyferry.sdk.{name}" if name else "keyferry.sdk")
     prefix = f"{name}." if name else ""
-    assert headings("api-sdk.md", module.__name__) == [f"{prefix}{each}" for each in module.__all__]
+    assert headings("api-sdk.md", f"`{module.__name__}`") == [f"{prefix}{each}" for each in module.__all__]
 
 
 def test_the_sdks_pages_promise_no_other_modules() -> None:
@@ -101,7 +113,7 @@ def test_the_sdks_pages_promise_no_other_modules() -> None:
 def test_every_wire_type_has_an_entry_in_the_reference(name: str) -> None:
     module = import_module(name)
     prefix = name.removeprefix("keyferry.api.")
-    assert headings("api-wire.md", name) == [f"{prefix}.{each}" for each in module.__all__]
+    assert headings("api-wire.md", f"`{name}`") == [f"{prefix}.{each}" for each in module.__all__]
 
 
 @pytest.mark.parametrize("page", ["api.md", "api-sdk.md", "api-wire.md"])

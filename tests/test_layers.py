@@ -36,6 +36,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("compiled",),
         (
             "base64",
+            "bounded",
             "clock",
             "digests",
             "docker_hub",

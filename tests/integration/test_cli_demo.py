@@ -64,11 +64,13 @@ def surroundings(folder: Path) -> dict[str, str]:
     return {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "KUBERC": "off", "NO_COLOR": "1"}
 
 
-def demo(folder: Path, *words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def demo(
+    folder: Path, *words: str, before: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
     """Run it where there is no terminal; what it says and what it prints are one text."""
     return subprocess.run(
         [*before, sys.executable, *(words or KEYFERRY)],
-        env={**os.environ, **surroundings(folder), "COLUMNS": "500"},
+        env={**os.environ, **surroundings(folder), "COLUMNS": "500", **env},
         cwd=folder / "here",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -112,7 +114,8 @@ def test_six_problems_are_shown_with_their_answers_and_nothing_is_left_behind(tm
     assert len(STEPS) == 6
     done = demo(tmp_path)
     check_story(done, STEPS, SHOWN)
-    assert done.stdout.endswith("'keyferry demo --all' shows the other main commands as well.\n")
+    program = "keyferry" if shutil.which("keyferry") else f"{sys.executable} -m keyferry"
+    assert done.stdout.endswith(f"'{program} demo --all' shows the other main commands as well.\n")
     for name in ("tmp", "home", "here"):
         assert list((tmp_path / name).iterdir()) == [], name
 
@@ -179,8 +182,10 @@ def test_an_interrupt_at_the_prompt_ends_it(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
-    done = demo(tmp_path, *KEYFERRY, "--keep", "kept")
+    path = f"{os.environ['PATH']}{os.pathsep}{os.path.dirname(sys.executable)}"
+    done = demo(tmp_path, *KEYFERRY, "--keep", "kept", PATH=path)
     check_story(done, STEPS, SHOWN)
+    assert done.stdout.endswith("'keyferry demo --all' shows the other main commands as well.\n")
     kept = tmp_path / "here" / "kept"
     names = (
         "providers.yaml",

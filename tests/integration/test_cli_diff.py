@@ -56,7 +56,7 @@ def test_the_table_lists_what_changes(tmp_path: Path, pair: tuple[str, str], cap
 def test_documents_have_a_schema(
     pair: tuple[str, str], output: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("reg.example/app\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"reg.example/app\n")))
     assert main(["diff", *pair, "--images", "-", "-o", output]) == 1
     out = capsys.readouterr().out
     check_output(out)

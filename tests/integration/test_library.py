@@ -33,6 +33,23 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield server
 
 
+def test_a_config_that_is_not_found_names_the_arguments_and_the_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the flags of the command line, which a program does not have."""
+    monkeypatch.setenv("KEYFERRY_HOST_ROOT", str(tmp_path))
+    for name in ("KEYFERRY_CONFIG", "KEYFERRY_BIN_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    call = r"or call load_providers\(config, bin_dir\)"
+    with pytest.raises(keyferry.EnvironmentProblem) as no_config:
+        keyferry.load_providers()
+    assert no_config.match(f"no provider config found: set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, {call}; ")
+    with pytest.raises(keyferry.EnvironmentProblem) as no_bin_dir:
+        keyferry.load_providers(tmp_path / "c.yaml")
+    assert no_bin_dir.match(f"no bin dir found for the config .*: set KEYFERRY_BIN_DIR, {call}")
+    assert "--image-credential-provider" not in f"{no_config.value} {no_bin_dir.value}"
+
+
 def test_providers_and_their_answers_say_what_they_are(tmp_path: Path) -> None:
     node = Node(tmp_path).add("one", ["reg.io"]).add("two", ["reg.io", "other.io"], before="exit 3")
     providers = keyferry.load_providers(node.config, node.bin_dir)

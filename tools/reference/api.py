@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 import keyferry
 from keyferry import api, errors, sdk
 from keyferry._core.word_enum import WordEnum
-from reference.classes import attributes_of, base_names, is_promised, own_lineage
+from reference.classes import attributes_of, base_names, is_promised, named_types, own_lineage
 from reference.source import (
     class_of,
     comment_on,
@@ -44,6 +44,11 @@ All of these names are also in `keyferry`. Every error has a `kind`, one of the 
 line has an exit code for each kind. Programs decide by the type and the kind of an error; its text is for people. \
 `kubernetes_text` is what Kubernetes would have logged; it may quote a plugin's standard error, so do not log it."""
 
+_ABOUT_ATTRIBUTE_TYPES = """\
+Values of attributes, properties and methods of the classes above. These classes are not in `keyferry`, and a program \
+does not make them itself. Their attributes and properties are promised; their modules, constructors and methods are \
+not."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -54,6 +59,7 @@ class Section:
     names: Sequence[str]
     about: str = ""
     prefix: str = ""
+    has_methods: bool = True
 
     @property
     def anchors(self) -> dict[str, str]:
@@ -83,7 +89,7 @@ def api_page() -> str:
         " [the SDK](api-sdk.md) and [the wire types](api-wire.md) have pages of their own."
         " What is on none of these pages may change in any release."
     )
-    return _page("The names of `keyferry`", about, sections)
+    return _page("The names of `keyferry`", about, [*sections, _attribute_types(sections)])
 
 
 def sdk_page() -> str:
@@ -143,6 +149,22 @@ def _page(title: str, about: str, sections: list[Section]) -> str:
     return "\n".join(parts)
 
 
+def _attribute_types(sections: list[Section]) -> Section:
+    """Return the classes that have no entry on any page, and that parts of the classes in *sections* have as values."""
+    known = {name for each in sections for name in each.names}
+    values = [getattr(each.module, name) for each in sections for name in each.names]
+    waiting = [each for each in values if isinstance(each, type)]
+    found = ModuleType("attributes")
+    names: set[str] = set()
+    while waiting:
+        for value in named_types(waiting.pop(), known | names):
+            if not value.__module__.startswith(f"{api.__name__}."):  # the wire types have a page
+                setattr(found, value.__name__, value)
+                names.add(value.__name__)
+                waiting.append(value)
+    return Section("Types of attributes", found, sorted(names), _ABOUT_ATTRIBUTE_TYPES, has_methods=False)
+
+
 def _index(section: Section) -> str:
     return ", ".join(f"[`{name}`](#{anchor})" for name, anchor in section.anchors.items())
 
@@ -158,7 +180,7 @@ def _entry(section: Section, name: str, known: dict[str, str], shown: dict[int, 
         shown[id(value)] = section.prefix + name
         others = {each: anchor for each, anchor in known.items() if each != name}
         if isinstance(value, type):
-            yield from _class(value, section.prefix + name, others)
+            yield from _class(value, section.prefix + name, others, has_methods=section.has_methods)
         else:
             node = function_of(value)
             yield _code(signature_text(node, name, import_module(value.__module__)))
@@ -173,22 +195,22 @@ def _constant(module: ModuleType, name: str, value: object) -> Iterator[str]:
         yield f"{_markdown(about, {})}\n"
 
 
-def _class(value: type, name: str, known: dict[str, str]) -> Iterator[str]:
+def _class(value: type, name: str, known: dict[str, str], *, has_methods: bool) -> Iterator[str]:
     """Yield a class: its attributes, what it is, its properties and methods, with those of bases without an entry."""
     bases = base_names(value, known)
     head = f"class {value.__name__}" + (f"({', '.join(bases)})" if bases else "")
-    lines = attributes_of(value, known)
+    lines = attributes_of(value, known, has_constructor=has_methods)
     yield _code(f"{head}:" + ("".join(f"\n    {line}".rstrip(" ") for line in lines) or " ..."))
     yield f"{_markdown(docstring_of(class_of(value)), known)}\n"
     public = [f"[`{each}`](#{known[each]})" for each in bases if each in known]
     if public:
         yield f"It also has what {' and '.join(public)} has.\n"
     if not issubclass(value, WordEnum):
-        yield from _members(value, name, known)
+        yield from _members(value, name, known, has_methods=has_methods)
 
 
-def _members(value: type, name: str, known: dict[str, str]) -> Iterator[str]:
-    """Yield properties as a list, then each method with a heading of its own."""
+def _members(value: type, name: str, known: dict[str, str], *, has_methods: bool) -> Iterator[str]:
+    """Yield properties as a list, then each method with a heading of its own unless the page leaves them out."""
     methods: dict[str, list[str]] = {}
     properties: dict[str, str] = {}
     for each in reversed(own_lineage(value, known)):
@@ -210,7 +232,7 @@ def _members(value: type, name: str, known: dict[str, str]) -> Iterator[str]:
                 properties[function.name] = f"- `{function.name}: {returned}`: {about}"
     if properties:
         yield "\n".join([*properties.values(), ""])
-    for parts in methods.values():
+    for parts in methods.values() if has_methods else ():
         yield from parts
 
 

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import is_typeddict
 
 from keyferry._core.word_enum import WordEnum
-from reference.source import class_of, default_text, field_default, signature_text, type_text
+from reference.source import class_of, default_text, field_default, named_in, signature_text, type_text
 
-__all__ = ["attributes_of", "base_names", "is_promised", "own_lineage"]
+__all__ = ["attributes_of", "base_names", "is_promised", "named_types", "own_lineage"]
 
 # Parts of public classes for keyferry itself, such as its agent. They have no underscore, and are not promised.
 _NOT_PROMISED = {
@@ -63,8 +63,8 @@ def _is_ours(value: type) -> bool:
     return value.__module__.partition(".")[0] == "keyferry"
 
 
-def attributes_of(value: type, known: Container[str]) -> list[str]:
-    """Return a line for each attribute and, after a blank one, for the constructor."""
+def attributes_of(value: type, known: Container[str], *, has_constructor: bool = True) -> list[str]:
+    """Return a line for each attribute and, after a blank one, for the constructor unless it is left out."""
     found: dict[str, str] = {}
     for each in reversed(own_lineage(value, known)):
         node, module = class_of(each), import_module(each.__module__)
@@ -76,7 +76,31 @@ def attributes_of(value: type, known: Container[str]) -> list[str]:
     found = {name: line for name, line in found.items() if is_promised(value, name)}
     constructor = found.pop("__init__", "")
     lines = list(found.values())
-    return lines if not constructor else [*lines, "", constructor] if lines else [constructor]
+    return (
+        lines
+        if not constructor or not has_constructor
+        else [*lines, "", constructor]
+        if lines
+        else [constructor]
+    )
+
+
+def named_types(value: type, known: Container[str]) -> Iterator[type]:
+    """Yield keyferry's own classes that attributes, properties and methods have as values, without those in *known*."""
+    for each in reversed(own_lineage(value, known)):
+        module = import_module(each.__module__)
+        for statement in class_of(each).body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                name, kind = statement.target.id, statement.annotation
+            elif isinstance(statement, ast.FunctionDef) and statement.returns is not None:
+                name, kind = statement.name, statement.returns
+            else:
+                continue
+            if name.startswith("_") or not is_promised(value, name):
+                continue
+            for found in named_in(kind, module):
+                if _is_ours(found) and found.__name__[0] != "_" and found.__name__ not in known:
+                    yield found
 
 
 def _declared(node: ast.stmt, module: ModuleType) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import ast
 import copy
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -128,6 +128,20 @@ class _Plain(ast.NodeTransformer):
 def type_text(node: ast.expr | None, module: ModuleType) -> str:
     """Return a type as it would be written without quotes and names of its own."""
     return "" if node is None else ast.unparse(_Plain(module).visit(copy.deepcopy(node)))
+
+
+def named_in(node: ast.expr, module: ModuleType) -> Iterator[type]:
+    """Yield the classes that a type names, also in quotes and by the names of longer types."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield from named_in(ast.parse(each.value, mode="eval").body, module)
+        elif isinstance(each, ast.Name):
+            home = home_of(module, each.id)
+            alias = _aliases(home).get(each.id)
+            if alias is not None:
+                yield from named_in(alias, home)
+            elif isinstance(found := getattr(home, each.id, None), type):
+                yield found
 
 
 def default_text(node: ast.expr, module: ModuleType) -> str:

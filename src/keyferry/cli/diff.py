@@ -2,6 +2,7 @@
 
 import sys
 
+from keyferry._core.bounded import read_path, read_stream
 from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
@@ -69,14 +70,12 @@ def run(args: "argparse.Namespace") -> int:
 
 def _images(path: str) -> "Sequence[str]":
     try:
-        if path == "-":
-            lines = sys.stdin.read().splitlines()
-        else:
-            with open(path, encoding="utf-8") as stream:
-                lines = stream.read().splitlines()
+        data = read_stream(sys.stdin.buffer) if path == "-" else read_path(path)
+        lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise EnvironmentProblem(f"{path} cannot be read: {reason}") from None
+        origin = "standard input" if path == "-" else path
+        raise EnvironmentProblem(f"{origin} cannot be read: {reason}") from None
     named = [(number, line.strip()) for number, line in enumerate(lines, 1)]
     named = [(number, line) for number, line in named if line and not line.startswith("#")]
     images = [line for number, line in named if _is_image(line, path, number)]

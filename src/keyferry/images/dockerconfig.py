@@ -3,6 +3,7 @@
 import os
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
+from keyferry._core.bounded import read_path
 from keyferry._core.compiled import Mapping
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads
@@ -80,8 +81,7 @@ def read_pull_secret(secret: PullSecret) -> "DockerConfig | None":
 def load_docker_config(path: str) -> DockerConfig:
     """Return the entries of a docker config file; a ``.dockercfg`` has the old format."""
     try:
-        with open(path, "rb") as stream:
-            content = stream.read()
+        content = read_path(path)
     except (OSError, ValueError) as error:
         raise PullSecretError(f"docker config {path}: cannot be read: {go_strerror(error)}") from None
     parse = parse_dockercfg if os.path.basename(path) == ".dockercfg" else parse_docker_config_json

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from keyferry.images.provider.agent import AgentSource
 
 
+_CONFIG_ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
+_BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
 _OWN_ENVIRONMENT = "the environment of the plugins is given, and the agent's plugins have its own"
 
 
@@ -84,7 +86,7 @@ def load_providers(
     """
     check_timeout(timeout_seconds)
     check_agent(agent)
-    found = discover(_path(config), _path(bin_dir))
+    found = discover(_path(config), _path(bin_dir), advice=_CONFIG_ADVICE, bin_dir_advice=_BIN_DIR_ADVICE)
     settings = ProviderSettings(
         service_accounts,
         service_account_tokens,

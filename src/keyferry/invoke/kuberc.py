@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
@@ -68,8 +69,7 @@ def load_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> Loa
     if not file:
         return LoadedKuberc()
     try:
-        with open(file, "rb") as stream:
-            data = stream.read()
+        data = read_path(file)
     except FileNotFoundError as error:
         if not is_explicit:
             return LoadedKuberc()
@@ -83,9 +83,9 @@ def load_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> Loa
 
 def _unreadable(file: str, error: OSError | ValueError) -> Problem:
     reason = go_strerror(error)
-    return Problem(
-        "", f"cannot be read: {reason}", kubernetes_text=f"kuberc: open {file}: {reason}", file=file
-    )
+    # Kubernetes has no limit, and so no text for it.
+    text = "" if isinstance(error, TooLargeError) else f"kuberc: open {file}: {reason}"
+    return Problem("", f"cannot be read: {reason}", kubernetes_text=text, file=file)
 
 
 def read_kuberc(file: str, data: bytes) -> LoadedKuberc:

@@ -2,6 +2,7 @@
 
 import sys
 
+from keyferry._core.bounded import read_path, read_stream
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
@@ -12,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Json", "KubernetesObject", "ObjectKind", "read_file", "read_objects"]
+__all__ = ["Json", "KubernetesObject", "ObjectKind", "read_file", "read_file_or_input", "read_objects"]
 
 Json = dict[str, object]
 _STANDARD_INPUT = "-"
@@ -125,16 +126,25 @@ def read_objects(path: str) -> "Iterator[KubernetesObject]":
 def read_file(path: str) -> bytes:
     """Return the bytes of a file; raise EnvironmentProblem with its path if it cannot be read."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        return read_path(path)
     except OSError as error:
         raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def read_file_or_input(path: str) -> bytes:
+    """Return the bytes of a file, or of standard input for ``-``; raise EnvironmentProblem as ``read_file`` does."""
+    if path != _STANDARD_INPUT:
+        return read_file(path)
+    try:
+        return read_stream(sys.stdin.buffer)
+    except OSError as error:
+        raise EnvironmentProblem(f"standard input: cannot be read: {error.strerror}") from None
 
 
 def _documents(path: str, origin: str) -> "Iterator[Json]":
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
-    data = sys.stdin.buffer.read() if path == _STANDARD_INPUT else read_file(path)
+    data = read_file_or_input(path)
     import re  # imported here: most commands are given no file
 
     for chunk in re.split(rb"(?m)^---(?=\s|$)", data):

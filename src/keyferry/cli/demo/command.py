@@ -59,8 +59,19 @@ def run(args: "argparse.Namespace") -> int:
         with tempfile.TemporaryDirectory(prefix="keyferry-demo-") as folder:
             code = _tell(steps, folder, with_page=args.page)
     if not args.all:
-        print(Lines("\n" + "\n".join(fold("'keyferry demo --all' shows the other main commands as well."))))
+        more = f"'{_program()} demo --all' shows the other main commands as well."
+        print(Lines("\n" + "\n".join(fold(more))))
     return code
+
+
+def _program() -> str:
+    """Return what starts keyferry in this shell: its name, or the path of this program if it is not on the PATH."""
+    from shutil import which  # imported here: only the end of the demo needs it
+
+    if which("keyferry"):
+        return "keyferry"
+    is_module = os.path.basename(sys.argv[0]) == "__main__.py"
+    return f"{shlex.quote(sys.executable)} -m keyferry" if is_module else shlex.quote(sys.argv[0])
 
 
 def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:

@@ -217,12 +217,12 @@ def _version(kind: PluginKind, text: str) -> str:
 def _read_token(path: str | None) -> str:
     if not path:
         return ""
+    from keyferry._core.bounded import read_path
     from keyferry._core.gotext import go_strerror
     from keyferry.errors import EnvironmentProblem
 
     try:
-        with open(path, encoding="utf-8") as stream:
-            token = stream.read(_LARGEST_TOKEN).strip()
+        token = read_path(path, _LARGEST_TOKEN).decode().strip()
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
     if not token:

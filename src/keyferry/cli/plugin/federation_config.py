@@ -3,6 +3,7 @@
 import os
 import sys
 
+from keyferry._core.bounded import read_path
 from keyferry._core.values import Value, field
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.files import read_config
@@ -70,8 +71,7 @@ def _read_older(target: str) -> bytes | None:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        return read_path(path)
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be read: {(error.strerror or '').lower()}") from None
 

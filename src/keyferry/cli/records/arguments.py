@@ -1,7 +1,5 @@
 """Code that the subcommands of ``records`` share: arguments that select records and images."""
 
-import sys
-
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.images.node.node import Node
@@ -10,7 +8,7 @@ from keyferry.pulls.records.maintenance import PresentImage
 from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
-from keyferry.workloads.objects import read_file
+from keyferry.workloads.objects import read_file_or_input
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | Non
         return None
     listed: tuple[PresentImage, ...] = _runtime_images(args) if args.cri else ()
     if args.images is not None:
-        data = sys.stdin.buffer.read() if args.images == "-" else read_file(args.images)
+        data = read_file_or_input(args.images)
         named = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
         listed = (*listed, *named)
     return (*listed, *map(NodeImage, args.image_id))

@@ -3,6 +3,7 @@
 import os
 import stat
 
+from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror, quote
 from keyferry.errors import Problem
 
@@ -66,11 +67,6 @@ def hash_of_files(path: str) -> str:
         files = config_files(path)
         if not all(map(os.path.isfile, files)):
             return ""
-        return config_hash(map(_read, files))
+        return config_hash(map(read_path, files))
     except (UnreadableError, OSError):
         return ""
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as stream:
-        return stream.read()

@@ -1,5 +1,6 @@
 """Provider configs from one file or a directory of files, merged as in the kubelet."""
 
+from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.lazy import lazy
 from keyferry._core.paths import Path
@@ -80,11 +81,14 @@ def _unread(path: str, problem: Problem) -> ReadConfig:
 
 def _read_file(path: str) -> ConfigFile:
     try:
-        with open(path, "rb") as stream:
-            data = stream.read()
+        data = read_path(path)
     except OSError as error:
-        text = f"unable to read file {quote(path)}: open {path}: {go_strerror(error)}"
         message = f"cannot be read: {go_strerror(error)}"
+        # Kubernetes has no limit, and so no text for it.
+        is_limit = isinstance(error, TooLargeError)
+        text = (
+            message if is_limit else f"unable to read file {quote(path)}: open {path}: {go_strerror(error)}"
+        )
         problem = Problem("", message, code="KF101", kubernetes_text=text, file=path)
         return refused(path, b"", None, problem, text)
     return decode_file(path, data)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # The root of the node's file system, for a container that mounts it in another place than /.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
 _ADVICE = f"give {CONFIG_FLAG} or KEYFERRY_CONFIG"
+_BIN_DIR_ADVICE = f"give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
 
 
 class WellKnownConfig(Value):
@@ -78,13 +79,14 @@ def discover(
     needs_config: bool = True,
     needs_bin_dir: bool = True,
     advice: str = _ADVICE,
+    bin_dir_advice: str = _BIN_DIR_ADVICE,
 ) -> Discovery:
     """Return the given config and bin dir, else those in the environment, else those that this node uses.
 
     *node* has the running kubelets; *root* is the root of the file system, by default KEYFERRY_HOST_ROOT or ``/``.
     They are used only if config and bin dir are not set otherwise. For a node elsewhere only what is given counts, not
     the environment and the files of this machine. Raise EnvironmentProblem if a path is needed and not
-    found, with *advice* on how to set a config; a path that is not needed and not found is empty.
+    found, with *advice* on how to set a config, or *bin_dir_advice*; a path that is not needed and not found is empty.
     """
     machine = Node() if node is None else node
     variables = os.environ if environ is None else environ
@@ -99,7 +101,7 @@ def discover(
     top = root or variables.get(ROOT_VARIABLE) or "/"
     found = _choose(given, iter(()) if machine.elsewhere else _node_candidates(machine, top))
     if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
-        raise _not_found(found, advice)
+        raise _not_found(found, bin_dir_advice if found.config else advice)
     log_debug("images", "%s", found if found.config else "no provider config is found")
     return found
 
@@ -125,10 +127,7 @@ def _choose(given: "Sequence[Discovery]", more: "Iterator[Discovery]") -> Discov
 def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
     unread = "".join(f"; {note}" for note in found.notes)
     if found.config:
-        return EnvironmentProblem(
-            f"no bin dir found for the config {found.config}: give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
-            + unread
-        )
+        return EnvironmentProblem(f"no bin dir found for the config {found.config}: {advice}{unread}")
     return EnvironmentProblem(
         f"no provider config found: {advice}; no running kubelet names one, "
         f"and there is none in the usual places of {', '.join(known.distribution for known in WELL_KNOWN_CONFIGS)}"

@@ -2,6 +2,7 @@
 
 import signal
 
+from keyferry._core.bounded import read_path
 from keyferry._core.clock import time_ns
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import dumps, loads
@@ -30,8 +31,7 @@ class Replay(Value):
 def load_trace(path: str) -> dict[str, object]:
     """Read a trace; raise EnvironmentProblem if the file is not one."""
     try:
-        with open(path, "rb") as stream:
-            document = loads(stream.read(_LARGEST_FILE))
+        document = loads(read_path(path, _LARGEST_FILE))
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
     except DocumentError as error:
