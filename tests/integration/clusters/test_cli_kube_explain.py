@@ -372,6 +372,14 @@ def test_an_ended_credential_is_the_cause_of_a_refusal(kube: Kube) -> None:
     assert document["cure"][0]["text"] == "log in again with the tool that the plugin belongs to"
 
 
+def test_an_ended_credential_is_told_beside_a_server_that_is_gone(kube: Kube) -> None:
+    kube.answer(status_with(token=TOKEN, expirationTimestamp="2020-01-01T00:00:00Z"))
+    kube.write("https://127.0.0.1:1")
+    document = json.loads(keyferry_kube(kube, "explain", "-o", "json").stdout)
+    assert "connection refused; besides, the plugin answers with a credential that ended" in document["cause"]
+    assert [each["text"].partition(" ")[0] for each in document["cure"]] == ["check", "log"]
+
+
 def test_a_file_that_others_can_write(kube: Kube) -> None:
     kube.path.chmod(0o666)
     code, traps, _ = explain(kube, "--trust")

@@ -41,7 +41,14 @@ def find_verdict(diagnosis: Diagnosis, problem: str) -> ClusterVerdict:
     context, answer = f"context {diagnosis.config.context!r}", diagnosis.review
     if diagnosis.error is not None and diagnosis.stage is not None:
         text = f"{context} does not work: {_FAILURES.get(diagnosis.stage, 'a step failed')}"
-        return ClusterVerdict(Works.NO, text, problem, _cures(diagnosis))
+        # A server that is reached would refuse it.
+        late = _why_expired(diagnosis) if diagnosis.stage is ReasonStage.SERVER else ""
+        return ClusterVerdict(
+            Works.NO,
+            text,
+            f"{problem}; besides, {late}" if late else problem,
+            (*_cures(diagnosis), *([_LOG_IN] if late else [])),
+        )
     if answer is None:
         return ClusterVerdict(Works.UNKNOWN, f"{context} was not tried (--no-run)")
     if not diagnosis.is_accepted:
@@ -54,11 +61,11 @@ def find_verdict(diagnosis: Diagnosis, problem: str) -> ClusterVerdict:
 
 def _why_refused(diagnosis: Diagnosis) -> str:
     """Return the likely reason for which the server refuses the user."""
-    credential, pair, mechanism = diagnosis.credential, diagnosis.key_pair, diagnosis.mechanism
+    pair, mechanism = diagnosis.key_pair, diagnosis.mechanism
     if not mechanism.used:
         return "requests are anonymous: the user has no credential that is used"
-    if diagnosis.is_expired and credential is not None and credential.expires_ns is not None:
-        return f"the plugin answers with a credential that {diagnosis.ending(credential.expires_ns)}"
+    if late := _why_expired(diagnosis):
+        return late
     if pair is not None and pair.not_after_ns < diagnosis.now_ns:
         return f"the client certificate {diagnosis.ending(pair.not_after_ns)}"
     used = " + ".join(mechanism.used)
@@ -67,6 +74,14 @@ def _why_refused(diagnosis: Diagnosis) -> str:
             f"{used} in the kubeconfig is no longer valid, and takes precedence over {mechanism.ignored[0]}"
         )
     return f"the credential ({used}) is no longer valid, or is for another cluster"
+
+
+def _why_expired(diagnosis: Diagnosis) -> str:
+    """Return that the plugin's credential has expired, or nothing if it has not."""
+    credential = diagnosis.credential
+    if not diagnosis.is_expired or credential is None or credential.expires_ns is None:
+        return ""
+    return f"the plugin answers with a credential that {diagnosis.ending(credential.expires_ns)}"
 
 
 def _refusal_cures(diagnosis: Diagnosis) -> tuple[str, ...]:
