@@ -121,6 +121,9 @@ def describe_build(arguments: str) -> str:
     """Return the build options of an interpreter that affect its speed."""
     if not arguments:
         return "built in a way it does not tell"
+    # Debian optimises by profile, with rules of its own that the options do not show.
+    if "--with-wheel-pkg-dir=/usr/share/python-wheels/" in arguments:
+        return "Debian's build"
     if "--enable-optimizations" not in arguments:
         return "built without optimisation by profile"
     return "built with optimisation by profile" + (" and at link time" if "--with-lto" in arguments else "")

@@ -71,6 +71,7 @@ def test_programs_get_every_row_and_the_machine() -> None:
     [
         ("", "built in a way it does not tell"),
         ("'--enable-shared'", "built without optimisation by profile"),
+        ("'--enable-shared' '--with-wheel-pkg-dir=/usr/share/python-wheels/'", "Debian's build"),
         ("'--enable-optimizations'", "built with optimisation by profile"),
         ("'--with-lto' '--enable-optimizations'", "built with optimisation by profile and at link time"),
     ],
