@@ -296,7 +296,7 @@ def test_a_diagnosis_masks_what_the_plugin_says(tmp_path: Path, mode: str, fails
     body = f"{LOUD}; {'exit 3' if fails else say(TOKEN)}"
     settings = [{"name": "KEY", "value": f"x{SECRET}x"}]
     path = kubeconfig(tmp_path, plugin(tmp_path, body, interactiveMode=mode, env=settings), NOWHERE)
-    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    shown = explained_on_a_terminal(path)
     assert "its standard error, with secrets masked: Authorization: Bearer ****" in shown
     assert "of the settings: ****" in shown
     assert SECRET not in shown
@@ -307,28 +307,16 @@ def test_a_diagnosis_masks_what_the_plugin_says(tmp_path: Path, mode: str, fails
 
 def test_a_diagnosis_says_that_a_plugin_had_the_terminal(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, plugin(tmp_path, say(TOKEN), interactiveMode="Always"), NOWHERE)
-    shown = on_a_terminal("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    shown = explained_on_a_terminal(path)
     assert "it had the terminal (interactiveMode is Always)" in shown
 
 
-def on_a_terminal(*words: str) -> str:
-    """Run a command with a terminal for all of its streams, and return what it shows there."""
-    import pty  # not on Windows
+def explained_on_a_terminal(path: Path) -> str:
+    """Return what the diagnosis of a kubeconfig writes to a terminal, as it is written."""
+    from support.terminal import keyferry_on_terminal  # not on Windows
 
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "keyferry", *words]
-    environ = {**os.environ, "KUBERC": "off", "NO_COLOR": "1", "COLUMNS": "1000"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
-        os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:
-            pass  # the end of a terminal
-        os.close(ours)
-        process.wait(20)
-    return shown.decode()
+    words = ("kube", "explain", "--timeout", "10", "--kubeconfig", str(path))
+    return keyferry_on_terminal(*words, columns=1000, KUBERC="off", NO_COLOR="1").raw
 
 
 @pytest.mark.parametrize("scheme", ["https", "http"])

@@ -8,12 +8,11 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import sleep
 
-from support.slow_road import running_road
+from support.slow_road import ForwardingRoad, running_road
 
 # Of <linux/filter.h> and <asm/socket.h>; the number of dropped packets is the last of nine.
 _ATTACH_FILTER, _MEMORY_INFO, _FIGURES = 26, 55, 9
@@ -47,46 +46,28 @@ def lost_packets(sock: socket.socket) -> int:
     return int(struct.unpack(f"{_FIGURES}I", figures)[-1])
 
 
-class LossyRoad:
-    """A forwarder of connections to *port*, which loses a *share* of the packets with data in both directions.
+class LossyRoad(ForwardingRoad):
+    """A road that loses a *share* of the packets with data in both directions.
 
     Answers go on in small pieces, with a stop after some of them. *lost* is the number of packets that were lost on
     connections that have ended.
     """
 
     def __init__(self, port: int) -> None:
+        super().__init__(port)
         self.share = 0.0
         self.lost = 0
-        self._to = port
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.host = f"127.0.0.1:{self._server.getsockname()[1]}"
-        self._open: list[socket.socket] = []
-        self._lock = threading.Lock()
 
-    def serve(self) -> None:
-        """Accept connections until it is closed."""
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                there = socket.create_connection(("127.0.0.1", self._to))
-                self._open += [client, there]
-                for each in (client, there):
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    lose_packets(each, self.share)
-                for way in ((client, there, _PIECE), (there, client, _DROPLET)):
-                    threading.Thread(target=self._forward, args=way, daemon=True).start()
+    def prepare(self, client: socket.socket, there: socket.socket) -> None:
+        """Let both connections lose packets."""
+        for each in (client, there):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            lose_packets(each, self.share)
 
-    def close(self) -> None:
-        """Close it, and every connection."""
-        for each in (self._server, *self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def _forward(self, source: socket.socket, target: socket.socket, piece_bytes: int) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         pieces = 0
         with suppress(OSError):
-            while piece := source.recv(piece_bytes):
+            while piece := source.recv(_DROPLET if is_answer else _PIECE):
                 target.sendall(piece)
                 pieces += 1
                 if pieces % _STOP_AFTER == 0:

@@ -12,16 +12,11 @@ from typing import Protocol, TypeVar
 _PIECE = 16 << 10
 
 
-class SlowRoad:
-    """A forwarder of connections to *port*; *received* is the number of bytes that came from there.
+class ForwardingRoad:
+    """A forwarder of connections to *port*; what happens on the way is a subclass's."""
 
-    Each connection is as fast as *bytes_per_second*, or as the machine if that is zero.
-    """
-
-    def __init__(self, port: int, bytes_per_second: int) -> None:
+    def __init__(self, port: int) -> None:
         self._to = port
-        self.bytes_per_second = bytes_per_second
-        self.received = 0
         self._lock = threading.Lock()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.host = f"127.0.0.1:{self._server.getsockname()[1]}"
@@ -40,6 +35,7 @@ class SlowRoad:
                 client, _ = self._server.accept()
                 there = socket.create_connection(("127.0.0.1", self._to))
                 self._open += [client, there]
+                self.prepare(client, there)
                 for way in ((client, there, False), (there, client, True)):
                     self._threads.append(threading.Thread(target=self._forward, args=way, daemon=True))
                     self._threads[-1].start()
@@ -50,6 +46,24 @@ class SlowRoad:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+
+    def prepare(self, client: socket.socket, there: socket.socket) -> None:
+        """Do what a new pair of connections needs; nothing by default."""
+
+    def _forward(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        raise NotImplementedError
+
+
+class SlowRoad(ForwardingRoad):
+    """A road on which *received* bytes came from the port.
+
+    Each connection is as fast as *bytes_per_second*, or as the machine if that is zero.
+    """
+
+    def __init__(self, port: int, bytes_per_second: int) -> None:
+        super().__init__(port)
+        self.bytes_per_second = bytes_per_second
+        self.received = 0
 
     def _forward(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):

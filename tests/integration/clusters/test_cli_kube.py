@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +16,7 @@ from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import exec_section, keyferry_kube, status_with
+from support.terminal import keyferry_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -266,19 +265,8 @@ def keyferry_user(kube: Kube) -> dict[str, object]:
 
 
 def on_a_terminal(kube: Kube, *words: str) -> tuple[int, str]:
-    """Run a subcommand with a terminal for its output; what it shows there, with what it says."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "keyferry", "kube", *words, "--kubeconfig", str(kube.path)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:
-            pass  # the end of a terminal
-        os.close(ours)
-        return process.wait(20), shown.decode()
+    """Run a subcommand on a terminal; its status, and what it shows there."""
+    return keyferry_on_terminal("kube", *words, "--kubeconfig", str(kube.path))
 
 
 def test_tells_user_and_groups(kube: Kube) -> None:
