@@ -75,7 +75,9 @@ class Refresher:
                 task.add_done_callback(lambda _: self._wake.set() if self._wake else None)
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), self._sleep_seconds(is_full=bool(running)))
+                # Not wait_for: until Python 3.12 it loses a cancellation that comes together with the event.
+                async with asyncio.timeout(self._sleep_seconds(is_full=bool(running))):
+                    await self._wake.wait()
             except TimeoutError:
                 pass
 

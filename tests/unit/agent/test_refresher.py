@@ -129,3 +129,21 @@ def test_a_provider_that_is_gone_is_not_renewed() -> None:
 
     asyncio.run(run())
     assert plugin.runs == 1
+
+
+def test_it_ends_although_an_answer_arrives_at_the_same_moment() -> None:
+    """The end is not lost between the event and the waiting for it, at whichever turn of the loop it comes."""
+
+    async def end_after(turns: int) -> bool:
+        _, refresher, asked, _ = world(Scripted(response("old")))
+        task = asyncio.create_task(refresher.run(lambda: asked))
+        await asyncio.sleep(0.01)
+        asked.lookup(IMAGE)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        ended, _ = await asyncio.wait([task], timeout=1)
+        task.cancel()
+        return bool(ended)
+
+    assert [turns for turns in range(8) if not asyncio.run(end_after(turns))] == []
