@@ -25,6 +25,7 @@ from keyferry.agent.state import AgentState
 from keyferry.agent.status import status_fields
 from keyferry.api.meta import format_time
 from keyferry.errors import EnvironmentProblem
+from keyferry.images.lookup import cancel_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _SWEEP_SECONDS = 1.0
 # Clients that have connected before the socket was removed are accepted in this time.
 _LAST_CLIENTS_SECONDS = 0.1
 _SILENT_CLIENTS_SECONDS = 0.5
+# A lookup whose plugin was killed runs the next one, which is killed as well.
+_KILLED_PLUGINS_SECONDS = 5.0
 _ACCEPTED_AT_ONCE = 32
 # Descriptors for plugins, files and logs, beside the connections.
 _OTHER_DESCRIPTORS = 256
@@ -50,6 +53,14 @@ def run_agent(given: Given, log: AgentLog) -> None:
     """Run the agent until it is told to stop; raise ConfigError or EnvironmentProblem if it cannot start."""
     process = AgentProcess(given, log)
     asyncio.run(process.run())
+    # The requests have had their time: nobody waits for the plugins that still run, nor for renewals.
+    left = cancel_runs()
+    if left:
+        log.write(LogLevel.WARNING, "killed plugins that still ran", number=left)
+    patience = time.monotonic() + _KILLED_PLUGINS_SECONDS
+    while left and time.monotonic() < patience:
+        time.sleep(0.02)
+        left = cancel_runs()
 
 
 class AgentProcess(Management):

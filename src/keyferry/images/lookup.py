@@ -21,6 +21,7 @@ from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.warm import Warm, WarmTable
+from keyferry.invoke.process import kill_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         """A future of any result."""
 
         def running(self) -> bool: ...
+        def cancel(self) -> bool: ...
         def done(self) -> bool: ...
 
 
@@ -372,6 +374,10 @@ class Providers:
         future.add_done_callback(self._submitted.discard)
         return future
 
+    def cancel_waiting(self) -> int:
+        """Drop what waits for a thread; return how much is under way."""
+        return sum(not each.cancel() for each in tuple(self._submitted))
+
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
 
@@ -387,6 +393,18 @@ class Providers:
         self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()
+
+
+def cancel_runs() -> int:
+    """Kill the plugins that run for asynchronous lookups; return how many lookups have not ended yet.
+
+    For a process that is about to end and would otherwise wait for them. A lookup may still run its next plugin, so
+    repeat this until none is left.
+    """
+    left = sum(providers.cancel_waiting() for providers in list(_alive))
+    if left:
+        kill_runs()
+    return left
 
 
 def _unrun(provider: str) -> Provision:

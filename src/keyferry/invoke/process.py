@@ -7,9 +7,9 @@ is killed. Its three standard streams are pipes.
 import select
 import time
 
-from keyferry._core.program.child import USUAL_WAY, Way
+from keyferry._core.program.child import USUAL_WAY, Child, Way
 from keyferry._core.program.pump import Ending, Limits
-from keyferry._core.program.reap import collect_stragglers, left_to_collect
+from keyferry._core.program.reap import collect_stragglers, left_to_collect, signal_group
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry._core.values import Value, field
 
@@ -17,11 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Ending", "Limits", "ProcessOutcome", "run"]
+__all__ = ["Ending", "Limits", "ProcessOutcome", "kill_runs", "run"]
 
 _PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 # A program that ends within this time causes a single wake-up for all of its output.
 _MOMENT_SECONDS = 0.002
+
+# The programs that run, in any thread.
+_under_way: set[Child] = set()
 
 
 class ProcessOutcome(Value):
@@ -56,6 +59,7 @@ def run(
     is_short = len(stdin) <= _PIPE_BYTES
     child = new_child(way=way)
     try:
+        _under_way.add(child)
         spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None)
         pump = child.pump(stdin, limits)
         is_watched = is_short and limits.timeout_seconds > _MOMENT_SECONDS
@@ -65,4 +69,16 @@ def run(
             child.end()
         finally:
             child.end()  # again, in case an interrupt arrived at the start of the first call
+            _under_way.discard(child)
     return ProcessOutcome(ending, child.status, pump.stdout, pump.stderr, time.monotonic() - started)
+
+
+def kill_runs() -> None:
+    """Kill the programs of all runs under way, with their process groups.
+
+    The runs return in their threads, as if others had killed the programs.
+    """
+    for child in tuple(_under_way):
+        # A program that is collected just now keeps its number for long enough: the kernel gives numbers in turn.
+        if pid := child.pid:
+            signal_group(pid)

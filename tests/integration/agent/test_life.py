@@ -17,7 +17,7 @@ import pytest
 from support.agents import RunningAgent, ask, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need
-from support.plugins import IMAGE, PLUGIN, Node, provider_entry, wait_until, write_config
+from support.plugins import IMAGE, PLUGIN, Node, is_running, provider_entry, wait_until, write_config
 from support.shims import Place, build, request
 
 
@@ -72,6 +72,29 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Start
     assert agent.stop() == 0
     asking.join()
     assert answers == [200]
+
+
+def test_plugins_that_outlive_the_patience_are_killed(node: Node, start: Starter) -> None:
+    """Neither a lookup that runs one plugin after the other nor a queue of lookups keeps the agent from its end."""
+    names = ("first", "second")
+    for name in names:
+        node.shell('sleep 600 & echo $$ $! >> "$HERE/pids"\nsleep 600', name)
+    write_config(node.config, [provider_entry(name, matchImages=["*.example"]) for name in names])
+    agent = start("--stop-timeout", "200ms")
+    # More than the agent has threads.
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(80)]
+    for number, each in enumerate(clients):
+        each.connect(agent.socket)
+        version, image = "agent.keyferry.dev/v1", f"r{number}.example/app"
+        body = json.dumps({"apiVersion": version, "kind": "LookupRequest", "image": image})
+        each.sendall(f"POST /v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+    wait_until(node.file("pids").exists, "a run")
+    assert agent.stop() == 0
+    assert "killed plugins that still ran" in agent.log
+    for each in clients:
+        each.close()
+    left = [int(pid) for pid in node.file("pids").read_text().split() if is_running(int(pid))]
+    assert left == []
 
 
 def test_a_silent_client_does_not_delay_the_end(start: Starter) -> None:

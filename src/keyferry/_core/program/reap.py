@@ -90,12 +90,7 @@ def _poll_exit(pid: int) -> int | None:
 
 def kill_group(pid: int) -> int | None:
     """Kill the program and its process group, and collect it; return its exit status or None."""
-    try:
-        os.killpg(pid, _signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    except PermissionError:  # macOS raises this for a group whose members are all dead
-        pass
+    signal_group(pid)
     try:
         status = await_exit(pid, time.monotonic() + DEATH_SECONDS)
     except ChildProcessError:
@@ -103,6 +98,16 @@ def kill_group(pid: int) -> int | None:
     if status is None:
         left_to_collect.append(pid)
     return status
+
+
+def signal_group(pid: int) -> None:
+    """Kill the program and its process group, without collecting it."""
+    try:
+        os.killpg(pid, _signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    except PermissionError:  # macOS raises this for a group whose members are all dead
+        pass
 
 
 def collect_stragglers() -> None:
