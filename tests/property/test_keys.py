@@ -6,13 +6,18 @@ from hypothesis import strategies as st
 from keyferry.images.credential import Source, SourceKind, credential_hash
 from keyferry.images.keyring import Keyring
 from keyferry.images.provider.cache import (
+    CACHE_KEY_TYPES,
+    GLOBAL_KEY,
+    Cache,
     account_cache_key,
+    base_key,
     base_of,
     cache_key,
     flight_key,
     hash_token,
     other_inputs,
 )
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 # Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
 TEXT = st.text(st.sampled_from("ab\0\1\2"), max_size=5)
@@ -67,6 +72,21 @@ def test_runs_are_the_same_only_for_equal_questions(
     same = (image, token, annotations) == (image2, token2, annotations2)
     first = flight_key(image, other_inputs(token, annotations))
     assert (first == flight_key(image2, other_inputs(token2, annotations2))) is same
+
+
+# Images without a path, and one named like the global key, are found under the keys of other types.
+IMAGES = st.sampled_from(["a", "a/x", "a/y", "b", "b/x", GLOBAL_KEY, f"{GLOBAL_KEY}/x"])
+
+
+@given(st.lists(st.tuples(IMAGES, st.sampled_from(CACHE_KEY_TYPES)), max_size=5), IMAGES)
+def test_a_cache_finds_what_a_search_by_all_keys_finds(stored: list[tuple[str, str]], image: str) -> None:
+    """The keys of types that were never stored need not be tried."""
+    cache, by_key = Cache(0), dict[str, Provision]()
+    for asked, kind in stored:
+        kept = by_key[base_key(kind, asked)] = Provision("p", ProvisionOutcome.CACHED, {}, kind, 100)
+        cache.store(asked, b"", kept)
+    expected = (by_key.get(base_key(kind, image)) for kind in CACHE_KEY_TYPES)
+    assert cache.find(image, b"", 0) is next((found for found in expected if found is not None), None)
 
 
 @given(ANNOTATIONS)

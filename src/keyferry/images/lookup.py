@@ -374,8 +374,8 @@ class Providers:
         future.add_done_callback(self._submitted.discard)
         return future
 
-    def cancel_waiting(self) -> int:
-        """Drop what waits for a thread; return how much is under way."""
+    def _cancel_waiting(self) -> int:
+        """Cancel the lookups that wait for a thread; return the number of those that have one."""
         return sum(not each.cancel() for each in tuple(self._submitted))
 
     def _threads(self) -> "ThreadPoolExecutor":
@@ -401,7 +401,7 @@ def cancel_runs() -> int:
     For a process that is about to end and would otherwise wait for them. A lookup may still run its next plugin, so
     repeat this until none is left.
     """
-    left = sum(providers.cancel_waiting() for providers in list(_alive))
+    left = sum(providers._cancel_waiting() for providers in list(_alive))  # noqa: SLF001 - a class of this module
     if left:
         kill_runs()
     return left

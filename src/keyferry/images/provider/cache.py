@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 
+# In the order in which the kubelet looks for them.
+CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _LONGEST = 0xFFFF
@@ -72,12 +74,14 @@ class Cache:
     The kubelet's cache is unbounded; this one drops its oldest entries when their number or size exceeds a limit.
     """
 
-    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
+    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes", "_types")
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
         self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self._bytes = 0
+        # Which keys a lookup tries, in this order: those of the types that were ever stored, mostly just one.
+        self._types: tuple[str, ...] = ()
         self._last_sweep_ns = now_ns
         self._most = most
         self._most_bytes = most_bytes
@@ -108,8 +112,8 @@ class Cache:
             self._sweep(now_ns)
         if not self._entries:
             return None
-        for base in (image, registry_of(image), GLOBAL_KEY):
-            key = cache_key(base, account_key)
+        for cache_key_type in self._types:
+            key = cache_key(base_key(cache_key_type, image), account_key)
             entry = self._entries.get(key)
             if entry is None:
                 continue
@@ -125,7 +129,12 @@ class Cache:
         """
         if provision.expires_ns is None:
             return
-        key = cache_key(base_key(provision.cache_key_type, image), account_key)
+        base = base_key(provision.cache_key_type, image)
+        # By the text: in the kubelet, the answer for an image without a path is found as that of a registry.
+        found_as = "Image" if "/" in base else "Global" if base == GLOBAL_KEY else "Registry"
+        if found_as not in self._types:
+            self._types = tuple([each for each in CACHE_KEY_TYPES if each == found_as or each in self._types])
+        key = cache_key(base, account_key)
         before = self._entries.get(key)
         if before is not None:
             self._drop(key)

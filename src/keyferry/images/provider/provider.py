@@ -29,6 +29,7 @@ from keyferry.images.provider.accounts import (
     identify,
 )
 from keyferry.images.provider.cache import (
+    CACHE_KEY_TYPES,
     NO_OTHER_INPUTS,
     Cache,
     CacheEntry,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from keyferry.images.provider.agent import AgentSource
 
 
-CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
 # A shorter delay before a run is not subtracted from the run's timeout.
@@ -413,8 +413,13 @@ class Provider:
             run.expires_ns,
             None,
             identity.ref,
-            cache_duration_ns=run.response.cache_duration_ns,
-            got_ns=self._clock(),
+            "",
+            "",
+            None,
+            "",
+            (),
+            run.response.cache_duration_ns,
+            self._clock(),
         )
         self._cache_of(identity).store(run.image, account_key, kept)
         return kept

@@ -9,7 +9,7 @@ from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
-from keyferry.images.provider.provider import CACHE_KEY_TYPES
+from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, NO_DURATION, Evidence, Rule, Unchecked, Violation
 from keyferry.kit.lab.secrets import shown_key
 from keyferry.kit.lab.tokens import expiry_of

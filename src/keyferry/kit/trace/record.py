@@ -16,8 +16,8 @@ from keyferry.clusters.auth.credential import read_credential
 from keyferry.clusters.why.masking import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, Kind, PluginProtocolError
 from keyferry.errors.plugin import signal_name
+from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import decode_response, go_exit_text
-from keyferry.images.provider.provider import CACHE_KEY_TYPES
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
