@@ -40,7 +40,7 @@ PRESETS: dict[str, dict[str, object]] = {
             {
                 "method": "POST",
                 "url": "https://${host}/${+path}",
-                "basic": {"username": "${client_id}", "password": "${client_secret}"},
+                "basic": {"username": "${client_id}", "password": "${client_secret}", "encode": "form"},
                 "encode": "form",
                 "fields": {
                     "grant_type": _EXCHANGE,
