@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +14,26 @@ import yaml
 from keyferry.api.federation.presets import PRESETS
 from keyferry.lint.dispatch import find_federations, lint_any
 from support.commands import run_keyferry
-from support.federation import EXAMPLES, account_token, example_federation
+from support.fake_cloud import Received, Reply
+from support.federation import (
+    AUDIENCE,
+    EXAMPLES,
+    GITHUB,
+    GITHUB_HOST,
+    account_token,
+    example_federation,
+    federation,
+    github_token,
+)
 from support.plugins import PATIENCE_SECONDS
 from support.sdk_plugins import request_bytes
 
 NAME = "hub"
+GITLAB = "https://gitlab.example.com"
 
 
-def words_of(preset: str) -> Iterator[str]:
-    """Yield the options for the example of a preset."""
+def words_of(preset: str, *instead: str) -> Iterator[str]:
+    """Yield the options for the example of a preset; those in *instead* take the place of its own."""
     example = EXAMPLES[preset]
     yield from ("--preset", preset, "--registry", example.registry)
     for name, value in example.params.items():
@@ -30,7 +42,9 @@ def words_of(preset: str) -> Iterator[str]:
         else:
             yield from ("--param", f"{name}={value}")
     for name, value in example.subject.items():
-        yield from (f"--{name}", str(value))
+        if f"--{name}" not in instead:
+            yield from (f"--{name}", str(value))
+    yield from instead
 
 
 def new(folder: Path, preset: str, *more: str, name: str = NAME) -> Path:
@@ -41,12 +55,14 @@ def new(folder: Path, preset: str, *more: str, name: str = NAME) -> Path:
     made = folder / name
     assert sorted(done.stdout.split()) == sorted(f"{name}/{path.name}" for path in made.iterdir())
     provider = made / "provider.yaml"
+    if not (made / "federation.yaml").exists():
+        return made  # for jobs: the arguments are enough
     assert f"--config=/etc/keyferry/{name}/federation.json" in provider.read_text()
     provider.write_text(provider.read_text().replace("/etc/keyferry", str(folder / "etc")))
     return made
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", [name for name in PRESETS if "subject" not in PRESETS[name]])
 def test_a_new_provider_is_clean_and_logs_in(preset: str, tmp_path: Path) -> None:
     """Both configs have no findings; installed, the plugin gets the login from a server that checks every request."""
     made = new(tmp_path, preset)
@@ -113,11 +129,89 @@ def test_the_kubelet_is_told_what_the_rule_needs(tmp_path: Path) -> None:
     assert provider["tokenAttributes"]["cacheType"] == "Token"
 
 
-def test_a_token_of_ci_needs_no_kubelet(tmp_path: Path) -> None:
-    """Docker Hub takes GitHub's only."""
-    made = new(tmp_path, "dockerhub")
+def commands_of(text: str) -> str:
+    """The commands of a README: the indented lines that a shell runs."""
+    first = ("keyferry ", "mkdir ", "export ")
+    lines = [line.strip() for line in text.splitlines() if line.startswith(" " * 7)]
+    return "\n".join(line for line in lines if line.startswith(first))
+
+
+JOBS: dict[str, tuple[str, list[str]]] = {
+    "dockerhub": ("dockerhub", []),
+    "github": ("jfrog", ["--subject-from", "github", "--issuer", GITHUB]),
+    "gitlab": ("jfrog", ["--subject-from", "env", "--subject-variable", "REGISTRY_ID_TOKEN", "--issuer", GITLAB]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JOBS)
+def test_the_steps_for_a_job_give_docker_a_login(case: str, tmp_path: Path) -> None:
+    """The commands of the README, as a job runs them; then the helper that docker runs has the login."""
+    preset, words = JOBS[case]
+    example = EXAMPLES[preset]
+    made = tmp_path / NAME
+    done = run_keyferry("plugin", "new", NAME, *words_of(preset, *words), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith(f"next: cd {NAME} && keyferry lint provider.yaml; README.md has the steps\n")
+    assert sorted(path.name for path in made.iterdir()) == ["README.md", "provider.yaml"]
+    commands = commands_of((made / "README.md").read_text()).replace("/IMAGE", "/team/app")
+    commands += f"\nprintf %s {example.registry} | docker-credential-keyferry get"
+    (tmp_path / "world").mkdir()
+    tokens = {"github": github_token(aud=AUDIENCE), "gitlab": account_token(iss=GITLAB)}
+
+    def handle(received: Received) -> Reply:
+        if preset == "dockerhub":
+            return example.handler(received)
+        if received.headers["host"] == GITHUB_HOST:
+            return Reply(document={"value": tokens[case]})
+        assert received.json["subject_token"] == tokens[case]
+        return Reply(document={"access_token": "opaque-1", "expires_in": 60, "username": example.username})
+
+    with federation(tmp_path / "world", handle, example.registry, *example.hosts, GITHUB_HOST) as world:
+        env = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path),
+            "REGISTRY_ID_TOKEN": tokens["gitlab"], **world.env,
+        }  # fmt: skip
+        job = subprocess.run(
+            ["sh", "-ec", commands], cwd=made, env=env, capture_output=True, text=True, check=False,
+            timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+        assert world.server.problems == []
+    assert job.returncode == 0, job.stderr
+    assert json.loads(job.stdout.splitlines()[-1])["Username"] == example.username
+    docker = json.loads((tmp_path / ".docker" / "config.json").read_text())
+    assert set(docker["credHelpers"].values()) == {"keyferry"}
+
+
+def test_the_steps_for_a_job_are_not_those_of_a_node(tmp_path: Path) -> None:
+    """No kubelet has a job's token, so the README names no command for one; it says how the job gets its token."""
+    for case, (preset, words) in JOBS.items():
+        done = run_keyferry("plugin", "new", case, *words_of(preset, *words), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / case / "README.md").read_text()
+        assert "{{" not in text
+        assert not any(
+            word in text for word in ("sudo", "/etc/", "rbac", "Restart", "plugin try", "NAMESPACE")
+        )
+        token = yaml.safe_load(text.partition("2. Give")[2].partition("\n\n")[2].partition("\n\n3.")[0])
+        audience = "https://identity.docker.com" if case == "dockerhub" else AUDIENCE
+        assert f"for the audience `{audience}`" in text
+        assert token == (
+            {"id_tokens": {"REGISTRY_ID_TOKEN": {"aud": AUDIENCE}}}
+            if case == "gitlab"
+            else {"permissions": {"contents": "read", "id-token": "write"}}
+        )
+        provider = yaml.safe_load((tmp_path / case / "provider.yaml").read_text())["providers"][0]
+        assert "tokenAttributes" not in provider
+
+
+def test_a_token_in_a_file_is_one_that_a_node_can_have(tmp_path: Path) -> None:
+    """Such as that of SPIRE: the steps are those of a node, without the permission that kubelets need for tokens."""
+    made = new(tmp_path, "jfrog", "--subject-from", "file", "--subject-file", "/run/spire/token")
     assert not (made / "rbac.yaml").exists()
     assert "tokenAttributes" not in (made / "provider.yaml").read_text()
+    steps = (made / "README.md").read_text()
+    assert "kubelets need no further permission" in steps
+    assert "sudo keyferry plugin install" in steps
 
 
 @pytest.mark.parametrize(
