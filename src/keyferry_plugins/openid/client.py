@@ -22,7 +22,7 @@ __all__ = ["Refusal", "Tokens", "ask_tokens", "explain", "read_refusal", "scope_
 BASIC, BODY = "client_secret_basic", "client_secret_post"
 _UNAUTHORIZED = 401
 _HINTS = {
-    "invalid_client": "check --oidc-client-id and --oidc-client-secret against the client at the issuer",
+    "invalid_client": "compare the client at the issuer with --oidc-client-id and --oidc-client-secret",
     "unauthorized_client": "allow this grant for the client at the issuer, or choose another --grant-type",
     "unsupported_grant_type": "enable this grant at the issuer, or choose another --grant-type",
     "invalid_scope": "check --oidc-extra-scope against the scopes that the client may ask for",

@@ -16,7 +16,7 @@ _SAME_HOST = "${registry}"
 
 PRESETS: dict[str, dict[str, object]] = {
     "passthrough": {
-        "about": "the token itself is the password: zot, Harbor Next, Forgejo",
+        "about": "zot, Harbor Next, Forgejo: the token itself is the password",
         "params": {"username": {"about": "the user name, which most registries ignore", "default": "jwt"}},
         "calls": [],
         "credentials": {"username": "${username}", "password": "${subject}"},
