@@ -262,35 +262,84 @@ def test_the_written_config_is_closed_to_others(tmp_path: Path) -> None:
     assert again.returncode == 0
     assert f"{target} is up to date" in again.stderr
     assert target.stat().st_ino == first
-    target.write_text(target.read_text().replace("quay", "rfc8693"))
+    change(made)
     assert install(made).returncode == 0
     assert target.stat().st_ino != first
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
-    assert [path.name for path in target.parent.iterdir()] == ["federation.json"]
+    assert sorted(path.name for path in target.parent.iterdir()) == [
+        "federation.json",
+        "federation.json.sha256",
+    ]
+    checked = ["sha256sum", "--check", "--strict", "federation.json.sha256"]
+    assert subprocess.run(checked, cwd=target.parent, capture_output=True, check=False).returncode == 0
+
+
+def change(made: Path) -> None:
+    """Change the config that is to be installed."""
+    text = (made / "federation.yaml").read_text()
+    (made / "federation.yaml").write_text(text.replace("robot: org+robot", "robot: org+other"))
 
 
 def test_a_change_of_the_config_is_shown_without_secrets(tmp_path: Path) -> None:
-    """As a diff on standard error; the config is then the new one."""
+    """As a diff on standard error, with the parameters that are no secrets; the config is then the new one."""
     made = new(tmp_path, "quay")
     target = tmp_path / "etc" / NAME / "federation.json"
     install(made)
     current = json.loads(target.read_text())
     older = json.loads(target.read_text())
     older["rules"][0]["registries"] = ["old.example.com"]
-    older["rules"][0]["params"]["robot"] = "hunter2-hunter2"
+    older["rules"][0]["params"] |= {"robot": "org+old", "own": "hunter2-hunter2", "host": "jo:hunter2@h"}
     target.write_text(json.dumps(older, indent=2))
-    done = install(made)
+    done = install(made, "--force")
     assert done.returncode == 0
     assert f"--- a/{target}" in done.stderr
     assert '-        "old.example.com"' in done.stderr
-    assert '"robot": ********' in done.stderr
+    assert '-        "robot": "org+old",' in done.stderr
+    assert '+        "robot": "org+robot"' in done.stderr
+    assert '"own": ********' in done.stderr
     assert "hunter2" not in done.stderr
     assert json.loads(target.read_text()) == current
 
 
+@pytest.mark.parametrize("who", ["written by hand", "changed since"])
+def test_a_config_of_somebody_else_is_replaced_only_on_request(who: str, tmp_path: Path) -> None:
+    """It may have rules that are nowhere else; nothing is written then, and --force replaces it."""
+    made = new(tmp_path, "quay")
+    target = tmp_path / "etc" / NAME / "federation.json"
+    assert install(made).returncode == 0
+    ours = target.read_bytes()
+    theirs = ours.replace(b"org+robot", b"org+theirs")
+    if who == "written by hand":
+        target.with_name("federation.json.sha256").unlink()
+    target.write_bytes(theirs)
+    (made / NAME).unlink()
+    done = install(made)
+    assert (done.returncode, done.stdout, target.read_bytes()) == (3, "", theirs)
+    assert (
+        f"'{target}' is not replaced: keyferry has not written it, or somebody has changed it" in done.stderr
+    )
+    assert "--force" in done.stderr
+    assert not (made / NAME).exists()
+    forced = install(made, "--force")
+    assert (forced.returncode, target.read_bytes()) == (0, ours), forced.stderr
+    change(made)
+    assert install(made).returncode == 0
+
+
+def test_a_config_that_is_the_same_is_nobodys_loss(tmp_path: Path) -> None:
+    """Whoever wrote it: it stays as it is."""
+    made = new(tmp_path, "quay")
+    target = tmp_path / "etc" / NAME / "federation.json"
+    assert install(made).returncode == 0
+    target.with_name("federation.json.sha256").unlink()
+    done = install(made)
+    assert done.returncode == 0
+    assert f"{target} is up to date" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["document", "text", "folder", "dangling link"])
 def test_a_file_of_somebody_else_is_never_replaced_by_a_config(kind: str, tmp_path: Path) -> None:
-    """Not with --force either, which is for the program; the program is not written then."""
+    """Not with --force either, which is for configs of somebody else; the program is not written then."""
     made = new(tmp_path, "quay")
     target = tmp_path / "etc" / NAME / "federation.json"
     target.parent.mkdir(parents=True)
