@@ -26,7 +26,7 @@ CHOICES = {
     "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
     "clusters.api_call.ApiProblem": ("kind",),
-    "api.federation.v1alpha1.ExchangeCall": ("encode",),
+    "api.federation.v1alpha1.ExchangeCall": ("encode", "basic_encode"),
     "api.federation.v1alpha1.SubjectSettings": ("source",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "doctor.health.HealthLine": ("level",),

@@ -397,7 +397,7 @@ complete -c keyferry -n '__keyferry_at plugin install' -l as -r -d 'the programs
 complete -c keyferry -n '__keyferry_at plugin install' -l upstream-name -d 'use the name of the program that the plugin replaces'
 complete -c keyferry -n '__keyferry_at plugin install' -l federation-config -r -d 'federate lint this FederationConfig and write it where the providers args name it, as JSON'
 complete -c keyferry -n '__keyferry_at plugin install' -l config -r -d 'with --federation-config the provider config'
-complete -c keyferry -n '__keyferry_at plugin install' -l force -d 'replace whatever has the name of the program'
+complete -c keyferry -n '__keyferry_at plugin install' -l force -d 'replace whatever has the name of the program, and a FederationConfig of somebody else'
 complete -c keyferry -n '__keyferry_at plugin install' -l color -x -a 'auto always never' -d 'colours auto, always or never'
 complete -c keyferry -n '__keyferry_at plugin install' -s v -l verbose -d 'log on standard error what is done which config, which plugins and requests, how long; no secrets'
 complete -c keyferry -n '__keyferry_next agent' -f -a run -d 'run the agent in the foreground'

@@ -34,10 +34,12 @@ from support.federation import (
     sign,
     write_config,
 )
+from support.parts import root
 from support.reference import Answer, ask_image
 
 JFROG = "team.jfrog.io"
 IMAGE = f"{JFROG}/docker/app"
+SOMEONE = 4711  # a user that is neither root nor this one
 LOGIN = Reply(document={"access_token": "opaque-1", "expires_in": HOUR, "username": "u"})
 
 
@@ -478,6 +480,39 @@ def test_no_annotation_fills_what_is_checked(name: str, jfrog: Federation) -> No
     assert jfrog.server.received == []
 
 
+# Headers
+
+
+HEADER_VALUES = ["hvs.t\u00e9", "hvs.\u2028x", "hvs.\u0100X-Evil: 1"]
+
+
+@pytest.mark.parametrize("value", HEADER_VALUES)
+def test_a_value_that_a_header_cannot_have_is_not_sent(value: str, tmp_path: Path) -> None:
+    """In a header of the recipe's, and in a bearer token: no server sees half of it, or something else."""
+
+    def handle(received: Received) -> Reply:
+        assert received.method == "POST"
+        return Reply(document={"auth": {"client_token": value}})
+
+    with federation(tmp_path, handle, "vault.example.com") as world:
+        answer = world.ask("registry.example.com/app", rule_of("vault"))
+        failed(answer, "a value for the header 'X-Vault-Token' has characters that a header cannot have")
+        calls = [
+            {"url": "https://vault.example.com/a", "bearer": "${subject}", "out": {"first": "/auth/client_token"}},
+            {"url": "https://vault.example.com/b", "method": "GET", "encode": "query", "bearer": "${first}",
+             "out": {"token": "/t"}},
+        ]  # fmt: skip
+        rule = {
+            "registries": ["registry.example.com"], "subject": {"audience": AUDIENCE, "issuer": ISSUER},
+            "calls": calls, "credentials": {"username": "u", "password": "${token}"},
+        }  # fmt: skip
+        answer = world.ask("registry.example.com/app", rule)
+        failed(answer, "a value for the header 'Authorization' has characters that a header cannot have")
+        assert value not in answer.stderr
+        assert world.server.problems == []
+        assert len(world.server.received) == 2
+
+
 # The file
 
 
@@ -488,6 +523,19 @@ def test_a_config_that_others_can_write_is_refused(mode: int, jfrog: Federation)
     config.chmod(mode)
     failed(jfrog.ask(IMAGE, args=[f"--config={config}"]), "can be written by other users")
     assert jfrog.server.received == []
+
+
+@root
+def test_a_config_of_another_user_is_refused(jfrog: Federation) -> None:
+    """Whatever its mode: its owner could write it at any time, and so choose where tokens are sent."""
+    config = jfrog.write(rule_of("jfrog"))
+    for mode in (0o644, 0o400):
+        config.chmod(mode)
+        os.chown(config, SOMEONE, 0)
+        failed(jfrog.ask(IMAGE, args=[f"--config={config}"]), "can be written by other users")
+        assert jfrog.server.received == []
+    os.chown(config, 0, SOMEONE)
+    assert jfrog.ask(IMAGE, args=[f"--config={config}"]).auth
 
 
 def test_a_config_is_judged_by_the_file_that_is_read(jfrog: Federation) -> None:

@@ -1,4 +1,4 @@
-"""A pull with what keyferry-federate obtains: a real registry, whose token server has the exchange server's key."""
+"""A pull with what keyferry-federate obtains, from a real registry that trusts the exchange server's key."""
 
 import json
 import os
@@ -16,12 +16,14 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509 import load_pem_x509_certificates
 
 import keyferry
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from support.federation import (
     AUDIENCE,
+    CLIENT_SECRET,
     EXAMPLES,
     GITHUB,
     GITHUB_HOST,
@@ -90,7 +92,7 @@ class Site:
         name = write_launcher(bin_dir, "federate").name
         told = {
             "SSL_CERT_FILE": str(self.authority.bundle),
-            "CLIENT_SECRET": "client-secret-4711",
+            "CLIENT_SECRET": CLIENT_SECRET,
             "HTTPS_PROXY": self.plugin_proxy.url,
             **(env or {}),
         }
@@ -128,8 +130,11 @@ class Site:
 def site(
     folder: Path, preset: str, exchange: Callable[[Received], Reply], accepts: Callable[[str], object]
 ) -> Iterator[Site]:
-    """Yield a registry; its token server gives tokens for logins whose password *accepts* does not refuse."""
-    tokens = TokenServer(folder)
+    """Yield a registry that trusts the exchange server's key alone: with it the exchange signs the registry's tokens.
+
+    It gives them for logins whose password *accepts* does not refuse.
+    """
+    tokens = TokenServer(folder, server_key())
 
     def handle(received: Received) -> Reply:
         if received.path != "/registry-token":
@@ -216,6 +221,16 @@ def test_an_image_is_pulled_with_the_exchanged_login(preset: str, tmp_path: Path
         answer = found.look_up(tmp_path / "good", found.rule(preset), account_token())
         assert found.pull(tmp_path / "pulled", answer) == found.image.digest
         assert_refused(found, tmp_path)
+
+
+def test_the_registry_trusts_the_exchange_servers_key(tmp_path: Path) -> None:
+    """The key that signed the login is the key of the certificate that the registry has, and the only one there."""
+    with site(tmp_path, "jfrog", EXAMPLES["jfrog"].handler, accept_issued) as found:
+        (login,) = found.look_up(tmp_path / "good", found.rule("jfrog"), account_token()).credentials
+        (trusted,) = load_pem_x509_certificates((tmp_path / "tokens.pem").read_bytes())
+        key = trusted.public_key()
+        assert isinstance(key, rsa.RSAPublicKey)
+        assert jwt.decode(login.password, key, ["RS256"], issuer="exchange")["sub"] == "pull"
 
 
 def test_an_image_is_pulled_with_a_secret_of_vault(tmp_path: Path) -> None:

@@ -147,6 +147,29 @@ def test_the_broken_step_is_the_first_problem(
     assert world.api.issued[-1] not in done.stdout + done.stderr
 
 
+def test_the_second_call_may_be_the_broken_link(tmp_path: Path) -> None:
+    """The first is told as it went, and the second has the cause; there is no login after it."""
+
+    def answer(received: Received) -> Reply:
+        if received.method == "POST":
+            return Reply(document={"auth": {"client_token": "hvs.vault-token"}})
+        return Reply(403, document={"errors": ["permission denied"]})
+
+    params = {"host": EXCHANGE_HOST, "role": "puller", "secret": "secret/data/registry"}
+    with federate_world(tmp_path, answer, preset="vault", params=params) as world:
+        done = world.run(IMAGE, "-o", "json")
+    assert done.returncode == 4, done.stdout
+    links = links_of(done)
+    assert [name for name in links if "/" in name] == ["plugin/subject", "plugin/call-1", "plugin/call-2"]
+    assert json.loads(done.stdout)["firstProblem"] == "plugin/call-2"
+    assert [links[f"plugin/call-{number}"]["state"] for number in (1, 2)] == ["ok", "broken"]
+    url = f"https://{EXCHANGE_HOST}/v1/secret/data/registry"
+    assert (
+        links["plugin/call-2"]["text"] == f"{url}: refused with status 403 and the error 'permission denied'"
+    )
+    assert "hvs.vault-token" not in done.stdout + done.stderr
+
+
 def respond(world: AccountWorld, lines: list[str], status: int = 0) -> None:
     """Let a plugin in shell write lines on standard error, and then answer."""
     response = {

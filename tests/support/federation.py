@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -25,6 +27,8 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 TYPE = "urn:ietf:params:oauth:token-type"
 HOUR = 3600
+# With characters that mean something else in a form, or in Basic authentication.
+CLIENT_ID, CLIENT_SECRET = "team:federate", "4711+ab%2Fc/d=e f:g"
 
 
 @cache
@@ -101,6 +105,13 @@ def basic_of(received: Received) -> tuple[str, str]:
     return user, password
 
 
+def client_of(received: Received) -> tuple[str, str]:
+    """The ID and secret of an OAuth client, decoded as Dex decodes them: each by itself, as in a form."""
+    assert not any(re.search("%(?![0-9A-Fa-f]{2})", part) for part in basic_of(received))
+    user, password = (unquote_plus(part, errors="strict") for part in basic_of(received))
+    return user, password
+
+
 def expect(
     received: Received,
     method: str,
@@ -137,7 +148,7 @@ def _no_call(received: Received) -> Reply:
 
 
 def _rfc8693(received: Received) -> Reply:
-    assert basic_of(received) == ("federate", "client-secret-4711")
+    assert client_of(received) == (CLIENT_ID, CLIENT_SECRET)
     authorization = {"authorization": received.headers["authorization"]}
     expect(received, "POST", "/dex/token", FORM, headers=authorization)
     form = received.form
@@ -263,7 +274,7 @@ EXAMPLES = {
             "subject_token_type": f"{TYPE}:id_token",
             "connector_id": "cluster",
             "scope": "openid groups",
-            "client_id": "federate",
+            "client_id": CLIENT_ID,
             "client_secret": {"env": "CLIENT_SECRET"},
         },
         _rfc8693,
@@ -312,7 +323,7 @@ class Federation:
         return {
             "HTTPS_PROXY": self.proxy.url,
             "SSL_CERT_FILE": str(self.bundle),
-            "CLIENT_SECRET": "client-secret-4711",
+            "CLIENT_SECRET": CLIENT_SECRET,
             "ACTIONS_ID_TOKEN_REQUEST_URL": f"https://{GITHUB_HOST}/token?api-version=2.0",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "github-request-token",
         }

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -11,15 +10,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
 
+import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from support.fake_cloud import Received, Reply, segment, serving
+from support.fake_cloud import Received, Reply, serving
 from support.registry import TokenAuth
+
+SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 SERVICE, ISSUER = "test-registry", "test-issuer"
 LIFETIME_SECONDS = 300
@@ -28,14 +29,15 @@ LIFETIME_SECONDS = 300
 class TokenServer:
     """A server that gives tokens to its users by GET with Basic, and by POST of OAuth's form, and refuses others.
 
-    *asked* has, for each request, its method, the user's name and the scopes.
+    Its tokens are signed with *key*, by default one of its own. *asked* has, for each request, its method, the user's
+    name and the scopes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: SigningKey | None = None) -> None:
         self.users: dict[str, str] = {}
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
         self.certificate = folder / "tokens.pem"
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key = key or ec.generate_private_key(ec.SECP256R1())
         self.certificate.write_bytes(_certify(self._key).public_bytes(Encoding.PEM))
 
     def answer(self, request: Received) -> Reply:
@@ -60,10 +62,8 @@ class TokenServer:
             "jti": uuid.uuid4().hex,
             "access": [_access(scope) for scope in scopes],
         }
-        head = {"alg": "ES256", "typ": "JWT", "kid": _key_id(self._key.public_key())}
-        signed = ".".join(segment(json.dumps(part).encode()) for part in (head, claims))
-        halves = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{segment(b''.join(half.to_bytes(32, 'big') for half in halves))}"
+        algorithm = "RS256" if isinstance(self._key, rsa.RSAPrivateKey) else "ES256"
+        return jwt.encode(claims, self._key, algorithm, {"kid": _key_id(self._key.public_key())})
 
 
 def _read(request: Received) -> tuple[str, str, tuple[str, ...]]:
@@ -85,14 +85,14 @@ def _access(scope: str) -> Mapping[str, object]:
     return {"type": kind, "name": name, "actions": actions.split(",")}
 
 
-def _key_id(key: ec.EllipticCurvePublicKey) -> str:
+def _key_id(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> str:
     """Return a key's id in the registry's format: twelve groups of four letters of its hash."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     letters = base64.b32encode(hashlib.sha256(der).digest()[:30]).decode()
     return ":".join(letters[at : at + 4] for at in range(0, 48, 4))
 
 
-def _certify(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+def _certify(key: SigningKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tokens")])
     now = datetime.now(UTC)
     span = now - timedelta(days=1), now + timedelta(days=30)

@@ -195,6 +195,7 @@ def _federation_defaults() -> dict[str, str]:
         "cacheKeyType": rule.cache_key_type,
         "calls[].method": call.method,
         "calls[].encode": call.encode,
+        "calls[].basic.encode": call.basic_encode,
         "lifetime.from": list(lifetime.sources),
         "lifetime.margin": f"{lifetime.margin_percent}%",
         "lifetime.max": short_duration(lifetime.most_ns),

@@ -89,6 +89,8 @@ _OWNERS_TEXT = (
 _JOINED_TEXT = "password passwd passphrase secret token accesskey secretkey privatekey accountkey"
 _JOINED = tuple(_JOINED_TEXT.split())
 _OWNERS = frozenset(_OWNERS_TEXT.split())
+# What GitHub Actions grant to a job by such a name, as in ``id-token: write``; no token is one of these words.
+_PERMISSIONS = frozenset(("read", "write"))
 # Words after which a name still denotes the secret itself: MY_API_KEY_V2, tokenValue, client-key-data.
 _TAIL = (
     r"v|\d+|value|data|text|string|raw|plain|b64|base64|encoded|old|new|current|prod|dev|staging|test|base"
@@ -248,6 +250,8 @@ def _is_ordinary(word: str, rest: str, kind: str, *, is_strict: bool) -> bool:
 
     plain = word.strip(DOTS + "\"'\\").lower()
     if plain in DIAGNOSES or re.fullmatch(rf"{_PLACEHOLDER}|{_URL}|{_ARN}", word) or is_path(word):
+        return True
+    if kind == _TOKEN and plain in _PERMISSIONS:
         return True
     goes_on = rest[:1] == " " and has_diagnosis(rest.split()[:_PHRASE])
     if is_strict:

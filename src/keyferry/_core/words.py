@@ -34,8 +34,8 @@ _OPENERS = """
 """
 # Authentication methods, which follow "auth" and "Bearer" where there is no secret.
 _METHODS = """
-    auth authenticate authentication authorization challenge credential credentials header login oauth realm scheme
-    token tokens
+    auth authenticate authentication authorization challenge challenges credential credentials header login oauth realm
+    scheme token tokens
 """
 DIAGNOSES, OPENERS, METHODS = (frozenset(words.split()) for words in (_DIAGNOSES, _OPENERS, _METHODS))
 

@@ -4,7 +4,15 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["decode_percent", "decode_query", "decode_text", "encode_form", "encode_percent", "encode_query"]
+__all__ = [
+    "decode_percent",
+    "decode_query",
+    "decode_text",
+    "encode_form",
+    "encode_form_text",
+    "encode_percent",
+    "encode_query",
+]
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
@@ -51,6 +59,11 @@ def decode_query(query: str, most: int = 100) -> dict[str, str]:
 def decode_text(text: str) -> str:
     """Decode percent escapes; bytes that are no UTF-8 become U+FFFD."""
     return decode_percent(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def encode_form_text(text: str) -> str:
+    """Return one text as it stands in a form, with blanks as ``+``; so OAuth encodes a client's ID and secret."""
+    return encode_percent(text).replace("%20", "+")
 
 
 def encode_form(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> bytes:

@@ -6,6 +6,7 @@ from contextlib import closing
 from keyferry._core.clock import time_ns
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
+from keyferry._net.dates import parse_date
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
 from keyferry.doctor.facts import SOCKS, ProbeRoute, RegistryProbe
@@ -76,12 +77,8 @@ def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> Regis
 
 def _skew(date: str, now_ns: int) -> float | None:
     """Return how far a server's date is ahead of this machine's clock; None if it is absent or not a date."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(date).timestamp() - now_ns / 1e9
-    except (TypeError, ValueError, OverflowError):
-        return None
+    sent_at = parse_date(date)
+    return None if sent_at is None else sent_at - now_ns / 1e9
 
 
 def ask_runtime(socket: str, timeout_seconds: float) -> tuple[RuntimeInfo | None, str]:

@@ -9,6 +9,7 @@ from keyferry._core.paths import Path
 from keyferry._core.positions import Position
 from keyferry._core.secrets import MASK, redact
 from keyferry._core.values import Value, field
+from keyferry.api.federation.presets import PRESETS, load_preset
 from keyferry.errors import DocumentError
 
 __all__ = ["SourceFile", "VisibleLine", "token_length", "visible_lines", "visible_source"]
@@ -151,7 +152,15 @@ def _is_open(name: str, at: Path, value: object) -> bool:
         return True
     if name in _NAMES_IN_CONTEXTS:
         return "context" in at[-2:-1]
+    if at[0] == "rules" and at[2:3] == ("params",):
+        return at[3:] == (name,) and name in _open_parameters() and "@" not in str(value)
     return name in _OPEN_FIELDS and not (name in _ADDRESSES and "@" in str(value))
+
+
+def _open_parameters() -> set[str]:
+    """Return the parameters of presets that are not secrets, which a FederationConfig has as texts."""
+    presets = filter(None, map(load_preset, PRESETS))
+    return {name for each in presets for name, known in each.parameters.items() if not known.is_secret}
 
 
 class _MaskedLines:

@@ -17,6 +17,7 @@ from keyferry.api.federation.templates import TemplateError, parse_template
 from keyferry.api.federation.v1alpha1 import (
     API_VERSION,
     KIND,
+    BasicEncoding,
     CacheLifetime,
     ExchangeCall,
     FederationConfig,
@@ -37,6 +38,7 @@ __all__ = [
     "KIND",
     "PRESETS",
     "RULE_FLAGS",
+    "BasicEncoding",
     "CacheLifetime",
     "CompleteRule",
     "ExchangeCall",

@@ -1,5 +1,11 @@
 """Percent-encoding for forms, queries and paths."""
 
-from keyferry._net.forms import decode_percent, encode_form, encode_percent, encode_query
+from keyferry._net.forms import (
+    decode_percent,
+    encode_form,
+    encode_form_text,
+    encode_percent,
+    encode_query,
+)
 
-__all__ = ["decode_percent", "encode_form", "encode_percent", "encode_query"]
+__all__ = ["decode_percent", "encode_form", "encode_form_text", "encode_percent", "encode_query"]

@@ -4,7 +4,7 @@ A request never follows a redirect, so a credential in it is sent to its own hos
 """
 
 import os
-from time import sleep
+from time import sleep, time
 
 from keyferry._core.values import Value, field
 from keyferry._net.errors import NetworkError, UntrustedError
@@ -49,11 +49,30 @@ class Reply(Value):
         return header_values(self.headers, name)
 
     @property
+    def sent_at(self) -> float | None:
+        """The Unix time of the server's own clock, from the Date; None without a valid one."""
+        from keyferry._net.dates import parse_date
+
+        return parse_date(next(iter(self.values("date")), "").strip())
+
+    @property
     def retry_after_seconds(self) -> int:
-        """The pause that the server asks for, 0 if it asks for none or gives a date."""
+        """The pause that the server asks for, 0 if it asks for none.
+
+        A date counts from the server's own one, so that clocks may differ, or else from this machine's clock.
+        """
         asked = next(iter(self.values("retry-after")), "").strip()
-        is_number = asked.isascii() and asked.isdigit()
-        return min(int(asked[:_MOST_DIGITS]), _LONGEST_PAUSE_SECONDS) if is_number else 0
+        if asked.isascii() and asked.isdigit():
+            return min(int(asked[:_MOST_DIGITS]), _LONGEST_PAUSE_SECONDS)
+        from keyferry._net.dates import parse_date
+
+        until = parse_date(asked) if asked else None
+        if until is None:
+            return 0
+        sent_at = self.sent_at
+        pause = until - (time() if sent_at is None else sent_at)
+        rounded_up = -int(-pause // 1)
+        return max(0, min(rounded_up, _LONGEST_PAUSE_SECONDS))
 
     def json(self) -> dict[str, object]:
         """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""

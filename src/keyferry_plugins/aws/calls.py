@@ -130,14 +130,8 @@ def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
 
 def _skew(reply: "Reply", now: float) -> float:
     """Return by how many seconds the server's clock is ahead of the local one; 0 if the response has no date."""
-    date = next(iter(reply.values("date")), "")
-    from calendar import timegm
-    from time import strptime
-
-    try:
-        return timegm(strptime(date, "%a, %d %b %Y %H:%M:%S GMT")) - now
-    except ValueError:
-        return 0.0
+    sent_at = reply.sent_at
+    return 0.0 if sent_at is None else sent_at - now
 
 
 def _failure(

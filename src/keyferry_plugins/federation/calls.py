@@ -3,7 +3,7 @@
 from time import monotonic
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.federation import FieldEncoding, TemplateError, build_url, is_plain
+from keyferry.sdk.federation import BasicEncoding, FieldEncoding, TemplateError, build_url, is_plain
 from keyferry_plugins.federation.parameters import expand
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -123,7 +123,7 @@ def _headers(call: "ExchangeCall", values: "Mapping[str, str]") -> dict[str, str
     if bearer:
         headers["Authorization"] = _header_value(f"Bearer {bearer}", "Authorization")
     elif username or password:
-        headers["Authorization"] = _basic(username, password)
+        headers["Authorization"] = _basic(username, password, call.basic_encode)
     return headers
 
 
@@ -133,9 +133,13 @@ def _header_value(value: str, name: str) -> str:
     return value
 
 
-def _basic(username: str, password: str) -> str:
+def _basic(username: str, password: str, encode: BasicEncoding) -> str:
     from binascii import b2a_base64
 
+    if encode is BasicEncoding.FORM:
+        from keyferry.sdk.forms import encode_form_text
+
+        username, password = encode_form_text(username), encode_form_text(password)
     if ":" in username:
         raise ProvideError("the user name of a call has a colon, which HTTP does not allow")
     return "Basic " + b2a_base64(f"{username}:{password}".encode(), newline=False).decode()

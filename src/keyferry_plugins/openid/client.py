@@ -1,7 +1,7 @@
 """Requests to the issuer's token endpoint, and its tokens or error responses."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import encode_form, encode_percent
+from keyferry.sdk.forms import encode_form, encode_form_text
 from keyferry.sdk.http import ONCE, Retry, fetch
 from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
@@ -22,7 +22,7 @@ __all__ = ["Refusal", "Tokens", "ask_tokens", "explain", "read_refusal", "scope_
 BASIC, BODY = "client_secret_basic", "client_secret_post"
 _UNAUTHORIZED = 401
 _HINTS = {
-    "invalid_client": "check --oidc-client-id and --oidc-client-secret against the client at the issuer",
+    "invalid_client": "compare the client at the issuer with --oidc-client-id and --oidc-client-secret",
     "unauthorized_client": "allow this grant for the client at the issuer, or choose another --grant-type",
     "unsupported_grant_type": "enable this grant at the issuer, or choose another --grant-type",
     "invalid_scope": "check --oidc-extra-scope against the scopes that the client may ask for",
@@ -158,7 +158,7 @@ def _basic(options: "Options") -> str:
     from binascii import b2a_base64
 
     # OAuth requires form encoding first, so that a colon in the ID is not the separator.
-    parts = [encode_percent(part).replace("%20", "+") for part in (options.client_id, options.client_secret)]
+    parts = [encode_form_text(part) for part in (options.client_id, options.client_secret)]
     return f"Basic {b2a_base64(':'.join(parts).encode(), newline=False).decode()}"
 
 

@@ -209,6 +209,10 @@ FAILURES = {
     "refused-without-a-code": (Reply(403, body=b"marked-body"), "refused with status 403"),
     "a-code-that-is-a-sentence": (Reply(400, {"error": "marked sentence\n"}), "refused with status 400\n"),
     "throttled-for-too-long": (Reply(429, headers={"Retry-After": "3600"}), "refused with status 429"),
+    "throttled-until-a-date": (
+        Reply(429, headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}),
+        "retry after 999999999 s",
+    ),
     "down": (Reply(500), "the server is busy or out of order"),
     "redirect": (Reply(307, headers={"Location": "https://marked.example.com/"}), "which is never followed"),
     "moved": (Reply(302, headers={"Location": f"https://{JFROG}/marked"}), "which is never followed"),

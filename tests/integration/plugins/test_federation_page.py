@@ -81,21 +81,23 @@ def test_a_new_provider_of_the_page_is_clean(text: str, tmp_path: Path) -> None:
     done = run_script(text, tmp_path)
     assert done.returncode == 0, done.stderr
     made = tmp_path / "keyferry-federate"
-    rule = yaml.safe_load((made / "federation.yaml").read_text())["rules"][0]
-    assert rule["preset"] == preset_of(text)
-    linted = run_keyferry("lint", "provider.yaml", "federation.yaml", "--elsewhere", cwd=made)
+    assert f"with the preset `{preset_of(text)}`: " in (made / "README.md").read_text()
+    configs = [path.name for path in made.glob("*.yaml") if path.name != "rbac.yaml"]
+    assert "provider.yaml" in configs
+    linted = run_keyferry("lint", *configs, "--elsewhere", cwd=made)
     assert (linted.returncode, linted.stdout) == (0, ""), linted.stdout
 
 
 def test_the_issuer_is_found_with_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the paths that every API server has, by real kubectl."""
+    """At the paths that every API server has, by real kubectl, which may ask for others before, such as /version."""
     monkeypatch.setenv("PATH", f"{ROOT / '.cache' / 'parts' / 'usr' / 'bin'}:{os.environ['PATH']}")
     need("kubectl")
     (text,) = scripts_with("kubectl get --raw")
     answers = {"/.well-known/openid-configuration": {"issuer": ISSUER}, "/openid/v1/jwks": {"keys": ["x"]}}
 
     def handle(received: Received) -> Reply:
-        return Reply(document=answers[received.path])
+        found = answers.get(received.path)
+        return Reply(404) if found is None else Reply(document=found)
 
     authority = Authority(tmp_path)
     with serving(handle, authority.context("127.0.0.1")) as server:
@@ -109,7 +111,9 @@ def test_the_issuer_is_found_with_kubectl(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
         done = run_script(text, tmp_path, KUBECONFIG=str(tmp_path / "kubeconfig"))
         assert done.returncode == 0, done.stderr
-        assert [each.path for each in server.received] == list(answers)
+        assert [each.path for each in server.received if each.path in answers] == list(answers)
+        assert {(each.method, each.body) for each in server.received} == {("GET", b"")}
+        assert {each.headers.get("authorization") for each in server.received} == {"Bearer made-up"}
     assert ISSUER in done.stdout
 
 

@@ -136,8 +136,25 @@ def test_a_retry_after_that_does_not_fit_ends_the_attempts(seconds: str) -> None
     assert len(server.received) == 1
 
 
-@pytest.mark.parametrize("value", ["Wed, 21 Oct 2099 07:28:00 GMT", "-5", "1.5", "", "\u0661", "nan"])
-def test_a_retry_after_that_is_no_number_is_passed_over(value: str) -> None:
+def test_a_retry_after_with_a_date_is_obeyed() -> None:
+    """A second after the server's own date, whatever this machine's clock says."""
+    headers = {"Date": "Wed, 21 Oct 2099 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2099 07:28:01 GMT"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    raw = f"HTTP/1.1 503 x\r\n{lines}Content-Length: 0\r\n\r\n".encode()
+    started = time.monotonic()
+    with serving(script(Reply(raw=raw), Reply(200))) as server:
+        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 200
+    assert time.monotonic() - started >= 1
+    far = raw.replace(b"Retry-After: Wed, 21 Oct 2099", b"Retry-After: Thu, 22 Oct 2099")
+    with serving(lambda _: Reply(raw=far)) as server:
+        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 503
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "value", ["Wed, 21 Oct 1999 07:28:00 GMT", "-5", "1.5", "", "\u0661", "nan", "tomorrow"]
+)
+def test_a_retry_after_that_is_no_pause_is_passed_over(value: str) -> None:
     """Our own wait is used."""
     raw = f"HTTP/1.1 503 x\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n".encode("latin-1", "replace")
     with serving(script(Reply(raw=raw), Reply(200))) as server:

@@ -1,11 +1,14 @@
 """Secrets are masked by what they are and by what they look like; plain words stay."""
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import keyferry_plugins
 from keyferry._core.secrets import (
     MASK,
     escape_controls,
@@ -15,6 +18,7 @@ from keyferry._core.secrets import (
     secret_values,
     stderr_tail,
 )
+from keyferry.api.federation import presets
 
 TABLES = Path(__file__).parent / "masking"
 LEAST_LINES = 200
@@ -92,6 +96,33 @@ def pieces(secret: str) -> list[str]:
 def test_what_programs_say_of_a_failure_stays_whole(line: str) -> None:
     """Errors of clouds, issuers, registries, helpers, Go, Python and curl are the diagnosis; no word of one is lost."""
     assert redact(line) == line
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Yield the texts of a module that have a blank, with a letter for each value in them.
+
+    Docstrings are left out, and the help for flags, which is never an error.
+    """
+    tree = ast.parse(path.read_bytes())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    flags = [each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "Flag"]
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    said |= {id(node) for flag in flags for node in ast.walk(flag)}
+    for node in ast.walk(tree):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = [str(part.value) if isinstance(part, ast.Constant) else "N" for part in parts]
+        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in said and " " in "".join(texts):
+            yield "".join(texts)
+
+
+OWN_TEXTS = [*Path(keyferry_plugins.__file__).parent.rglob("*.py"), Path(presets.__file__)]
+
+
+def test_what_keyferrys_own_plugins_say_stays_whole() -> None:
+    """Messages, cures and descriptions: they come back as a plugin's standard error, and are masked like any other."""
+    texts = [text for path in OWN_TEXTS for text in texts_of(path)]
+    assert len(texts) >= LEAST_LINES
+    assert [text for text in texts if redact(text) != text] == []
 
 
 @pytest.mark.parametrize("line", read_table("masked.txt"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.sdk.forms import decode_percent, encode_form, encode_percent, encode_query
+from keyferry.sdk.forms import decode_percent, encode_form, encode_form_text, encode_percent, encode_query
 
 DECODED = {
     "plain": ("abc", "abc"),
@@ -39,3 +39,9 @@ def test_a_mapping_and_pairs_give_the_same() -> None:
         == "b=1%202&a=%26%3D"
     )
     assert encode_form({"b": "1 2+"}) == b"b=1+2%2B"
+
+
+def test_one_text_of_a_form_has_no_mark_of_its_own() -> None:
+    """So that a client's ID with a colon, and a secret of base64, arrive as they are."""
+    assert encode_form_text("team:a b") == "team%3Aa+b"
+    assert encode_form_text("+/=%&ä") == "%2B%2F%3D%25%26%C3%A4"

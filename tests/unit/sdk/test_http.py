@@ -39,14 +39,44 @@ def test_what_is_transient(status: int) -> None:
         (" 7 ", 7),
         ("0", 0),
         ("-1", 0),
-        ("Wed, 21 Oct 2030 07:28:00 GMT", 0),
+        ("1.5", 0),
+        ("soon", 0),
+        ("Wed, 21 Oct 2020 07:28:00 GMT", 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 999_999_999),
         ("9" * 5000, 999_999_999),
     ],
 )
 def test_the_pause_that_a_reply_asks_for(value: str, seconds: int) -> None:
-    """In seconds; a date counts for nothing, since the clocks may differ."""
+    """In whole seconds, within bounds."""
     assert Reply("u", 429, (("retry-after", value),), b"").retry_after_seconds == seconds
     assert Reply("u", 429, (), b"").retry_after_seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds"),
+    [("07:28:30", 30), ("07:28:00", 0), ("07:27:59", 0), ("08:28:00", 3600)],
+)
+def test_a_date_to_wait_for_counts_from_the_servers_own(until: str, seconds: int) -> None:
+    """Its clock may be years from ours."""
+    headers = (("retry-after", f"Wed, 21 Oct 2099 {until} GMT"), ("date", "Wed, 21 Oct 2099 07:28:00 GMT"))
+    reply = Reply("u", 429, headers, b"")
+    assert reply.retry_after_seconds == seconds
+    assert reply.sent_at == 4096250880
+
+
+@pytest.mark.parametrize("date", [(), (("date", "today"),)])
+def test_a_date_to_wait_for_counts_from_our_clock_if_the_server_tells_none(
+    date: tuple[tuple[str, str], ...],
+) -> None:
+    """The pause is rounded up, so that it is never too short."""
+    from email.utils import formatdate
+
+    start = time.time()
+    reply = Reply("u", 503, (("retry-after", formatdate(start + 600, usegmt=True)), *date), b"")
+    found = reply.retry_after_seconds
+    passed = time.time() - start
+    assert 599 - passed <= found <= 600
+    assert reply.sent_at is None
 
 
 @pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])

@@ -3,6 +3,7 @@
 from keyferry.api.federation.v1alpha1 import (
     API_VERSION,
     KIND,
+    BasicEncoding,
     CacheLifetime,
     CredentialTemplates,
     ExchangeCall,
@@ -157,11 +158,11 @@ def _read_call(reader: "Reader", value: object, path: "Path") -> ExchangeCall:
             "fields": texts,
             "headers": texts,
             "bearer": reader.text,
-            "basic": lambda item, at: _read_credentials(reader, item, at),
+            "basic": lambda item, at: _read_basic(reader, item, at),
             "out": reader.map_of(lambda item, at: _read_pointers(reader, item, at)),
         },
     )
-    basic = fields.get("basic") or CredentialTemplates()
+    username, password, encode = fields.get("basic") or ("", "", BasicEncoding.PLAIN)
     return ExchangeCall(
         fields.get("method") or "POST",
         fields.get("url", ""),
@@ -169,9 +170,27 @@ def _read_call(reader: "Reader", value: object, path: "Path") -> ExchangeCall:
         fields.get("fields") or {},
         fields.get("headers") or {},
         fields.get("bearer", ""),
-        basic.username,
-        basic.password,
+        username,
+        password,
+        encode,
         fields.get("out") or {},
+    )
+
+
+def _read_basic(reader: "Reader", value: object, path: "Path") -> tuple[str, str, BasicEncoding]:
+    fields = reader.struct(
+        value,
+        path,
+        {
+            "username": reader.text,
+            "password": reader.text,
+            "encode": lambda item, at: _read_word(reader, item, at, BasicEncoding.PLAIN),
+        },
+    )
+    return (
+        fields.get("username", ""),
+        fields.get("password", ""),
+        fields.get("encode", BasicEncoding.PLAIN),
     )
 
 

@@ -16,7 +16,7 @@ _SAME_HOST = "${registry}"
 
 PRESETS: dict[str, dict[str, object]] = {
     "passthrough": {
-        "about": "the token itself is the password: zot, Harbor Next, Forgejo",
+        "about": "zot, Harbor Next, Forgejo: the token itself is the password",
         "params": {"username": {"about": "the user name, which most registries ignore", "default": "jwt"}},
         "calls": [],
         "credentials": {"username": "${username}", "password": "${subject}"},
@@ -40,7 +40,7 @@ PRESETS: dict[str, dict[str, object]] = {
             {
                 "method": "POST",
                 "url": "https://${host}/${+path}",
-                "basic": {"username": "${client_id}", "password": "${client_secret}"},
+                "basic": {"username": "${client_id}", "password": "${client_secret}", "encode": "form"},
                 "encode": "form",
                 "fields": {
                     "grant_type": _EXCHANGE,

@@ -117,7 +117,7 @@ def _check_call(
         yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
     yield from _check_url(call.url, (*path, "url"), known)
     for name, text in call.fields.items():
-        place = Place.PURPOSE if name.lower() in _PURPOSES else Place.FIELD
+        place = Place.PURPOSE if name.strip().casefold() in _PURPOSES else Place.FIELD
         place = Place.QUERY if is_query else place
         yield from _check_text(text, (*path, "fields", name), known, place)
     for name, text in call.headers.items():

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 __all__ = [
     "API_VERSION",
     "KIND",
+    "BasicEncoding",
     "CacheLifetime",
     "CredentialTemplates",
     "ExchangeCall",
@@ -45,6 +46,16 @@ class FieldEncoding(WordEnum):
     FORM = "form"
     JSON = "json"
     QUERY = "query"
+
+
+class BasicEncoding(WordEnum):
+    """How user name and password are encoded before they become Basic authentication.
+
+    HTTP takes both as they are. OAuth has a client's ID and secret encoded as in a form (RFC 6749, section 2.3.1).
+    """
+
+    PLAIN = "plain"
+    FORM = "form"
 
 
 class SubjectSettings(Value):
@@ -88,6 +99,7 @@ class ExchangeCall(Value):
     bearer: str = ""
     basic_username: str = ""
     basic_password: str = ""
+    basic_encode: BasicEncoding = BasicEncoding.PLAIN
     out: "Mapping[str, tuple[str, ...]]" = field(default_factory=dict)
 
 

@@ -8,7 +8,7 @@ from keyferry._core.values import Value, field
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.images.node.discover import discover
-from keyferry.kit.scaffold.install import config_text
+from keyferry.kit.scaffold.install import config_text, is_written_here
 from keyferry.lint.dispatch import recognise
 from keyferry.lint.federation.arguments import named_config
 from keyferry.lint.federation.decode import FederationFile, decode_federation
@@ -30,21 +30,27 @@ class CheckedFederation(Value):
     after: bytes = field(repr=False)
 
 
-def check_federation(path: str, config: str | None, program: str) -> CheckedFederation:
+def check_federation(path: str, config: str | None, program: str, *, replace: bool) -> CheckedFederation:
     """Return the config in *path* and the path that the provider *program* names; report what is doubtful.
 
     Raise ConfigError with all problems for which the plugin would refuse it, and EnvironmentProblem if it cannot be
-    read, no provider names a path for it, or something else has that path.
+    read, no provider names a path for it, or something else has that path: a file of another kind, or, without
+    *replace*, a config that somebody else has written or changed.
     """
     file = decode_federation(path, _read(path))
     if file.problems or file.document is None:
         raise ConfigError(file.problems)
     target = _find_target(file, config, program)
-    before = _read_older(target)
+    before, after = _read_older(target), config_text(file.document.value)
+    if before not in (None, after) and not replace and not is_written_here(target, before or b""):
+        raise EnvironmentProblem(
+            f"{target!r} is not replaced: keyferry has not written it, or somebody has changed it since; "
+            f"compare it with {path!r}, and replace it with --force"
+        )
     report(*(f"{problem.code}: {problem}" for problem in find_doubts(file) if problem.line is not None))
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         report(f"{target} will belong to you: a kubelet that runs as root refuses it until root owns it")
-    return CheckedFederation(target, before, config_text(file.document.value))
+    return CheckedFederation(target, before, after)
 
 
 def show_change(checked: CheckedFederation) -> None:

@@ -22,8 +22,9 @@ A program of the same plugin that is there already is updated. Anything else of 
 
 With --federation-config, a FederationConfig in YAML or JSON is linted, and written as JSON to the path that the
 provider's args name: those of the provider called like the program, in --config or in this node's provider config.
-What changes in a config that is there already is shown as a diff, without values that may be secrets. A file that
-is no FederationConfig is never replaced."""
+What changes in a config that is there already is shown as a diff, without values that may be secrets. A config that
+keyferry has not written, or that was changed since, is replaced only with --force: beside each that it writes is a
+checksum (PATH.sha256). A file that is no FederationConfig is never replaced."""
 
 _FEDERATE = "federate"
 
@@ -66,7 +67,11 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="PATH",
         help="with --federation-config: the provider config (default: KEYFERRY_CONFIG, else this node's)",
     )
-    parser.add_argument("--force", action="store_true", help="replace whatever has the name of the program")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace whatever has the name of the program, and a FederationConfig of somebody else",
+    )
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -101,7 +106,7 @@ def _install_with_config(args: "argparse.Namespace", plugin: "Plugin | OwnPlugin
     from keyferry.kit.scaffold.install import write_config
 
     program = args.program or plugin.program
-    checked = check_federation(args.federation_config, args.config, program)
+    checked = check_federation(args.federation_config, args.config, program, replace=args.force)
     _install(plugin, args, program)
     show_change(checked)
     if checked.before != checked.after:

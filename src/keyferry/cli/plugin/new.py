@@ -21,7 +21,9 @@ The kubelet runs an image plugin to obtain a registry's credentials. kubectl and
 plugin to obtain a cluster's credentials.
 
 With --preset, there is nothing to program: the files are the configs of a provider that runs keyferry-federate,
-for a registry that trusts an OpenID Connect issuer, with the RBAC objects and the steps to set it up."""
+for a registry that trusts an OpenID Connect issuer, with the RBAC objects and the steps to set it up. For a token
+of a CI job (--subject-from github or env, or a preset that takes no other) they are a provider config for jobs, and
+their steps."""
 
 EXAMPLES = """\
 examples:
@@ -116,11 +118,11 @@ def _write_provider(args: "argparse.Namespace", settings: "dict[str, list[str]]"
         raise WrongUsage(str(error)) from None
     if problems:
         raise WrongUsage(f"the preset {args.preset!r} needs other settings: {'; '.join(problems)}")
-    for path in write_files(make_provider_files(args.name, settings), folder):
+    files = make_provider_files(args.name, settings)
+    for path in write_files(files, folder):
         print(path)
-    report(
-        f"next: cd {quote_word(folder)} && keyferry lint provider.yaml federation.yaml; README.md has the steps"
-    )
+    configs = " ".join(name for name in ("provider.yaml", "federation.yaml") if name in files)
+    report(f"next: cd {quote_word(folder)} && keyferry lint {configs}; README.md has the steps")
     return Exit.OK
 
 

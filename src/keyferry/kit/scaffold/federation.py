@@ -1,4 +1,8 @@
-"""The files of a provider that runs ``keyferry-federate`` with a preset: both configs, the RBAC objects, the steps."""
+"""The files of a provider that runs ``keyferry-federate`` with a preset, for a node or for the jobs of a CI system.
+
+For a node: both configs, the RBAC objects, and the steps. For jobs, which have no kubelet: a provider config whose
+arguments take the place of the other config, and the steps.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +11,7 @@ from keyferry.api.codec import Reader
 from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.presets import PRESETS
 from keyferry.api.federation.rules import CompleteRule, check_config, complete_rule
-from keyferry.api.federation.settings import make_document
+from keyferry.api.federation.settings import RULE_FLAGS, make_document
 from keyferry.api.federation.v1alpha1 import FederationConfig, SubjectSource
 from keyferry.show.documents import as_yaml
 from keyferry.workloads.rbac import node_manifests
@@ -26,7 +30,7 @@ _README = """\
 A provider for the kubelet that runs `keyferry-federate` with the preset `{{preset}}`: {{about}}.
 
 1. On the registry's side, trust the issuer `{{issuer}}` for the audience `{{audience}}`
-   and the subject `{{subject}}`. keyferry's `docs/plugins/federation.md` says how, for each preset.
+   and the subject {{subject}}. keyferry's `docs/plugins/federation.md` says how, for each preset.
 {{rbac_step}}3. Check both configs, also with what only both together show:
 
        keyferry lint provider.yaml federation.yaml
@@ -50,6 +54,46 @@ _RBAC_STEP = """\
 _NO_RBAC_STEP = """\
 2. The token is not the kubelet's, so kubelets need no further permission.
 """
+_JOB_README = """\
+# {{name}}
+
+A provider config for CI jobs that runs `keyferry-federate` with the preset `{{preset}}`: {{about}}.
+The subject is the job's own token, so nothing is stored. No kubelet has such a token, so this is not for a node.
+
+1. On the registry's side, trust the issuer `{{issuer}}` for the audience `{{audience}}`
+   and the subject of the job, the claim `sub` of its token. keyferry's `docs/plugins/federation.md` says how, for
+   each preset.
+2. Give the job a token{{token_step}}
+
+3. Check the config:
+
+       keyferry lint provider.yaml
+
+4. In the job, install keyferry. In this folder, install the plugin, and add `docker-credential-keyferry` to
+   docker's config:
+
+       mkdir -p bin
+       keyferry plugin install federate --as {{name}} --bin-dir bin
+       export KEYFERRY_CONFIG="$PWD/provider.yaml" KEYFERRY_BIN_DIR="$PWD/bin"
+       keyferry bridge docker install
+
+   From then on docker, podman, skopeo, buildah and crane ask it for the login, in every step that has both variables.
+   To see the whole lookup, or what is wrong:
+
+       keyferry explain {{image}}
+"""
+_TOKEN_STEPS = {
+    SubjectSource.GITHUB: """ of GitHub Actions:
+
+       permissions:
+         contents: read
+         id-token: write""",
+    SubjectSource.ENV: """ in the variable `{{variable}}`; in GitLab:
+
+       id_tokens:
+         {{variable}}:
+           aud: {{audience}}""",
+}
 
 
 def find_setting_problems(settings: Settings) -> tuple[str, ...]:
@@ -67,10 +111,16 @@ def make_provider_files(name: str, settings: Settings) -> dict[str, str]:
     """Return the text of each file, by its path; *settings* have no problems."""
     rule = complete_rule(_read(settings, Reader()).rules[0])
     path = f"{CONFIG_FOLDER}/{name}/federation.json"
+    words = _words(name, settings["preset"][-1], path, rule)
+    if rule.subject.source in _TOKEN_STEPS:
+        return {
+            "README.md": _fill(_JOB_README, words),
+            "provider.yaml": _yaml(_provider_config(name, _arguments(settings), rule)),
+        }
     files = {
-        "README.md": _fill(_README, _words(name, settings["preset"][-1], path, rule)),
+        "README.md": _fill(_README, words),
         "federation.yaml": _yaml(_without_empty(make_document(settings, {}))),
-        "provider.yaml": _yaml(_provider_config(name, path, rule)),
+        "provider.yaml": _yaml(_provider_config(name, [f"--config={path}"], rule)),
     }
     if _takes_kubelet_token(rule):
         files["rbac.yaml"] = "---\n".join(_yaml(each) for each in node_manifests((rule.subject.audience,)))
@@ -81,13 +131,17 @@ def _takes_kubelet_token(rule: CompleteRule) -> bool:
     return rule.subject.source is SubjectSource.KUBELET
 
 
-def _provider_config(name: str, path: str, rule: CompleteRule) -> Json:
+def _arguments(settings: Settings) -> list[str]:
+    return [f"--{flag}={value}" for flag in RULE_FLAGS for value in settings.get(flag, ())]
+
+
+def _provider_config(name: str, args: list[str], rule: CompleteRule) -> Json:
     provider: Json = {
         "name": name,
         "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
         "matchImages": list(rule.registries),
         "defaultCacheDuration": "0s",
-        "args": [f"--config={path}"],
+        "args": args,
     }
     if _takes_kubelet_token(rule):
         keys = [each.annotation for each in rule.parameters.values() if each.annotation]
@@ -112,16 +166,20 @@ def _words(name: str, preset: str, path: str, rule: CompleteRule) -> dict[str, s
         "name": name,
         "preset": preset,
         "about": str(PRESETS[preset]["about"]),
+        # First, because it has words in it.
+        "token_step": _TOKEN_STEPS.get(rule.subject.source, ""),
+        "variable": rule.subject.variable,
+        "image": image,
         "issuer": rule.subject.issuer,
         "audience": rule.subject.audience,
-        "subject": "system:serviceaccount:NAMESPACE:NAME",
+        "subject": "`system:serviceaccount:NAMESPACE:NAME`",
         "path": path,
         "bin_dir": _BIN_DIR,
         "rbac_step": _RBAC_STEP,
         "try_words": tries,
     }
     if not _takes_kubelet_token(rule):
-        words["subject"] = "sub"
+        words["subject"] = "of the token, its claim `sub`"
         words["rbac_step"] = _NO_RBAC_STEP
         words["try_words"] = f"keyferry explain {image} --config provider.yaml --bin-dir {_BIN_DIR}"
     return words

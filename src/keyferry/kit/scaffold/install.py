@@ -20,6 +20,7 @@ __all__ = [
     "find_own",
     "find_program",
     "install",
+    "is_written_here",
     "launcher_text",
     "program_text",
     "takes_no_arguments",
@@ -28,6 +29,7 @@ __all__ = [
 
 _MODE = 0o755
 _FOLDER_MODE, _CONFIG_MODE = 0o755, 0o644
+_CHECKSUM_END = ".sha256"
 # The kernel truncates a "#!" line at this length.
 _LONGEST_FIRST_LINE = 127
 _OWN_LINES = 4  # of a launcher, after those that name the interpreter
@@ -237,16 +239,34 @@ def config_text(document: object) -> bytes:
     return f"{json.dumps(document, indent=2)}\n".encode()
 
 
+def is_written_here(path: str, data: bytes) -> bool:
+    """Return whether ``write_config`` wrote *data*, which is at *path*: the checksum beside it is that of *data*."""
+    try:
+        with open(path + _CHECKSUM_END, "rb") as stream:
+            return stream.read(_MOST_BYTES) == _checksum(path, data)
+    except OSError:
+        return False
+
+
+def _checksum(path: str, data: bytes) -> bytes:
+    """Return the line that ``sha256sum --check`` reads."""
+    from hashlib import sha256
+
+    return f"{sha256(data).hexdigest()}  {os.path.basename(path)}\n".encode()
+
+
 def write_config(path: str, data: bytes) -> None:
     """Write a plugin's config atomically, so that only this user can change it; make its folder if needed.
 
-    Raise EnvironmentProblem if it cannot be written.
+    Its checksum is written beside it, which tells later that nobody else has changed it. Raise EnvironmentProblem if it
+    cannot be written.
     """
     folder, name = os.path.split(path)
     try:
         with open_folder(folder, make=_FOLDER_MODE) as opened:
             # The mode does not depend on the umask, because the kubelet may be another user.
             opened.replace(name, data, mode=_CONFIG_MODE, is_exact=True)
+            opened.replace(name + _CHECKSUM_END, _checksum(path, data), mode=_CONFIG_MODE, is_exact=True)
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
 

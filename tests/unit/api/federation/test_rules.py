@@ -70,6 +70,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     ),
     "one of": ({**PRESET, "preset": "ibm", "params": {}}, "rules[0].params: the preset needs one of profile_id"),
     "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, f"rules[0].params.host: {NO_HOST}"),
+    "host of a later registry": (
+        {**PRESET, "registries": ["r.io", "r.io:5000"], "params": {"robot": "r", "host": "quay.${registry}.example"}},
+        f"rules[0].params.host: {NO_HOST}",
+    ),
     "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, f"rules[0].params.host: {NO_HOST}"),
     "empty parameter": ({**PRESET, "params": {"robot": ""}}, "rules[0].params.robot: expected a text, or an object"),
     "two sources": (

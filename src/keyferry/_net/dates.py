@@ -1,0 +1,24 @@
+"""The dates of HTTP's header fields; importing ``email.utils`` would slow down a plugin run."""
+
+__all__ = ["parse_date"]
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = ("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,")
+_LENGTH = len("Sun, 06 Nov 1994 08:49:37 GMT")
+
+
+def parse_date(text: str) -> float | None:
+    """Return the Unix time of a date in the one form that servers send (IMF-fixdate, RFC 9110); None for other text."""
+    day_name, day, month, year, clock, zone = (*text.split(" ", 5), *[""] * 6)[:6]
+    numbers = [year, day, *clock.split(":")]
+    if len(text) != _LENGTH or day_name not in _DAYS or month not in _MONTHS or zone != "GMT":
+        return None
+    if len(numbers) != 5 or not all(each.isascii() and each.isdigit() for each in numbers):
+        return None
+    from datetime import UTC, datetime  # here: few responses have a date that matters
+
+    year_number, *rest = map(int, numbers)
+    try:
+        return datetime(year_number, _MONTHS.index(month) + 1, *rest, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
