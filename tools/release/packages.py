@@ -109,7 +109,9 @@ def check_metadata(release: Release) -> str:
     if rating is None or others:
         raise Problem(f"pyroma: {' '.join(others) or done.stdout[-300:] + done.stderr[-300:]}")
     no_address = " (no public address)" if complaints else ""
-    return f"pyroma {rating[1]}/10{no_address}; {EMPTY_LIBRARY} is not asked of the shims, which have no modules"
+    return (
+        f"pyroma {rating[1]}/10{no_address}; {EMPTY_LIBRARY} is not asked of the shims, which have no modules"
+    )
 
 
 def check_parts(release: Release) -> str:
