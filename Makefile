@@ -78,7 +78,7 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and 
 mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", MINUTES=30
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) $(MODULES)
 
-soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one
+soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one, which writes into .cache/soak alone
 	@PYTHONPATH=. $(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md

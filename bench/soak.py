@@ -3,7 +3,8 @@
     python bench/soak.py [--minutes 60] [--folder .cache/soak] [--docs docs]
 
 Every kind of work of ``bench/soak_work.py`` goes on at once. Memory, descriptors, threads and child processes of this
-process and of an agent are written down every few seconds. It exits with 1 after an unexpected error, growth above the
+process and of an agent are written down every few seconds. A run of an hour or more writes its section and pictures
+into the docs, a shorter one into the folder. It exits with 1 after an unexpected error, growth above the
 bounds, or if a process or a descriptor is left at the end.
 """
 
@@ -33,6 +34,8 @@ _SAMPLES, _FEWEST_SECONDS, _MOST_SECONDS = 400, 0.5, 5.0
 _WARM_UP, _PARTS = 1 / 3, 24
 # In a shorter run caches and pools of threads are still filling after the warm-up: its growth is shown, not judged.
 _SHORTEST_JUDGED_SECONDS = 1800.0
+# The docs have the figures of an hour or more; those of a shorter run are written beside its samples.
+_LEAST_DOCS_SECONDS = 3600.0
 # The figure may grow by so much during a run, and by so much more with each hour of it.
 _BOUNDS = {
     "memory_mb": (4.0, 4.0),
@@ -402,21 +405,37 @@ def replace_section(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
 
 
+def write_result(result: Result, docs: Path, folder: Path) -> Path:
+    """Write the section and the pictures, of a run that is too short for the docs to *folder*; return the file."""
+    if result.seconds >= _LEAST_DOCS_SECONDS:
+        page = docs / "reliability.md"
+        text = replace_section(page.read_text(encoding="utf-8"), to_markdown(result))
+    else:
+        page, text = folder / "soak.md", to_markdown(result) + "\n"
+    page.write_text(text, encoding="utf-8")
+    pictures = page.parent / "pictures"
+    pictures.mkdir(exist_ok=True)
+    for name, plot in plots(result.samples, result.seconds).items():
+        (pictures / f"{name}.svg").write_text(draw(plot), encoding="utf-8")
+    return page
+
+
 def main() -> int:
-    """Run the soak, write the page and its pictures, print the tables, and return the exit code."""
+    """Run the soak, write what came of it, print the tables, and return the exit code."""
     parser = argparse.ArgumentParser(description="A long run of mixed use.")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--folder", type=Path, default=Path(ROOT, ".cache", "soak"))
     parser.add_argument("--docs", type=Path, default=Path(ROOT, "docs"))
     given = parser.parse_args()
     result = soak(given.minutes * 60, given.folder)
-    page = given.docs / "reliability.md"
-    page.write_text(replace_section(page.read_text(encoding="utf-8"), to_markdown(result)), encoding="utf-8")
-    pictures = given.docs / "pictures"
-    pictures.mkdir(exist_ok=True)
-    for name, plot in plots(result.samples, result.seconds).items():
-        (pictures / f"{name}.svg").write_text(draw(plot), encoding="utf-8")
-    print(aligned(work_table(result)), aligned(growth_table(result)), verdict(result), sep="\n\n")
+    written = write_result(result, given.docs, given.folder)
+    print(
+        aligned(work_table(result)),
+        aligned(growth_table(result)),
+        verdict(result),
+        f"wrote {written}",
+        sep="\n\n",
+    )
     return 1 if result.problems else 0
 
 

@@ -3,7 +3,8 @@
 The set is computed from the sources: in each listed module every place where an operator applies is a mutant, and a
 digest of its text chooses among them, checks and refusals first. A mutant runs in a copy of the sources against the
 tests of its own module. Outcomes are kept in ``.cache/mutants``, so that a run goes on where the last one ended. A
-module of which all mutants are known gets a new line on the page; the others keep theirs.
+module of which all mutants are known gets a new line on the page; the others keep theirs. A line has a digest of the
+source that was run; ``make generated`` marks those whose module has changed since.
 """
 
 import argparse
@@ -33,6 +34,7 @@ EQUIVALENT = TESTS / "mutants_equivalent.toml"
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
 COLUMNS = ("mutants", "killed", "equivalent", "survived", "not run")
+CHANGED = "changed since"
 PER_MODULE = 8
 # Imported before the forks: no module of ours, and nothing that starts threads.
 COMMON = ("pytest", "_pytest.python", "hypothesis", "yaml", "asyncio", "http.client", "ssl", "subprocess")
@@ -485,28 +487,80 @@ class Campaign:
         print(f"{outcome:8} {time.monotonic() - run.begun:5.1f} s  {run.mutant.name}", flush=True)
 
 
-def table_of(modules: list[str], outcomes: Outcomes, page: str) -> str:
-    """Return what the page says: one line for each module, and their sum."""
-    known, before = equivalents(), lines_of(page)
-    lines, total = [], [0] * len(COLUMNS)
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What the page says of a module: the day and the source of the run, and how many mutants had each outcome."""
+
+    module: str
+    date: str
+    source: str
+    numbers: tuple[int, ...]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the module is still the one that was run."""
+        return self.source == short_digest(self.module)
+
+    @property
+    def text(self) -> str:
+        """The line as the page has it."""
+        date = self.date if self.is_current else f"{self.date}, {CHANGED}"
+        return _row(f"`{self.module}.py`", date, f"`{self.source}`", *map(str, self.numbers))
+
+
+def short_digest(module: str) -> str:
+    """Return the digest of a module's source as the page has it."""
+    return digest_of(source_of(module))[:8]
+
+
+def lines_from(modules: list[str], outcomes: Outcomes, page: str) -> list[Line]:
+    """Return the line of each module: a new one if all its mutants are known, otherwise that of the page."""
+    known, before = equivalents(), {line.module: line for line in lines_of(page)}
+    lines = []
     for module in modules:
         found = Counter(outcome_of(each, outcomes, known) for each in chosen(module))
         date = max(outcomes.date_of(each) for each in chosen(module))
         is_whole = not found["not run"] or module not in before
-        cells = [date, *numbers_of(found)] if is_whole else before[module]
-        lines.append(f"| `{module}.py` | {' | '.join(cells)} |")
-        total = [sum(pair) for pair in zip(total, map(int, cells[1:]), strict=True)]
-    head = f"| module | date | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 2)}"
-    return "\n".join((head, *lines, f"| all | | {' | '.join(map(str, total))} |\n"))
+        new = Line(module, date, short_digest(module), numbers_of(found))
+        lines.append(new if is_whole else before[module])
+    return lines
 
 
-def lines_of(page: str) -> dict[str, list[str]]:
-    """Return the cells of each module on the page, without its name."""
+def table_of(lines: list[Line]) -> str:
+    """Return what the page says: the lines, and the sums of those that are current and of those that are not."""
+    head = f"{_row('module', 'date', 'source', *COLUMNS)}\n|{'---|' * (len(COLUMNS) + 3)}"
+    sums = [
+        _row(
+            f"{len(some)} module{'s'[: len(some) > 1]}, {what}",
+            "",
+            "",
+            *(str(sum(column)) for column in zip(*some, strict=True)),
+        )
+        for what, is_current in (("unchanged since", True), (CHANGED, False))
+        if (some := [line.numbers for line in lines if line.is_current is is_current])
+    ]
+    return "\n".join((head, *(line.text for line in lines), *sums, ""))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def lines_of(page: str) -> list[Line]:
+    """Return the lines of the page."""
     table = page.partition(BEGIN)[2].partition(END)[0]
-    return {
-        name: cells.split(" | ")
-        for name, cells in re.findall(r"^\| `(\S+)\.py` \| (.*) \|$", table, re.MULTILINE)
-    }
+    found = re.findall(r"^\| `(\S+)\.py` \| ([\d-]*)\S* .*?\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
+    return [
+        Line(module, date, source, tuple(map(int, numbers.split(" | "))))
+        for module, date, source, numbers in found
+    ]
+
+
+def marked_page(page: str, lines: list[Line] | None = None) -> str:
+    """Return the page with these lines, or with its own, each marked if its module has changed since."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{table_of(lines_of(page) if lines is None else lines)}{END}{after}"
 
 
 def outcome_of(mutant: Mutant, outcomes: Outcomes, known: dict[str, str]) -> str:
@@ -514,18 +568,15 @@ def outcome_of(mutant: Mutant, outcomes: Outcomes, known: dict[str, str]) -> str
     return "equivalent" if mutant.name in known else outcomes.find(mutant) or "not run"
 
 
-def numbers_of(found: Counter[str]) -> list[str]:
+def numbers_of(found: Counter[str]) -> tuple[int, ...]:
     """Return the numbers of one line of the table: all mutants, and those of each outcome."""
-    return [str(found.total()), *(str(found[each]) for each in COLUMNS[1:])]
+    return found.total(), *(found[each] for each in COLUMNS[1:])
 
 
 def write_page(modules: list[str], outcomes: Outcomes) -> None:
     """Replace the table on the page."""
     page = PAGE.read_text("utf-8")
-    table = table_of(modules, outcomes, page)
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", "utf-8")
+    PAGE.write_text(marked_page(page, lines_from(modules, outcomes, page)), "utf-8")
 
 
 def survivors(modules: list[str], outcomes: Outcomes) -> list[Mutant]:

@@ -8,6 +8,7 @@ usage: release_check.py [--quick] [STEP ...]   with --quick, only the steps that
 
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -74,6 +75,9 @@ def take(step: Step, release: Release) -> tuple[bool, str]:
         return True, step.check(release)
     except Problem as problem:
         return False, str(problem)
+    except Exception as error:  # noqa: BLE001 - a step that breaks does not hold, and the others are taken
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return False, f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
 
 
 def choose(argv: list[str]) -> list[Step]:

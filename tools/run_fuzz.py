@@ -26,7 +26,9 @@ PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
 # A shorter run says too little to be written down.
 LEAST_SECONDS = 60
-MOST_FILES = 12
+# What the corpus of a reader may grow to.
+MOST_FILES = 40
+MOST_KIB = 32
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")
 MOST_BYTES = 2048
@@ -53,7 +55,6 @@ REPEATED = (
     b"a=b,",
     b"/",
 )
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 
 def targets(wanted: str = "") -> list[str]:
@@ -134,10 +135,9 @@ def grow(name: str, seconds: int) -> bool:
         name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
     )
     executions, inputs = executions_of(name), len(list(grown.iterdir()))
-    # libFuzzer has kept what reaches code that nothing before it reached.
-    for each in sorted(grown.iterdir(), key=lambda each: each.stat().st_size) if is_well else ():
-        if len(list(tree.iterdir())) < MOST_FILES:
-            shutil.copy(each, tree / each.name[:12])
+    if is_well:
+        # libFuzzer has kept what reaches code that nothing before it reached.
+        add_files(grown, tree)
     print(
         f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
@@ -148,6 +148,18 @@ def grow(name: str, seconds: int) -> bool:
             name, f"{today} | {seconds} s | {executions} | {inputs} | {'nothing' if is_well else 'a failure'}"
         )
     return is_well
+
+
+def add_files(grown: Path, tree: Path) -> None:
+    """Add files to a corpus, the smallest first, up to the bounds; what it has stays, whatever its size."""
+    kept = [each.stat().st_size for each in tree.iterdir()]
+    for each in sorted(grown.iterdir(), key=lambda each: (each.stat().st_size, each.name)):
+        place, size = tree / each.name[:12], each.stat().st_size
+        if len(kept) >= MOST_FILES or sum(kept) + size > MOST_KIB << 10:
+            break
+        if not place.exists():
+            shutil.copy(each, place)
+            kept.append(size)
 
 
 def write_line(name: str, text: str) -> None:
@@ -212,6 +224,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
     parser.add_argument("--sizes", action="store_true", help="large inputs alone")
     options = parser.parse_args()
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
     WORK.mkdir(parents=True, exist_ok=True)
     names = targets(options.target)
     # Every target runs, whatever the others find.

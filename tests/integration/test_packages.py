@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib import import_module
@@ -220,3 +221,82 @@ def test_the_release_check_knows_its_steps() -> None:
     )
     assert done.returncode == 1
     assert "there are tree, version, address, generated, licences, bytes, sdist," in done.stderr
+
+
+def test_the_release_check_goes_on_after_a_step_that_breaks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = tool("release_check", monkeypatch)
+
+    def break_down(_release: object) -> str:
+        raise TypeError("it takes no such argument")
+
+    steps = [check.Step(name, name, f"mend {name}", break_down) for name in ("first", "second")]
+    monkeypatch.setattr(check, "STEPS", (*steps, check.Step("third", "third", "", lambda _release: "well")))
+    assert check.main([]) == 1
+    out = capsys.readouterr().out
+    assert out.count("TypeError: it takes no such argument") == 2
+    assert out.count(f"({__file__}:") == 2
+    assert "→ mend second" in out
+    assert out.endswith("1 of 3 hold; not yet: first, second\n")
+
+
+def make_archive(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            member.size = 4 if member.isfile() else 0
+            archive.addfile(member, io.BytesIO(b"text"))
+    return path
+
+
+def member_of(name: str, mode: int = 0o644, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode, member.type, member.linkname = mode, kind, "/etc/passwd"
+    return member
+
+
+def unpack_in(python: str, package: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r})\n"
+        "from pathlib import Path\n"
+        "from release.packages import unpack\n"
+        "unpack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    return subprocess.run(
+        [python, "-c", code, str(package), str(folder)], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_source_distribution_is_unpacked_by_any_python_that_is_supported(tmp_path: Path) -> None:
+    """The first releases of Python 3.11 unpack without the filters of later ones."""
+    package = make_archive(tmp_path / "a.tar.gz", member_of("a/run", 0o755), member_of("a/b/text", 0o666))
+    pythons = {sys.executable} | {
+        path for path in ("/usr/bin/python3.11", "/usr/bin/python3") if Path(path).exists()
+    }
+    for number, python in enumerate(sorted(pythons)):
+        folder = tmp_path / str(number)
+        done = unpack_in(python, package, folder)
+        assert done.returncode == 0, done.stderr
+        assert (folder / "a" / "b" / "text").read_bytes() == b"text"
+        assert (folder / "a" / "run").stat().st_mode & 0o777 == 0o755
+        assert (folder / "a" / "b" / "text").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        member_of("../outside"),
+        member_of("/outside"),
+        member_of("a/link", kind=tarfile.SYMTYPE),
+        member_of("a/link", kind=tarfile.LNKTYPE),
+        member_of("a/pipe", kind=tarfile.FIFOTYPE),
+    ],
+    ids=lambda member: f"{member.name} {member.type!r}",
+)
+def test_a_source_distribution_with_anything_but_its_files_is_refused(
+    member: tarfile.TarInfo, tmp_path: Path
+) -> None:
+    package = make_archive(tmp_path / "a.tar.gz", member)
+    done = unpack_in(sys.executable, package, tmp_path / "in")
+    assert "is no file of the source distribution" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar.gz"]

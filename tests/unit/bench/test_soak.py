@@ -1,6 +1,7 @@
 """The arithmetic of the soak: growth, what makes it fail, and the page that it writes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bench.report import Machine
@@ -16,10 +17,12 @@ from bench.soak import (
     judge,
     replace_section,
     slope,
+    write_result,
 )
 
 FIRST = Sample(0.0, 50.0, 60.0, 20, 8, 3, 30.0, 40.0, 7, 0, 0, 0)
 HOUR = 3600.0
+MACHINE = Machine("2026-11-16", "CPU", 2, "a virtual machine", "Linux", "3.11", "", "0.1")
 
 
 def samples(*memory: float) -> list[Sample]:
@@ -64,9 +67,8 @@ def test_every_reason_to_fail_is_named() -> None:
 @pytest.mark.parametrize(("seconds", "bound"), [(HOUR, "+6.7 MB"), (60.0, "not judged")])
 def test_the_growth_is_beside_its_bound(seconds: float, bound: str) -> None:
     """Both are for the whole run after the warm-up; a rate beside them would be read as one of them."""
-    machine = Machine("2026-11-16", "CPU", 2, "a virtual machine", "Linux", "3.11", "", "0.1")
     growths = [Growth("memory_mb", 96.4, 100.3, 100.4, 6.8, 4.5, 6.7)]
-    head, row = growth_table(Result(seconds, machine, {}, [], growths, [], []))
+    head, row = growth_table(Result(seconds, MACHINE, {}, [], growths, [], []))
     assert head[-2:] == ("growth in the run", "bound for the run")
     assert row == ("memory of the host process (PSS)", "96.4 MB", "100.3 MB", "100.4 MB", "+4.5 MB", bound)
 
@@ -76,3 +78,20 @@ def test_the_page_keeps_what_is_around() -> None:
     assert replace_section(page, "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
     with pytest.raises(ValueError, match="marks"):
         replace_section("a", "new")
+
+
+@pytest.mark.parametrize("seconds", [300.0, HOUR - 1])
+def test_a_run_of_less_than_an_hour_leaves_the_docs_as_they_are(seconds: float, tmp_path: Path) -> None:
+    docs, folder = tmp_path / "docs", tmp_path / "folder"
+    docs.mkdir()
+    folder.mkdir()
+    page = docs / "reliability.md"
+    page.write_text(f"{BEGIN}\nof an hour\n{END}\n", "utf-8")
+    result = Result(seconds, MACHINE, {}, samples(50, 50), [], [], [])
+    assert write_result(result, docs, folder) == folder / "soak.md"
+    assert page.read_text("utf-8") == f"{BEGIN}\nof an hour\n{END}\n"
+    assert [each.name for each in docs.iterdir()] == ["reliability.md"]
+    assert (folder / "pictures" / "soak-memory.svg").exists()
+    assert write_result(replace(result, seconds=HOUR), docs, folder) == page
+    assert "It ran for 60 minutes." in page.read_text("utf-8")
+    assert (docs / "pictures" / "soak-memory.svg").exists()
