@@ -57,6 +57,20 @@ def test_without_a_host_those_of_the_config_are_used(config: Path, node: Node) -
     assert json.loads(config.read_text())["credHelpers"] == {"reg.io": "keyferry"}
 
 
+def test_a_host_keeps_the_port_that_images_have(config: Path, node: Node) -> None:
+    """The tools look for it so, with a default port too."""
+    node.provider(matchImages=["port.example:443"])
+    node.recording()
+    node.load()
+    words = ("--config", str(node.config), "--bin-dir", str(node.bin_dir))
+    assert bridge(config, "install", *words).returncode == 0
+    assert bridge(config, "install", "https://two.example:443", "three.example").returncode == 0
+    helpers = dict.fromkeys(("port.example:443", "two.example:443", "three.example"), "keyferry")
+    assert json.loads(config.read_text())["credHelpers"] == helpers
+    assert bridge(config, "uninstall", "two.example:443").returncode == 0
+    assert "two.example:443" not in config.read_text()
+
+
 def test_the_containers_tools_get_a_file_of_its_own(config: Path) -> None:
     done = bridge(config, "install", "--containers")
     own = config.parent / "registries.conf.d" / "zz-keyferry.conf"
