@@ -5,13 +5,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from support.agent_server import AgentServer, serving
+from support.agents import running_agent
+from support.commands import run_keyferry
 from support.parts import need
 from support.plugins import Node, write_executable
 from support.registry import Registry, basic, make_image, running
@@ -30,11 +30,6 @@ class Machine:
     folder: Path
     image: str
 
-    @property
-    def socket(self) -> Path:
-        """The agent's socket."""
-        return self.folder / "agent" / "agent.sock"
-
     def run(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """Run a tool, with the helper on PATH."""
         settings = {
@@ -42,7 +37,7 @@ class Machine:
             "HOME": str(self.folder),
             "KEYFERRY_CONFIG": str(self.node.config),
             "KEYFERRY_BIN_DIR": str(self.node.bin_dir),
-            "KEYFERRY_AGENT": str(self.socket),
+            "KEYFERRY_AGENT": "off",
             "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
             "CONTAINERS_REGISTRIES_CONF": str(self.folder / "registries.conf"),
         }
@@ -60,12 +55,6 @@ class Machine:
         else:
             words = ("pull", "--quiet", *options, "--tls-verify=false", self.image)
         return self.run(need(tool), *words, **env)
-
-    def agent(self) -> AbstractContextManager[AgentServer]:
-        """Serve as an agent that has the login."""
-        found = {"username": LOGIN[0], "password": LOGIN[1], "key": self.registry.host, "source": {}}
-        answer = {"kind": "RegistryResponse", "outcome": "found", "credentials": [found], "failures": []}
-        return serving(self.socket, lambda _: answer)
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +95,38 @@ def test_a_pull_through_the_library(machine: Machine, tool: str) -> None:
     assert len(machine.node.runs()) > before
 
 
+# A pod has the agent's socket, and neither config nor plugins.
+PLACES = {
+    "the agent's config": {},
+    "no config": {"KEYFERRY_CONFIG": "", "KEYFERRY_BIN_DIR": "", "KEYFERRY_HOST_ROOT": "/nowhere"},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("tool", ["skopeo", "podman"])
-def test_a_pull_through_an_agent(machine: Machine, tool: str) -> None:
+def test_pulls_through_an_agent_cause_one_run(machine: Machine, tool: str, place: str) -> None:
     before = len(machine.node.runs())
-    with machine.agent() as server:
-        done = machine.pull(tool, "--authfile", str(machine.folder / "auth.json"))
-    assert done.returncode == 0, done.stderr
-    assert {each["registry"] for each in server.requests} == {machine.registry.host}
-    assert len(machine.node.runs()) == before
+    with running_agent(machine.node) as agent:
+        env = {"KEYFERRY_AGENT": agent.socket, "KEYFERRY_PROC": str(machine.folder), **PLACES[place]}
+        for _ in range(2):
+            done = machine.pull(tool, "--authfile", str(machine.folder / "auth.json"), **env)
+            assert done.returncode == 0, done.stderr
+    assert len(machine.node.runs()) == before + 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:443", "127.0.0.1"])
+def test_a_default_port_is_installed_as_images_have_it(machine: Machine, tmp_path: Path, host: str) -> None:
+    """The helper runs only for the host as the image has it; nobody listens there."""
+    node = Node(tmp_path)
+    node.provider(matchImages=[host])
+    node.recording(auth={host: LOGIN})
+    node.load()
+    path = str(tmp_path / "auth.json")
+    assert run_keyferry("bridge", "docker", "install", host, "--docker-config", path).returncode == 0
+    env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
+    words = ("inspect", "--authfile", path, f"docker://{host}/team/app")
+    assert machine.run(need("skopeo"), *words, **env).returncode != 0
+    assert len(node.runs()) == 1
 
 
 @pytest.mark.parametrize("tool", ["skopeo", "podman"])

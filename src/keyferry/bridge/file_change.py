@@ -6,7 +6,7 @@ from keyferry._core.files import open_folder
 from keyferry._core.values import Value, field
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["FileChange", "apply_change", "make_diff", "read_text"]
+__all__ = ["FileChange", "apply_change", "make_diff", "make_part_diff", "read_text"]
 
 _MOST_BYTES = 1 << 20
 
@@ -34,6 +34,18 @@ def make_diff(path: str, before: str, after: str) -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
     lines = unified_diff(old, new, path, path)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def make_part_diff(path: str, part: str, before: str, after: str) -> str:
+    """Return the change of one part of a file as a diff of all its lines.
+
+    What is beside it, or on the same line, may have secrets.
+    """
+    from difflib import unified_diff
+
+    old, new = (text.splitlines() for text in (before, after))
+    _, _, _, *lines = unified_diff(old, new, n=max(len(old), len(new)), lineterm="")
+    return "".join(f"{line}\n" for line in (f"--- {path}", f"+++ {path}", f"@@ {part} @@", *lines))
 
 
 def read_text(path: str) -> str | None:

@@ -27,10 +27,11 @@ def bridge(config: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_install_status_and_uninstall(config: Path) -> None:
-    before = json.loads(config.read_text())
+    text = config.read_text()
+    before = json.loads(text)
     done = bridge(config, "install", "https://reg.io/v2/", "docker.io", "--dry-run")
     assert (done.returncode, json.loads(config.read_text())) == (0, before)
-    assert '+\t\t"reg.io": "keyferry"' in done.stdout
+    assert '+"credHelpers": {"reg.io": "keyferry", "https://' in done.stdout
     assert "c2VjcmV0" not in done.stdout + done.stderr
     assert bridge(config, "install", "https://reg.io/v2/", "docker.io").stdout == done.stdout
     helpers = dict.fromkeys(("reg.io", "https://index.docker.io/v1/", "docker.io"), "keyferry")
@@ -44,7 +45,7 @@ def test_install_status_and_uninstall(config: Path) -> None:
     bridge(config, "uninstall", "docker.io")
     assert json.loads(config.read_text())["credHelpers"] == {"reg.io": "keyferry"}
     bridge(config, "uninstall")
-    assert json.loads(config.read_text()) == before
+    assert config.read_text() == text
     assert bridge(config, "status").returncode == 1
 
 
@@ -55,6 +56,20 @@ def test_without_a_host_those_of_the_config_are_used(config: Path, node: Node) -
     words = ("--config", str(node.config), "--bin-dir", str(node.bin_dir))
     assert bridge(config, "install", *words).returncode == 0
     assert json.loads(config.read_text())["credHelpers"] == {"reg.io": "keyferry"}
+
+
+def test_a_host_keeps_the_port_that_images_have(config: Path, node: Node) -> None:
+    """The tools look for it so, with a default port too."""
+    node.provider(matchImages=["port.example:443"])
+    node.recording()
+    node.load()
+    words = ("--config", str(node.config), "--bin-dir", str(node.bin_dir))
+    assert bridge(config, "install", *words).returncode == 0
+    assert bridge(config, "install", "https://two.example:443", "three.example").returncode == 0
+    helpers = dict.fromkeys(("port.example:443", "two.example:443", "three.example"), "keyferry")
+    assert json.loads(config.read_text())["credHelpers"] == helpers
+    assert bridge(config, "uninstall", "two.example:443").returncode == 0
+    assert "two.example:443" not in config.read_text()
 
 
 def test_the_containers_tools_get_a_file_of_its_own(config: Path) -> None:

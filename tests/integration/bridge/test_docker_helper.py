@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,37 @@ import pytest
 
 import keyferry
 from support.agent_server import Answer, Request, refusal, serving
-from support.plugins import Node
+from support.agents import running_agent
+from support.plugins import Node, write_config
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and scripts")
 HOST = "registry.example"
 NOT_FOUND = (1, b"credentials not found in native keychain\n")
 SCRIPT = "from keyferry.bridge.docker.helper import main; main()"
 NAME = "docker-credential-keyferry"
+# As in a pod.
+NO_CONFIG = {"KEYFERRY_HOST_ROOT": "/nowhere", "KEYFERRY_BIN_DIR": ""}
 
 
 class Helper:
-    """The helper on a node, and the agent's socket."""
+    """The helper on a node, which has its config in the usual place, and the agent's socket."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.socket = node.root / "agent" / "agent.sock"
         self.said = ""
+        self.usual = node.root / "host"
+        config = self.usual / "etc" / "eks" / "image-credential-provider" / "config.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.symlink_to(node.config)
 
     def __call__(self, *words: str, stdin: str = "", **env: str) -> tuple[int, bytes]:
         """Run it; return its status and standard output."""
-        places = {"KEYFERRY_CONFIG": str(self.node.config), "KEYFERRY_BIN_DIR": str(self.node.bin_dir)}
+        places = {
+            "KEYFERRY_PROC": str(self.node.root),
+            "KEYFERRY_HOST_ROOT": str(self.usual),
+            "KEYFERRY_BIN_DIR": str(self.node.bin_dir),
+        }
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, *words],
             input=os.fsencode(stdin),
@@ -102,9 +114,9 @@ def test_not_found_is_said_in_the_exact_words(helper: Helper, url: str) -> None:
 
 def test_without_a_config_nothing_is_found(helper: Helper) -> None:
     """Some tools run every helper at every command."""
-    nowhere = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_BIN_DIR": "/nowhere"}
-    assert helper("get", stdin=HOST, **nowhere) == NOT_FOUND
-    assert helper("list", **nowhere) == (0, b"{}\n")
+    for nowhere in ({"KEYFERRY_CONFIG": "/nowhere"}, NO_CONFIG):
+        assert helper("get", stdin=HOST, **nowhere) == NOT_FOUND
+        assert helper("list", **nowhere) == (0, b"{}\n")
 
 
 def test_a_failed_plugin_is_an_error_with_its_reason(helper: Helper) -> None:
@@ -265,10 +277,149 @@ def test_without_a_usable_answer_the_library_is_used(helper: Helper, what: str) 
     ids=["failed", "failed, without a message", "soon expired"],
 )
 def test_without_a_config_the_agents_reason_is_told(helper: Helper, answer: Answer, said: str) -> None:
-    nowhere = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_BIN_DIR": "/nowhere"}
     with serving(helper.socket, lambda _: answer):
-        status, shown = helper("get", stdin=HOST, **nowhere)
+        status, shown = helper("get", stdin=HOST, **NO_CONFIG)
     assert (status, shown.decode().startswith(f"docker-credential-keyferry: {said}")) == (1, True)
+
+
+PORT = "port.example:443"
+
+
+@pytest.mark.parametrize("has_agent", [True, False], ids=["agent", "no agent"])
+@pytest.mark.parametrize("has_config", [True, False], ids=["named config", "usual config"])
+@pytest.mark.parametrize("pattern", ["port.example", PORT])
+@pytest.mark.parametrize("url", [PORT, f"https://{PORT}/v2/", f"{PORT}/team/app"])
+def test_a_default_port_is_found_with_and_without_it(
+    node: Node, url: str, pattern: str, *, has_config: bool, has_agent: bool
+) -> None:
+    node.provider(matchImages=[pattern])
+    node.recording(auth={pattern: ("user", "pass")})
+    node.load()
+    named = {"KEYFERRY_CONFIG": str(node.config)} if has_config else {}
+    helper = Helper(node)
+    if not has_agent:
+        assert helper("get", stdin=url, KEYFERRY_AGENT="off", **named) == login(url)
+        return
+    with running_agent(node) as agent:
+        assert helper("get", stdin=url, KEYFERRY_AGENT=agent.socket, **named) == login(url)
+        assert helper("get", stdin=url, KEYFERRY_AGENT=agent.socket, **named) == login(url)
+    assert len(node.runs()) == 1
+
+
+@pytest.mark.parametrize("has_agent", [True, False], ids=["agent", "no agent"])
+def test_the_spelling_that_was_asked_comes_first(node: Node, *, has_agent: bool) -> None:
+    """As in the kubelet, a pattern with a port is for images that have it."""
+    for name, host in (("one", "port.example"), ("two", PORT)):
+        node.provider(name, matchImages=[host])
+        node.recording(name=name, auth={host: ("user", name)})
+    node.load()
+    with running_agent(node) as agent:
+        place = {"KEYFERRY_AGENT": agent.socket if has_agent else "off"}
+        helper = Helper(node)
+        assert helper("get", stdin=PORT, **place) == login(PORT, secret="two")
+        assert helper("get", stdin="port.example", **place) == login("port.example", secret="one")
+
+
+def test_a_spelling_that_is_refused_does_not_end_the_search(helper: Helper) -> None:
+    """A rule of the agent may name the registry without the port that a tool adds."""
+
+    def answer(request: Request) -> Answer:
+        return from_agent() if request["registry"] == HOST else (403, refusal("Forbidden"))
+
+    with serving(helper.socket, answer):
+        assert helper("get", stdin=f"{HOST}:443") == login(f"{HOST}:443", "agent", "secret")
+    none = from_agent(outcome="none", credentials=[])
+    with serving(
+        helper.socket, lambda request: none if request["registry"] == HOST else (403, refusal("Forbidden"))
+    ):
+        assert helper("get", stdin=f"{HOST}:443") == login(f"{HOST}:443")
+
+
+def test_an_agent_that_does_not_answer_is_asked_once(helper: Helper) -> None:
+    with serving(helper.socket, lambda _: b"hello") as server:
+        assert helper("get", stdin=f"{HOST}:443") == login(f"{HOST}:443")
+    assert len(server.requests) == 1
+
+
+def config_for(node: Node, host: str) -> dict[str, str]:
+    """Write a config of its own for a registry that the node's config does not have; return how it is named."""
+    path = node.root / "own.json"
+    entry = {**node.entries[0], "matchImages": [host]}
+    write_config(path, [entry])
+    return {"KEYFERRY_CONFIG": str(path)}
+
+
+@pytest.mark.parametrize("suffix", ["", "/team/app"], ids=["registry", "repository"])
+def test_a_config_that_is_named_counts_and_not_the_agents(node: Node, suffix: str) -> None:
+    node.provider(matchImages=[HOST])
+    node.recording(auth={"*.example": ("user", "pass")})
+    node.load()
+    helper = Helper(node)
+    own = config_for(node, "mine.example")
+    with running_agent(node) as agent:
+        for place in (agent.socket, "off"):
+            env = {**own, "KEYFERRY_AGENT": place}
+            assert helper("get", stdin=f"mine.example{suffix}", **env) == login(f"mine.example{suffix}")
+            assert helper("get", stdin=f"{HOST}{suffix}", **env) == NOT_FOUND
+    assert [image.partition("/")[0] for image in node.runs()] == ["mine.example"] * 2
+
+
+def test_a_named_config_has_its_own_bin_dir(node: Node, tmp_path: Path) -> None:
+    """The same config with other plugins is another one."""
+    node.provider(matchImages=[HOST])
+    node.recording()
+    node.load()
+    other = Node(tmp_path / "other")
+    other.root.mkdir()
+    other.recording(auth={HOST: ("user", "other")})
+    env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(other.bin_dir)}
+    with running_agent(node) as agent:
+        assert Helper(node)("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **env) == login(
+            HOST, secret="other"
+        )
+
+
+def test_a_named_config_that_is_not_there_has_no_answer_of_the_agent(helper: Helper) -> None:
+    with running_agent(helper.node) as agent:
+        for url in (HOST, f"{HOST}/team/app"):
+            env = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_AGENT": agent.socket}
+            assert helper("get", stdin=url, **env) == NOT_FOUND
+    assert helper.node.runs() == []
+
+
+def named(helper: Helper, agent_socket: str) -> Mapping[str, str]:
+    return {"KEYFERRY_CONFIG": str(helper.node.config), "KEYFERRY_AGENT": agent_socket}
+
+
+def test_with_a_named_config_logins_that_depend_on_the_path_are_not_guessed(divided: Helper) -> None:
+    with running_agent(divided.node) as agent:
+        for _ in range(2):
+            assert divided("get", stdin=HOST, **named(divided, agent.socket)) == NOT_FOUND
+            assert f"({HOST}/one, {HOST}/two); set KEYFERRY_IMAGE to the image" in divided.said
+    assert [len(divided.node.runs(name)) for name in ("one", "two")] == [1, 1]
+
+
+def test_with_a_named_config_a_login_that_ends_soon_is_not_given(node: Node) -> None:
+    node.recording(duration="4m")
+    node.load()
+    helper = Helper(node)
+    with running_agent(node) as agent:
+        assert helper("get", stdin=HOST, **named(helper, agent.socket)) == login(HOST)
+    assert len(node.runs()) == 2
+
+
+def test_with_a_named_config_a_plugin_that_failed_in_the_agent_is_run_here(node: Node) -> None:
+    node.recording(before='[ "$RUN" -gt 1 ] || exit 3')
+    node.load()
+    helper = Helper(node)
+    with running_agent(node) as agent:
+        assert helper("get", stdin=HOST, **named(helper, agent.socket)) == login(HOST)
+    assert len(node.runs()) == 2
+
+
+def test_a_pod_without_a_config_has_the_agents_login(helper: Helper) -> None:
+    with running_agent(helper.node) as agent:
+        assert helper("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == login(HOST)
 
 
 def test_through_the_agent_nothing_heavy_is_loaded(helper: Helper, tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def _get() -> str:
     server = parse_server(url)
     if server is None:
         raise _RefusedError(_NOT_FOUND)
-    from keyferry.bridge.docker.answers import LoginOutcome, find_login
+    from keyferry.bridge.docker.answers import find_login
+    from keyferry.bridge.docker.login import LoginOutcome
 
     login = find_login(server)
     if login.outcome is LoginOutcome.FAILED:

@@ -7,8 +7,8 @@ skopeo, buildah) get a file of keyferry's own in ``registries.conf.d``.
 import json
 import os
 
-from keyferry._core.values import replace
-from keyferry.bridge.file_change import FileChange, make_diff, read_text
+from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
+from keyferry.bridge.json_edit import add_member, add_object, find_member, remove_member, replace_value
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -32,25 +32,7 @@ _KEY = "credHelpers"
 DROP_IN = "zz-keyferry.conf"
 _HEAD = "# Written by 'keyferry bridge docker install --containers'; 'uninstall --containers' removes it.\n"
 _OWN_FILES = "containers-auth.json"
-
-
-def _docker_change(
-    path: str, before: str | None, document: "Mapping[str, object]", helpers: "Mapping[str, object]"
-) -> FileChange:
-    """Return the change of a docker config to these helpers; without any, the field is left out.
-
-    The config may hold logins, so the diff has nothing but the helpers.
-    """
-    old = _helpers(path, document)
-    if old == helpers:
-        return FileChange(path, before, before)
-    after = {**document, _KEY: helpers}
-    if not helpers:
-        del after[_KEY]
-    parts = [_dump({_KEY: part} if part else {}, before) for part in (old, helpers)]
-    if before is None:
-        parts[0] = ""
-    return FileChange(path, before, _dump(after, before), make_diff(path, *parts))
+_NEW = "{\n}"
 
 
 def docker_config_path(environ: "Mapping[str, str]") -> str:
@@ -71,23 +53,32 @@ def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
     """Return the change that makes docker use the helper for *hosts*; hosts that have another helper keep it."""
     before = read_text(path)
     document = _parse(path, before)
-    helpers = {**dict.fromkeys(hosts, HELPER), **_helpers(path, document)}
-    # In the order of the file, with new hosts at its end.
-    ordered = {**_helpers(path, document), **helpers}
-    notes = [f"{host} keeps its helper {helpers[host]!r}" for host in hosts if helpers[host] != HELPER]
-    return replace(_docker_change(path, before, document, ordered), notes=tuple(notes))
+    helpers = _helpers(path, document)
+    added = {host: HELPER for host in hosts if host not in helpers}
+    notes = [
+        f"{host} keeps its helper {helpers[host]!r}" for host in hosts if helpers.get(host, HELPER) != HELPER
+    ]
+    if not added:
+        return FileChange(path, before, before, notes=tuple(notes))
+    text = before if before and before.strip() else _NEW
+    after = _checked(path, _add(text, added), {**document, _KEY: {**helpers, **added}})
+    return FileChange(path, before, after, _diff(path, before, after), tuple(notes))
 
 
 def plan_docker_uninstall(path: str, hosts: "Sequence[str]" = ()) -> FileChange:
     """Return the change that makes docker stop using the helper, for *hosts* or for all."""
     before = read_text(path)
     document = _parse(path, before)
-    kept = {
-        host: helper
-        for host, helper in _helpers(path, document).items()
-        if helper != HELPER or (hosts and host not in hosts)
-    }
-    return _docker_change(path, before, document, kept)
+    helpers = _helpers(path, document)
+    removed = [host for host in helpers if helpers[host] == HELPER and (not hosts or host in hosts)]
+    if before is None or not removed:
+        return FileChange(path, before, before)
+    kept = {host: helper for host, helper in helpers.items() if host not in removed}
+    wanted = {name: value for name, value in document.items() if name != _KEY}
+    after = _checked(
+        path, _remove(before, removed, has_others=bool(kept)), {**wanted, **({_KEY: kept} if kept else {})}
+    )
+    return FileChange(path, before, after, _diff(path, before, after))
 
 
 def helped_hosts(path: str) -> tuple[str, ...]:
@@ -136,12 +127,50 @@ def _helpers(path: str, document: "Mapping[str, object]") -> "Mapping[str, objec
     return helpers
 
 
-def _dump(document: "Mapping[str, object]", before: str | None) -> str:
-    """Return a config in the style of the one before: docker writes tabs and no line break at the end."""
-    second = (before or "").partition("\n")[2]
-    indent = second[: len(second) - len(second.lstrip(" \t"))] or "\t"
-    end = "\n" if before is not None and before.endswith("\n") else ""
-    return json.dumps(document, indent=indent, ensure_ascii="\\u" in (before or "")) + end
+def _add(text: str, helpers: "Mapping[str, str]") -> str:
+    member = find_member(text, _KEY)
+    if member is None:
+        return add_object(text, _KEY, helpers)
+    if text[member.value] != "{":  # null
+        return replace_value(text, _KEY, helpers)
+    for host, helper in helpers.items():
+        text = add_member(text, host, helper, member.value)
+    return text
+
+
+def _remove(text: str, hosts: "Sequence[str]", *, has_others: bool) -> str:
+    """Return the text without these helpers; without any, the field is left out."""
+    if not has_others:
+        return remove_member(text, _KEY)
+    for host in hosts:
+        text = remove_member(text, _KEY, host)
+    return text
+
+
+def _checked(path: str, after: str, wanted: "Mapping[str, object]") -> str:
+    """Return the new text if it means what it should; a member that is there twice may prevent that."""
+    try:
+        is_right = json.loads(after) == wanted
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise EnvironmentProblem(f"{path!r} is written in a way that cannot be edited; change it by hand")
+    return after
+
+
+def _diff(path: str, before: str | None, after: str) -> str:
+    """Return a diff of nothing but the helpers, as they are written: the config may hold logins."""
+    if before is None:
+        return make_diff(path, "", after)
+    return make_part_diff(path, _KEY, _shown(before), _shown(after))
+
+
+def _shown(text: str) -> str:
+    member = find_member(text, _KEY) if text.strip() else None
+    if member is None:
+        return ""
+    line = text[text.rfind("\n", 0, member.begin) + 1 : member.begin]
+    return ("" if line.strip() else line) + text[member.begin : member.end]
 
 
 def _read_own(path: str) -> str | None:

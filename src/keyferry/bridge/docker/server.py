@@ -13,7 +13,8 @@ _HUB_NAMES = (HUB, *ALIASES)
 class Server(Value):
     """A registry: its host as images name it, and the path of a repository if one was asked for.
 
-    *hosts* are the spellings to try: without a default port, and as it was given.
+    *hosts* are the spellings to try: as it was given, and without a default port. Images and patterns tell the two
+    apart; some tools add the port to a host without one.
     """
 
     hosts: tuple[str, ...]
@@ -23,7 +24,7 @@ class Server(Value):
 def parse_server(url: str) -> Server | None:
     """Return the registry that *url* names, with or without a scheme; None if it names none.
 
-    All names of Docker Hub are one. A default port is left out, and so is the version of an API. URLs with blanks,
+    All names of Docker Hub are one. The version of an API is left out. URLs with blanks,
     control characters or user info name no registry.
     """
     if any(not "!" <= char <= "~" for char in url) or "@" in url:
@@ -41,7 +42,7 @@ def parse_server(url: str) -> Server | None:
     if host in _HUB_NAMES and (not port or is_default):
         return Server((HUB,), _trim(path))
     given = host + colon + port
-    return Server((host, given) if is_default else (given,), _trim(path))
+    return Server((given, host) if is_default else (given,), _trim(path))
 
 
 def _split_address(authority: str) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ import yaml
 
 from keyferry._core.documents import read_document
 from keyferry._core.severity import Severity
-from keyferry.bridge.file_change import FileChange, make_diff, read_text
+from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.lint.providers.config import lint
@@ -83,17 +83,12 @@ def plan_entry_uninstall(path: str, name: str) -> FileChange:
 
 
 def _diff(path: str, before: "Mapping[str, object] | None", after: "Mapping[str, object] | None") -> str:
-    """Return the change as a diff of the one entry: lines beside it, or on the same line, may have secrets."""
-    from difflib import unified_diff
-
-    old, new = _shown(before), _shown(after)
-    _, _, _, *lines = unified_diff(old, new, n=max(len(old), len(new)))
-    return "".join((f"--- {path}\n+++ {path}\n@@ providers @@\n", *lines))
+    return make_part_diff(path, "providers", _shown(before), _shown(after))
 
 
-def _shown(entry: "Mapping[str, object] | None") -> list[str]:
+def _shown(entry: "Mapping[str, object] | None") -> str:
     shown = {name: value if name in _SHOWN else "..." for name, value in (entry or {}).items()}
-    return _block(shown, "", "\n").splitlines(keepends=True)
+    return _block(shown, "", "\n")
 
 
 def _install_file(folder: str, name: str, entry: "Mapping[str, object]") -> FileChange:

@@ -100,7 +100,8 @@ def _hosts(given: list[str]) -> list[str]:
         server = parse_server(text)
         if server is None or server.path:
             raise WrongUsage(f"{text!r} is not a registry; expected a host such as registry.example:5000")
-        # docker's tools look for Docker Hub under its URL, those of containers under its name.
+        # docker's tools look for Docker Hub under its URL, those of containers under its name; for other registries
+        # all look for the host as the image has it, with a default port if the image has one.
         hosts += [LOGIN_URL, HUB] if server.hosts == (HUB,) else [server.hosts[0]]
     return hosts
 

@@ -136,6 +136,119 @@ def test_the_style_of_the_file_is_kept(path: Path) -> None:
     assert path.read_text() == text
 
 
+STYLES = {
+    "tabs": CONFIG,
+    "two spaces": '{\n  "auths": {"x.io": {"auth": "c2VjcmV0"}, "y.io": {}},\n  "psFormat": "a"\n}\n',
+    "four spaces": '{\n    "auths": {\n        "x.io": {}\n    }\n}\n',
+    "inline": '{"auths": {"x.io": {"auth": "c2VjcmV0"}}, "credsStore": "pass"}',
+    "inline, one member": '{"auths": {}}\n',
+    "compact": '{"auths":{"x.io":{}},"credsStore":"pass"}',
+    "inline objects elsewhere": '{\n\t"HttpHeaders": {"A": "c2VjcmV0",   "B": [1,2 , 3]},\n\t"auths": { }\n}\n',
+    "CRLF": '{\r\n  "auths": {\r\n    "x.io": {}\r\n  },\r\n  "a": 1\r\n}\r\n',
+    "blank lines": '\n{\n\n\t"a": 1,\n\n\n\t"b": 2\n\n}\n\n',
+    "nothing": "{}",
+    "nothing, with a blank": "{ }\n",
+    "nothing, on lines": "{\n}\n",
+    "nothing, on lines with CRLF": "{\r\n}\r\n",
+    "numbers and escapes": '{\n  "a": 1.0e+2,\n  "b": "\\u00e9\\/é"\n}',
+    "helpers of others": '{\n\t"credHelpers": {\n\t\t"o.io": "ecr-login"\n\t},\n\t"a": { "b" : 1 }\n}',
+    "helpers of others, inline": '{\n  "credHelpers": {"o.io": "ecr-login"},\n  "a": {}\n}\n',
+    "helpers of others, compact": '{"credHelpers":{"o.io":"ecr-login"},"a":{}}',
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_there_and_back_every_byte_is_kept(path: Path, style: str) -> None:
+    text = STYLES[style].encode()
+    path.write_bytes(text)
+    change = install(path, "reg.io", "a.io:5000")
+    both = {"reg.io": "keyferry", "a.io:5000": "keyferry"}
+    document = json.loads(text)
+    expected = {**document, "credHelpers": {**document.get("credHelpers", {}), **both}}
+    assert json.loads(path.read_bytes()) == expected
+    assert "c2VjcmV0" not in change.diff
+    for removed in (["a.io:5000"], ["reg.io"]):
+        apply_change(plan_docker_uninstall(str(path), removed))
+    assert path.read_bytes() == text
+    install(path, "reg.io")
+    install(path, "a.io:5000")
+    apply_change(plan_docker_uninstall(str(path)))
+    assert path.read_bytes() == text
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("tabs", '\t},\n\t"credHelpers": {\n\t\t"reg.io": "keyferry",\n\t\t"b.io": "keyferry"\n\t}\n}'),
+        (
+            "two spaces",
+            '  "psFormat": "a",\n  "credHelpers": {\n    "reg.io": "keyferry",\n    "b.io": "keyferry"\n  }\n}\n',
+        ),
+        ("inline", '"pass", "credHelpers": {"reg.io": "keyferry", "b.io": "keyferry"}}'),
+        ("compact", '"pass","credHelpers":{"reg.io":"keyferry","b.io":"keyferry"}}'),
+        (
+            "CRLF",
+            '  "a": 1,\r\n  "credHelpers": {\r\n    "reg.io": "keyferry",\r\n    "b.io": "keyferry"\r\n  }\r\n}\r\n',
+        ),
+        ("nothing", '{"credHelpers": {"reg.io": "keyferry", "b.io": "keyferry"}}'),
+        (
+            "nothing, on lines",
+            '{\n\t"credHelpers": {\n\t\t"reg.io": "keyferry",\n\t\t"b.io": "keyferry"\n\t}\n}\n',
+        ),
+        (
+            "helpers of others",
+            '\t\t"o.io": "ecr-login",\n\t\t"reg.io": "keyferry",\n\t\t"b.io": "keyferry"\n\t},\n\t"a": { "b" : 1 }\n}',
+        ),
+    ],
+)
+def test_helpers_are_written_as_the_file_is(path: Path, style: str, expected: str) -> None:
+    path.write_bytes(STYLES[style].encode())
+    install(path, "reg.io", "b.io")
+    assert path.read_bytes().decode().endswith(expected)
+
+
+def test_the_diff_is_the_helpers_as_they_are_written(path: Path) -> None:
+    path.write_text('{"auths": {"x": "c2VjcmV0"}, "credHelpers": {"o.io": "x"}}')
+    shown = plan_docker_install(str(path), ["reg.io"]).diff.splitlines()[2:]
+    assert shown == [
+        "@@ credHelpers @@",
+        '-"credHelpers": {"o.io": "x"}',
+        '+"credHelpers": {"o.io": "x", "reg.io": "keyferry"}',
+    ]
+    path.write_text(CONFIG)
+    shown = install(path, "reg.io").diff.splitlines()[2:]
+    assert shown == ["@@ credHelpers @@", '+\t"credHelpers": {', '+\t\t"reg.io": "keyferry"', "+\t}"]
+    shown = plan_docker_install(str(path), ["b.io"]).diff.splitlines()[2:]
+    assert shown == [
+        "@@ credHelpers @@",
+        ' \t"credHelpers": {',
+        '-\t\t"reg.io": "keyferry"',
+        '+\t\t"reg.io": "keyferry",',
+        '+\t\t"b.io": "keyferry"',
+        " \t}",
+    ]
+
+
+def test_helpers_that_are_null_are_replaced(path: Path) -> None:
+    path.write_text('{"credHelpers": null, "a":  1}')
+    install(path, "reg.io")
+    assert path.read_text() == '{"credHelpers": {"reg.io": "keyferry"}, "a":  1}'
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_gets_a_whole_config(path: Path, text: str) -> None:
+    path.write_text(text)
+    install(path, "reg.io")
+    assert path.read_text() == '{\n\t"credHelpers": {\n\t\t"reg.io": "keyferry"\n\t}\n}'
+
+
+def test_helpers_that_are_there_twice_are_left(path: Path) -> None:
+    text = '{"credHelpers": {"a.io": "keyferry"}, "credHelpers": {"a.io": "keyferry"}}'
+    path.write_text(text)
+    with pytest.raises(EnvironmentProblem, match="cannot be edited; change it by hand"):
+        plan_docker_uninstall(str(path))
+
+
 def test_the_drop_in_keeps_the_helpers_that_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "registries.conf.d"
     folder.mkdir()

@@ -24,9 +24,9 @@ HUB = Server(("docker.io",))
         # crane, with a credsStore: the repository first, then the host
         ("reg.io/team/app", Server(("reg.io",), "team/app")),
         # nerdctl
-        ("reg.io:443", Server(("reg.io", "reg.io:443"))),
-        ("https://reg.io:443", Server(("reg.io", "reg.io:443"))),
-        ("http://reg.io:80", Server(("reg.io", "reg.io:80"))),
+        ("reg.io:443", Server(("reg.io:443", "reg.io"))),
+        ("https://reg.io:443", Server(("reg.io:443", "reg.io"))),
+        ("http://reg.io:80", Server(("reg.io:80", "reg.io"))),
         ("http://reg.io:443", Server(("reg.io:443",))),
         ("https://reg.io:80", Server(("reg.io:80",))),
         ("127.0.0.1:5000", Server(("127.0.0.1:5000",))),

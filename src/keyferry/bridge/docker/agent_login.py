@@ -1,0 +1,161 @@
+"""The node agent's login for a server: with the standard library alone, unless the environment names a config."""
+
+import os
+from time import monotonic, time
+
+from keyferry._core.json import dumps
+from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, ask_agent, find_socket
+from keyferry.bridge.docker.login import Login, LoginOutcome, ambiguous_login, first_known, give_login
+
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from keyferry.bridge.docker.server import Server
+
+__all__ = ["ask_for_login"]
+
+# A builder keeps an answer for 4 minutes and 50 seconds; what expires sooner is not given to it.
+SHORTEST_LIFE_SECONDS = 290
+
+
+class _NoAgentError(Exception):
+    """There is no agent, or it does not answer."""
+
+
+def ask_for_login(server: "Server", images: "Sequence[str]", environ: "Mapping[str, str]") -> Login | None:
+    """Return the agent's login for the first of *images* that it knows, without images for the registry.
+
+    Return None if it has no answer that is understood. If KEYFERRY_CONFIG names a config, only what the agent has for
+    that config and its bin dir counts.
+    """
+    place = find_socket(environ)
+    if not place:
+        return None
+    try:
+        if environ.get("KEYFERRY_CONFIG"):
+            return _ask_for_config(place, server, images, environ)
+        agent = _Agent(place, server)
+        if images:
+            return first_known(agent.ask({"image": image}) for image in images)
+        return first_known(agent.ask({"registry": host}) for host in server.hosts)
+    except _NoAgentError:
+        return None
+
+
+def _ask_for_config(
+    place: str, server: "Server", images: "Sequence[str]", environ: "Mapping[str, str]"
+) -> Login | None:
+    """Ask for images with the hash of the config; an agent does not compare configs for a registry as a whole."""
+    # Imported here: in a pod there is no config, and on a node the agent has the node's.
+    from keyferry.errors import KeyferryError
+    from keyferry.images.config.contents import hash_of_files
+    from keyferry.images.node.discover import discover
+
+    if not os.path.lexists(place):
+        return None
+    try:
+        found = discover(environ=environ)
+    except KeyferryError:
+        return None
+    bin_dir = os.path.abspath(found.bin_dir)
+    if not images:
+        return _ask_for_all_images(place, server, found.config, bin_dir)
+    config_hash = hash_of_files(found.config)
+    agent = _Agent(place, server, config_hash, bin_dir)
+    return first_known(agent.ask({"image": image}) for image in images) if config_hash else None
+
+
+def _ask_for_all_images(place: str, server: "Server", config: str, bin_dir: str) -> Login | None:
+    """Return the login that all images of the registry have in common, by the patterns of the config."""
+    from keyferry.images.config.files import read_config
+    from keyferry.images.registries import images_of
+
+    read = read_config(config)
+    if not read.hash or read.problems:
+        return None
+    agent = _Agent(place, server, read.hash, bin_dir)
+
+    def ask_each() -> "Iterator[Login | None]":
+        for host in server.hosts:
+            names = [image.repository for image in images_of(read.providers, host)]
+            yield _common(server, names, [agent.ask({"image": name}) for name in names])
+
+    return first_known(ask_each())
+
+
+def _common(server: "Server", names: "Sequence[str]", logins: "Sequence[Login | None]") -> Login | None:
+    known = [login for login in logins if login is not None]
+    if len(known) != len(logins):
+        return None
+    failed = next((login for login in known if login.outcome is LoginOutcome.FAILED), None)
+    if any(login != known[0] for login in known):
+        return failed or ambiguous_login(server, names)
+    return known[0] if known else Login(LoginOutcome.NONE)
+
+
+class _Agent:
+    """Asks the agent about one server; all questions together have the time for one answer."""
+
+    def __init__(self, place: str, server: "Server", config_hash: str = "", bin_dir: str = "") -> None:
+        self._place = place
+        self._server = server
+        self._hash = config_hash
+        self._config = {"configHash": config_hash, "binDir": bin_dir} if config_hash else {}
+        self._until = monotonic() + ANSWER_SECONDS
+
+    def ask(self, question: dict[str, str]) -> Login | None:
+        """Return the agent's answer, or None if it has none that is understood; raise if there is no agent."""
+        body = dumps({"apiVersion": API_VERSION, "kind": "LookupRequest", **question, **self._config})
+        data = body.encode("utf-8", "surrogateescape")
+        left = self._until - monotonic()
+        reply = ask_agent(self._place, "/v1/lookup", data, answer_seconds=left)
+        if isinstance(reply, Fallback):
+            raise _NoAgentError
+        document = reply.read_object() if reply.status == 200 else {}
+        kind = "LookupResponse" if "image" in question else "RegistryResponse"
+        if not _is_known(document, kind) or document.get("configHash", "") != self._hash:
+            return None
+        return _read_answer(document, self._server)
+
+
+def _is_known(document: dict[str, object], kind: str) -> bool:
+    """Return whether an answer is one that this client understands; that of an image has no outcome."""
+    return (
+        document.get("apiVersion", API_VERSION) == API_VERSION
+        and document.get("kind") == kind
+        and document.get("outcome", LoginOutcome.FOUND) in list(LoginOutcome)
+    )
+
+
+def _read_answer(document: dict[str, object], server: "Server") -> Login:
+    if document.get("outcome") == LoginOutcome.AMBIGUOUS:
+        candidates = document.get("candidates")
+        return ambiguous_login(server, map(str, candidates) if isinstance(candidates, list) else ())
+    credentials = document.get("credentials")
+    first = credentials[0] if isinstance(credentials, list) and credentials else None
+    if not isinstance(first, dict):
+        failures = document.get("failures")
+        return _failed(failures) if isinstance(failures, list) and failures else Login(LoginOutcome.NONE)
+    if not _lives_long(document.get("expiresAt")):
+        note = f"the node agent's login for {server.hosts[0]} ends in less than {SHORTEST_LIFE_SECONDS} s"
+        return Login(LoginOutcome.FAILED, note=f"{note}, and no provider config is here to get another")
+    return give_login(str(first.get("username", "")), str(first.get("password", "")))
+
+
+def _lives_long(expires_at: object) -> bool:
+    if not isinstance(expires_at, str):
+        return True
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(expires_at).timestamp() - time() >= SHORTEST_LIFE_SECONDS
+    except ValueError:
+        return False
+
+
+def _failed(failures: list[object]) -> Login:
+    messages = [str(each.get("message", "")) for each in failures if isinstance(each, dict)]
+    return Login(
+        LoginOutcome.FAILED, note="; ".join(filter(None, messages)) or "a plugin failed in the node agent"
+    )
