@@ -18,7 +18,7 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 also runs the node agent and shows its page
+demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 first runs the node agent and shows its page
 	@$(APP)/bin/keyferry demo $(if $(PAGE),--page)
 
 test: lint types wheel parts  ## every gate: lint, types, docs, and all tests against the built wheel
@@ -88,7 +88,7 @@ docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs a
 	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 	@cp $(SITE)/node_modules/iframe-worker/shim/index.js .cache/site/site/iframe-worker.js 2>/dev/null \
-		|| echo "no npm here: the search needs a server, such as python3 -m http.server -d .cache/site"
+		|| echo "npm did not install iframe-worker: the search needs a server, such as python3 -m http.server -d .cache/site"
 	@echo "open .cache/site/index.html"
 
 generated: $(TOOLS)  ## write the generated parts of the docs alone: references, codes, help texts, man pages, completions, the README's figures
@@ -129,7 +129,8 @@ $(SITE_TOOLS): tools/site_requirements.txt
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(SITE)
 	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	@! command -v npm > /dev/null || npm --prefix $(SITE) install --silent --no-audit --no-fund --no-save iframe-worker@1.0.4
+	@! command -v npm > /dev/null || npm --prefix $(SITE) install --silent --no-audit --no-fund --no-save \
+		--fetch-retries=0 --fetch-timeout=20000 iframe-worker@1.0.4 || true
 	@touch $@
 
 $(APP_READY): $(SOURCES)

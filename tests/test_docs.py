@@ -18,6 +18,7 @@ from keyferry import errors
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.lint.codes.catalogue import CODES
 from support.fake_cloud import Reply, serving
+from support.plugins import write_executable
 from support.public_names import API, SDK
 from support.sdk_plugins import exec_info, image_plugin, request_bytes, run_source
 
@@ -157,31 +158,32 @@ def sdk_examples() -> list[str]:
     )
 
 
-def run_example(source: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a plugin of the page with the interpreter's options that it asks for."""
-    assert source.startswith("#!/usr/bin/python3 -IS\n")
-    path = f"import sys; sys.path.insert(0, {str(Path(keyferry.__file__).parents[1])!r})\n"
-    command = [sys.executable, "-IS", "-c", path + source]
-    return subprocess.run(command, input=stdin, env=env, capture_output=True, check=False)
+def run_example(
+    folder: Path, source: str, stdin: bytes = b"", **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Save a program of the page and execute it, in the environment in which keyferry is installed."""
+    program = write_executable(folder / "plugin", source)
+    env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run([program], input=stdin, env=env, capture_output=True, check=False)
 
 
 def test_the_image_plugin_of_the_sdks_page_works(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("pass-word\n")
     source = sdk_examples()[0].replace("/etc/acme/password", str(tmp_path / "password"))
     for registry, password in (("registry.acme.example", b"pass-word"), ("elsewhere.example", b"")):
-        done = run_example(source, request_bytes(f"{registry}/team/app"))
+        done = run_example(tmp_path, source, request_bytes(f"{registry}/team/app"))
         assert (done.returncode, done.stderr) == (0, b"")
         assert (b'"password":"' + password in done.stdout) is bool(password)
     (tmp_path / "password").write_text("\n")
-    done = run_example(source, request_bytes("registry.acme.example/app"))
+    done = run_example(tmp_path, source, request_bytes("registry.acme.example/app"))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.startswith(b"plugin: the password file is empty\nplugin: write a password into ")
 
 
-def test_the_cluster_plugin_of_the_sdks_page_works() -> None:
+def test_the_cluster_plugin_of_the_sdks_page_works(tmp_path: Path) -> None:
     with serving(lambda received: Reply(document={"access_token": received.form["password"]})) as server:
         source = sdk_examples()[1].replace("https://login.acme.example", server.url)
-        done = run_example(source, b"typed\n", **exec_info(interactive=True))
+        done = run_example(tmp_path, source, b"typed\n", **exec_info(interactive=True))
     assert done.returncode == 0, done.stderr
     assert b'"token":"typed"' in done.stdout
     assert done.stderr.startswith(b"Password: ")
@@ -204,15 +206,14 @@ def test_the_tests_and_errors_of_the_sdks_page_are_true() -> None:
 def test_the_launcher_of_the_sdks_page_works(tmp_path: Path) -> None:
     (tmp_path / "acme_registry").mkdir()
     (tmp_path / "acme_registry" / "plugin.py").write_text("def main(): print('started')\n")
-    done = run_example(sdk_examples()[4].replace("/opt/acme/lib", str(tmp_path)))
+    source = sdk_examples()[4].replace("/opt/acme/lib", str(tmp_path))
+    assert source.startswith("#!/usr/bin/python3 -IS\n")
+    done = run_example(tmp_path, source.replace("/usr/bin/python3", sys.executable))
     assert done.stdout == b"started\n", done.stderr
 
 
 def test_every_install_command_is_one_that_works() -> None:
-    """Keyferry is on no package index: it is installed from a clone, with extras that there are.
-
-    Where it is installed, pip adds an extra to it by name, and fetches nothing but the extra's packages.
-    """
+    """Keyferry is on no package index, where its name may be somebody else's: it is installed from a clone."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(project["optional-dependencies"])
     found = [
@@ -221,7 +222,7 @@ def test_every_install_command_is_one_that_works() -> None:
         for command in re.findall(r"pipx? install ([^\s`\"]+)", page.read_text(encoding="utf-8"))
     ]
     # A plugin's own project and what its tests need, and a hint that is completed as it is printed.
-    installed = {f"'{where}[{extra}]'" for where in (".", "keyferry") for extra in (*extras, "{extra}")}
+    installed = {f"'.[{extra}]'" for extra in (*extras, "{extra}")}
     wanted = {".", "./keyferry", "-e", "pytest", *installed}
     assert found
     assert set(found) <= wanted

@@ -17,6 +17,8 @@ from keyferry.cli.demo.files import write_files
 from support.api_server import ApiServer
 from support.certificates import Authority
 from support.kube import TOKEN, Kube, credential
+from support.parts import need
+from support.plugins import write_executable
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -92,6 +94,29 @@ def test_the_pictures_are_up_to_date(tool: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("status", [0, 1], ids=["npm works", "no registry can be reached"])
+def test_the_site_is_built_without_what_npm_installs(tmp_path: Path, status: int) -> None:
+    """The tools are made with programs that note their arguments; an npm that fails is no error."""
+    log = tmp_path / "log"
+    note = f'#!/bin/sh\necho "${{0##*/}} $*" >> {log}\n'
+    write_executable(tmp_path / "npm", f"{note}exit {status}\n")
+    write_executable(tmp_path / "python", note)
+    site = tmp_path / "site"
+    (site / "bin").mkdir(parents=True)
+    write_executable(site / "bin" / "python", note)
+    done = subprocess.run(
+        [need("make"), f"SITE={site}", f"PYTHON={tmp_path / 'python'}", f"{site}/.ready"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (site / ".ready").exists()
+    assert f"npm --prefix {site} install " in log.read_text("utf-8")
 
 
 def test_the_readme_counts_the_recorded_answers() -> None:

@@ -58,6 +58,7 @@ STEPS = (
     Step("shims", "shims are static and run", "see tools/build_shim_wheels.py", packages.check_shims),
     Step("paths", "no folder of this machine", "see which tool writes it", packages.check_no_paths),
     Step("install", "works in an empty environment", "see the message", installs.check_install),
+    Step("pages", "the pages' commands install it", "see the message", installs.check_pages),
     Step("extras", "every extra works alone", "correct optional-dependencies", installs.check_extras),
     Step("installers", "pipx and uv install it", "see the message", installs.check_installers),
     Step(

@@ -506,7 +506,7 @@ complete -c keyferry -n '__keyferry_at bridge docker' -l color -x -a 'auto alway
 complete -c keyferry -n '__keyferry_at bridge docker' -s v -l verbose -d 'log on standard error what is done which config, which plugins and requests, how long; no secrets'
 complete -c keyferry -n '__keyferry_at demo' -s h -l help -d 'show this help message and exit'
 complete -c keyferry -n '__keyferry_at demo' -l all -d 'show the other main commands as well'
-complete -c keyferry -n '__keyferry_at demo' -l page -d 'then run the node agent, and show its page'
+complete -c keyferry -n '__keyferry_at demo' -l page -d 'first run the node agent, and show its page'
 complete -c keyferry -n '__keyferry_at demo' -l keep -r -d 'write the files to this folder and keep them'
 complete -c keyferry -n '__keyferry_at demo' -l color -x -a 'auto always never' -d 'colours auto, always or never'
 complete -c keyferry -n '__keyferry_at demo' -s v -l verbose -d 'log on standard error what is done which config, which plugins and requests, how long; no secrets'

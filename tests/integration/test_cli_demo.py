@@ -161,13 +161,12 @@ def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) ->
 @pytest.mark.parametrize("keys", ["q\n", "\x04"], ids=["q", "end of input"])
 def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str) -> None:
     """And nothing is left behind, and nothing more is shown."""
-    with WatchedTerminal("demo", "--page", columns=80, **surroundings(tmp_path)) as terminal:
+    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
         terminal.read_until(PROMPT)
         terminal.type(keys)
         shown = terminal.finish()
     assert shown.status == 0
     assert "# 2/6" not in shown.raw
-    assert "its page" not in shown.raw
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -227,28 +226,37 @@ def test_a_step_that_goes_wrong_is_said_and_fails_the_demo(tmp_path: Path) -> No
     assert "# 6/6 " in done.stdout
 
 
+LINKED = "Enter: another link, n: the problems, q: end"
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login\?key=[\w-]+")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
-def test_the_agents_page_is_shown_on_request_and_the_agent_ends_with_the_demo() -> None:
+@pytest.mark.parametrize(
+    ("key", "goes_on"), [("n\n", True), ("q\n", False), ("\x04", False), ("\x03", False)]
+)
+def test_the_agents_page_comes_first_on_request_and_the_agent_ends_with_it(key: str, goes_on: bool) -> None:
     # The path of a socket is short.
     with (
         tempfile.TemporaryDirectory(prefix="kf") as folder,
         WatchedTerminal("demo", "--page", columns=80, **surroundings(Path(folder))) as terminal,
     ):
-        for number in range(1, len(STEPS)):
-            terminal.wait_for(lambda text, number=number: text.count(PROMPT) == number)  # type: ignore[misc] # a default binds it
-            terminal.type("\n")
-        terminal.wait_for(lambda text: "Enter: another link, q: end" in text)
+        terminal.wait_for(lambda text: LINKED in text)
+        assert "# 1/6 " not in terminal.raw
         link = LINK.search(terminal.raw)
         assert link is not None
         opener = build_opener(HTTPCookieProcessor(), ProxyHandler({}))
         with opener.open(link[0]) as answer:
             page = answer.read().decode()
-        terminal.type("\x03")
+        terminal.type("\n")
+        terminal.wait_for(lambda text: text.count(LINKED) == 2)
+        assert len(set(LINK.findall(terminal.raw))) == 2
+        terminal.type(key)
+        if goes_on:
+            terminal.wait_for(lambda text: PROMPT in text)
+            terminal.type("q\n")
         shown = terminal.finish()
         assert list(Path(folder, "tmp").iterdir()) == []
+    assert ("# 1/6 " in shown.raw) is goes_on
     for provider in ("harbour", "pier", "wharf"):
         assert provider in page
     for words in ("no-credential", "no credential in its last answer", "without a credential for the image"):

@@ -54,6 +54,7 @@ def as_on_an_index(text: str) -> str:
         ('<img width="3" src="docs/a.svg" alt="x">b', "b"),
         ('<a href="docs/a.md">a <b>c</b></a>', "a <b>c</b>"),
         ("a\n```mermaid\nflowchart LR\n```\n```sh\nb\n```", "a\n```sh\nb\n```"),
+        ("a.<!-- repository --> See [b](docs/b.md).<!-- /repository -->\n", "a.\n"),
     ],
 )  # fmt: skip
 def test_the_text_for_an_index_links_only_to_what_is_there(written: str, shown: str) -> None:
@@ -64,6 +65,16 @@ def test_the_readme_has_no_link_that_breaks_on_an_index() -> None:
     text = as_on_an_index((ROOT / "README.md").read_text("utf-8"))
     assert BROKEN_ON_AN_INDEX.findall(text) == []
     assert text.startswith("# keyferry\n")
+
+
+def test_a_sentence_for_an_index_says_something_without_its_links() -> None:
+    """Each link outside of the parts for the repository was read without it; a new one is read and listed here."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text.count("<!-- repository -->") == text.count("<!-- /repository -->") == 2
+    kept = re.sub(r"(?s)<!-- repository -->.*?<!-- /repository -->", "", text)
+    linked = re.findall(r"(?<!!)\[([^]]*)\]\((?!https://)", kept)
+    assert linked == ["finds the kubelet's files", "few exceptions"]
+    assert "## Documentation" not in as_on_an_index(text)
 
 
 def test_the_installed_description_has_no_link_that_breaks() -> None:

@@ -206,3 +206,17 @@ def test_every_extra_is_there() -> None:
     for place, words in (*in_blocks(), *in_prose()):
         named = re.findall(r"\[(\w+)\]", " ".join(words)) if words[0] in ("pip", "pipx") else []
         assert set(named) <= extras, place
+
+
+def test_every_block_that_installs_makes_an_environment_first() -> None:
+    """Debian and others refuse ``pip install`` outside of one; the release check's step ``pages`` runs the blocks."""
+    steps = (ROOT / "tools" / "release" / "installs.py").read_text(encoding="utf-8")
+    found = [block for block in all_blocks() if block.language == "sh" and "pip install ." in block.text]
+    assert {block.page for block in found} == set(re.findall(r"\"((?:README|docs/\w+)\.md)\"", steps))
+    for block in found:
+        programs = [" ".join(words) for words in command_lines(block)]
+        made = programs.index("python3 -m venv ~/keyferry")
+        first = next(at for at, line in enumerate(programs) if "pip install ." in line)
+        assert made < first, block.place
+        activated = ". ~/keyferry/bin/activate" in programs[made:first]
+        assert activated or programs[first].startswith("~/keyferry/bin/pip "), block.place

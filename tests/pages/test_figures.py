@@ -1,4 +1,4 @@
-"""Every picture and every table of figures is made again by a command that the Makefile has and a page names."""
+"""Every picture and every figure is made again by a command that the Makefile has and a page names."""
 
 import re
 import struct
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import ROOT, page_names, written_text
+from support.pages import ROOT, page_names, prose, written_text
 
 PICTURES = sorted((ROOT / "docs" / "pictures").iterdir())
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -98,3 +98,77 @@ def test_what_is_measured_names_its_command(page: str, target: str) -> None:
     shown = re.sub(r"<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert f"`make {target}" in shown
     assert target in recipes()
+
+
+def test_the_readme_compares_like_with_like() -> None:
+    """The official client and kubectl read YAML in ``bench/clusters.py``; a pull has its rows of both transports."""
+    table = (ROOT / "README.md").read_text("utf-8").partition("<!-- figures: ")[2].partition("<!-- end")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    speed = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    (ours,) = re.findall(r"first answer, keyferry kube raw, YAML kubeconfig .*?\| (.*?) \|", speed)
+    assert [row[1] for row in rows if row[2].startswith(("kubectl", "official"))] == [ours, ours]
+    assert [row[0].rpartition(", ")[2] for row in rows if row[2].startswith("skopeo")] == [
+        "plain HTTP",
+        "TLS",
+    ]
+    for _job, measured, theirs, ratio in rows:
+        numbers = [float(each.split()[-2]) for each in (measured, theirs)]
+        assert ratio == f"{numbers[0] / numbers[1]:.2f}"
+
+
+# A number with a unit of time or size. What is measured has one of the first, a limit or a setting one of the second.
+NUMBER = r"(?<![\w.,:/$-])\d[\d,.]*(?: (?:to|and|or|…) \d[\d,.]*)?[ -]"
+MEASURE = re.compile(NUMBER + r"(?:[mµn]s|[KkMG]B|B|(?:milli|micro)seconds?)\b")
+SETTING = re.compile(NUMBER + r"(?:s|seconds?|minutes?|hours?|[KMG]iB|bytes?)\b")
+# What a figure of the second kind is, by the words around it, and why no command has to make it again.
+KINDS = {
+    "a limit, which changes with a line of code": r"at most|up to|within|more than|longer than|once in|limit|deadline|"
+    r"gives up|the kubelet's|A run has|is not run|not asked again|may not prompt|may have|used until|leeway|to accept|"
+    r"4 MiB of|64 MiB of|already valid|only the plugin|not used in its last|Each request has|it works once|retried for",
+    "a setting or its default": r"default|optional|`--[a-z-]+`|every|between attempts|has not answered|in the last",
+    "how long a token is valid, as its issuer says": r"valid|lifetime|expiry|ECR|Docker Hub",
+}
+# Pages with figures of the second kind alone, and why.
+EXEMPT = {
+    "docs/agent-protocol.md": "limits, which integration/agent/test_page_protocol.py compares with the code",
+    "docs/fleet.md": "what is assumed of the simulated nodes, and arithmetic on it",
+}
+
+
+def stray_figures(text: str, *, is_exempt: bool = False) -> list[str]:
+    """The figures that a command should make, with the words around them."""
+    found = list(MEASURE.finditer(text))
+    if not is_exempt:
+        kinds = re.compile("|".join(KINDS.values()), re.IGNORECASE)
+        found += [match for match in SETTING.finditer(text) if not kinds.search(around(text, match))]
+    return [around(text, match) for match in found]
+
+
+def around(text: str, match: re.Match[str]) -> str:
+    """The figure with the words before and after it, of its own line."""
+    before = text[: match.start()].rpartition("\n")[2]
+    return f"{before[-90:]}{match[0]}{text[match.end() :].partition(chr(10))[0][:45]}"
+
+
+@pytest.mark.parametrize("page", page_names())
+def test_a_figure_is_made_by_a_command_or_is_a_setting(page: str) -> None:
+    """Outside of the parts that a command writes, there are limits and settings, and no measurements."""
+    assert stray_figures(prose(page), is_exempt=page in EXEMPT) == []
+
+
+@pytest.mark.parametrize("page", EXEMPT)
+def test_an_exempt_page_needs_it(page: str) -> None:
+    """The exemption ends with its figures."""
+    assert stray_figures(prose(page))
+
+
+@pytest.mark.parametrize(
+    "text", ["takes 24 µs", "about 16 to 19 MB", "a 1.4-ms start", "1,217 ms at most", "runs 3 s"]
+)
+def test_a_measurement_is_found(text: str) -> None:
+    assert stray_figures(text)
+
+
+@pytest.mark.parametrize("text", ["At most 3 s", "v1.3 s", "the default is 10 minutes", "10 servers"])
+def test_a_setting_is_no_measurement(text: str) -> None:
+    assert stray_figures(text) == []

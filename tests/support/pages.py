@@ -20,6 +20,8 @@ _FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTA
 _GENERATED = re.compile(
     r"<!-- (?:figures: )?written by `make \w+`[^>]*-->.*?(?:<!-- end of [^>]*-->|\Z)", re.DOTALL
 )
+# A part that a program writes between marks with its name.
+_PART = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
 _HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?\n.*?^\1$", re.MULTILINE | re.DOTALL)
 _OPERATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")"})
 # Runs files one after the other, as at a prompt, which takes await.
@@ -68,6 +70,15 @@ def written_text(page: str) -> str:
     """Return what people wrote of a page: the parts that programs write are blank lines."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return _GENERATED.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+@cache
+def prose(page: str) -> str:
+    """Return the sentences that people wrote: blocks, and what programs write, are blank lines, and code is empty."""
+    text = written_text(page)
+    for pattern in (_PART, _FENCE):
+        text = pattern.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return re.sub(r"`[^`\n]+`", "``", text)
 
 
 @cache

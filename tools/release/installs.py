@@ -1,6 +1,7 @@
 """The steps that install the packages, in environments that have nothing else."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -9,6 +10,8 @@ from pathlib import Path
 from release.subject import ROOT, Problem, Release, make_environment, run
 
 PROBE = ROOT / "tools" / "release" / "probe.py"
+# The pages with commands that install from a clone.
+PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
 
 
 def check_install(release: Release) -> str:
@@ -33,6 +36,25 @@ def check_install(release: Release) -> str:
         )
         expect_shim(programs)
     return f"{len(release.project['scripts'])} programs, {', '.join(found)}, shim"
+
+
+def check_pages(release: Release) -> str:
+    """The blocks of the pages that install from a clone work, with a pip that refuses to install anywhere else."""
+    blocks = {
+        block: page
+        for page in PAGES
+        for block in re.findall(r"(?ms)^```sh\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"))
+        if "pip install ." in block
+    }
+    for block, page in blocks.items():
+        with tempfile.TemporaryDirectory() as home:
+            environment = os.environ | {"HOME": home, "PIP_REQUIRE_VIRTUALENV": "1"}
+            try:
+                run("sh", "-ec", block, cwd=ROOT, env=environment)
+            except Problem as problem:
+                raise Problem(f"{page}: {problem}") from None
+            expect_version(release, str(Path(home) / "keyferry" / "bin" / "keyferry"), "--version")
+    return ", ".join(sorted(set(blocks.values())))
 
 
 def expect_version(release: Release, *words: str) -> None:

@@ -4,8 +4,8 @@ __all__ = ["install_hint", "missing_extra"]
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that adds *extra* to an installed keyferry, which pip then does not fetch itself."""
-    return f"pip install 'keyferry[{extra}]'"
+    """Return the command that installs *extra*, from a clone: on a package index, the name may be somebody else's."""
+    return f"in a clone of keyferry, pip install '.[{extra}]'"
 
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:

@@ -48,7 +48,7 @@ def test_without_what_verifies_verified_tls_is_needed(
     issuer.give("/token", issuer.tokens())
     with pytest.raises(ProvideError, match="was not received over verified TLS") as caught:
         ask_without(module, issuer)
-    assert "pip install 'keyferry[crypto]'" in str(caught.value)
+    assert "pip install '.[crypto]'" in str(caught.value)
     with issuing(authority) as secure:
         trust = ("--certificate-authority", str(authority.bundle))
         secure.give("/token", secure.tokens())

@@ -23,8 +23,8 @@ without installing anything else. The demo writes a provider config, small plugi
 a folder of its own and starts a registry that requires a login. Each step prints the commands that it runs.
 
 On a terminal, it waits after each step: Enter goes on, q ends it. With --all it also shows the other main
-commands. With --page it then runs the node agent on these files and prints a link to the agent's page, until
-you end it; this needs the extra 'agent', and Linux."""
+commands. With --page it first runs the node agent on these files and prints a link to the agent's page; n goes
+on with the problems. This needs the extra 'agent', and Linux."""
 
 EXAMPLES = """\
 examples:
@@ -40,7 +40,7 @@ _GLUE = "\0"
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry demo``."""
     parser.add_argument("--all", action="store_true", help="show the other main commands as well")
-    parser.add_argument("--page", action="store_true", help="then run the node agent, and show its page")
+    parser.add_argument("--page", action="store_true", help="first run the node agent, and show its page")
     parser.add_argument("--keep", metavar="DIR", help="write the files to this folder and keep them")
 
 
@@ -83,16 +83,18 @@ def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
         write_files(folder, registry.host)
         os.chdir(folder)
         try:
-            results = [
-                _show(step, f"{number}/{len(steps)}", registry.host) for number, step in _pausing(steps)
-            ]
-            if with_page and len(results) == len(steps):
-                from keyferry.cli.demo.page import show_page
-
-                results.append(show_page(_run))
+            is_page_good, goes_on = _show_page() if with_page else (True, True)
+            shown = _pausing(steps if goes_on else ())
+            results = [_show(step, f"{number}/{len(steps)}", registry.host) for number, step in shown]
         finally:
             os.chdir(here)
-    return Exit.OK if all(results) else Exit.NO
+    return Exit.OK if is_page_good and all(results) else Exit.NO
+
+
+def _show_page() -> tuple[bool, bool]:
+    from keyferry.cli.demo.page import show_page  # imported here: only this step needs the agent
+
+    return show_page(_run)
 
 
 def _pausing(steps: tuple[DemoStep, ...]) -> "Iterator[tuple[int, DemoStep]]":

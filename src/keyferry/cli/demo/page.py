@@ -1,4 +1,4 @@
-"""The last step of the demo on request: the node agent on the demo's files, and its page."""
+"""The first step of the demo on request: the node agent on the demo's files, and its page."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ _PROGRAM = "keyferry"
 _LOG = "agent.log"
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
-_END = "q"
+_NEXT, _END = "n", "q"
 # What is looked up for the page to show: an answer, the same from the cache, a failure, and keys that do not match.
 _IMAGES = (
     "eu.harbour.example/team/app:v1",
@@ -33,8 +33,11 @@ _IMAGES = (
 )
 
 
-def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> bool:
-    """Run the agent in the current folder until the user ends it; return whether the lookups went as expected."""
+def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> tuple[bool, bool]:
+    """Run the agent in the current folder until the user ends it.
+
+    Return whether the lookups went as expected, and whether the user wants to see the rest of the demo.
+    """
     print(Lines("\n" + style("# The node agent on these files, and its page", "cyan")))
     with open(_LOG, "wb") as log:
         agent = subprocess.Popen(_command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -43,11 +46,11 @@ def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> bool:
         expected = (Exit.OK, Exit.NO, Exit.PLUGIN)
         where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {quote_word(_socket())}"
         results = [run_command(f"get {image} {where}", expected) for image in _IMAGES]
-        while _is_continued():
+        while (choice := _show_link()) not in (_NEXT, _END):
             pass
     finally:
         _stop(agent)
-    return all(results)
+    return all(results), choice == _NEXT
 
 
 def _socket() -> str:
@@ -76,18 +79,21 @@ def _wait(agent: "subprocess.Popen[bytes]") -> None:
     raise EnvironmentProblem(f"the agent does not start: {why}")
 
 
-def _is_continued() -> bool:
-    """Print a link to the page, and return whether the user asks for another one."""
+def _show_link() -> str:
+    """Print a link to the page, and return the first letter of what the user types."""
     answer = ask_for_document(_socket(), "POST", "/v1/page")
     text = "The link works once, within a minute, in a browser of this machine."
     print(Lines(f"\n{answer.get('url')}\n" + "\n".join(fold(text))))
-    print(Lines(style(f"Enter: another link, {_END}: end ", "dim")), end="", flush=True)
+    choices = f"Enter: another link, {_NEXT}: the problems, {_END}: end "
+    print(Lines(style(choices, "dim")), end="", flush=True)
     try:
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         print()
-        return False
-    return bool(line) and not line.strip().lower().startswith(_END)
+        return _END
+    if not line:  # where nobody can type, the demo goes on
+        return _END if sys.stdin.isatty() else _NEXT
+    return line.strip()[:1].lower()
 
 
 def _stop(agent: "subprocess.Popen[bytes]") -> None:

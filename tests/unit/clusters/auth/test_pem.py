@@ -134,5 +134,5 @@ def test_a_subject_is_written_as_go_does() -> None:
 
 def test_without_cryptography_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(EnvironmentProblem, match=r"pip install 'keyferry\[crypto\]'"):
+    with pytest.raises(EnvironmentProblem, match=r"pip install '\.\[crypto\]'"):
         parse_key_pair(CERT, KEY)

@@ -245,7 +245,7 @@ def test_without_cryptography_the_extra_is_named(tmp_path: Path) -> None:
         (tmp_path / package).symlink_to(Path(SOURCE) / package)
     command = [sys.executable, "-IS", "-c", WITHOUT, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    hint = "pip install 'keyferry[crypto]'"
+    hint = "in a clone of keyferry, pip install '.[crypto]'"
     line = f"RSA needs the package 'cryptography', which is not installed; {hint}"
     assert done.stdout.splitlines() == [line] * 3
 
