@@ -41,6 +41,9 @@ image: wheel  ## build the agent's image and its list of parts (SBOM) into .cach
 unit: $(TOOLS)  ## the quick tests, against the sources
 	$(BIN)/python -m pytest -q tests/unit tests/property
 
+pythons: $(TOOLS)  ## the quick tests with every Python that is named and found; writes the table of docs/reliability.md. VERSIONS="3.13" for some
+	@$(BIN)/python tools/run_pythons.py $(VERSIONS)
+
 conformance: $(TOOLS)  ## Kubernetes' recorded answers; FILES="a.json b.json" for other files
 	@$(BIN)/python tests/conformance/run.py $(FILES)
 

@@ -1,18 +1,26 @@
 """The agent's log: one line for each event on standard error, as text or as JSON, and never a secret."""
 
+import errno
 import json
+import os
+import resource
 import sys
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from keyferry._core.secrets import printable
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.meta import format_instant
 
-__all__ = ["AgentLog", "LogLevel"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Mapping
+
+__all__ = ["AgentLog", "LogLevel", "loop_error_logger"]
 
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
+_NO_DESCRIPTOR = {errno.EMFILE: "of this process", errno.ENFILE: "of this machine"}
 
 
 class LogLevel(WordEnum):
@@ -69,6 +77,37 @@ class AgentLog:
             self._last.clear()
         self._last[key] = now
         self.write(level, event, **fields)
+
+
+def loop_error_logger(log: AgentLog) -> "Callable[[AbstractEventLoop, Mapping[str, object]], None]":
+    """Return a handler for errors that reach an event loop: one line, at most once a second for each place.
+
+    The text of an error that nobody expected may have a secret in it, so its class and its place are written alone.
+    """
+
+    def write(_loop: "AbstractEventLoop", context: "Mapping[str, object]") -> None:
+        error = context.get("exception")
+        whose = _NO_DESCRIPTOR.get(error.errno or 0) if isinstance(error, OSError) else None
+        if whose:
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if whose == "of this process" else None
+            event = f"no descriptor is free: the limit {whose} is reached; clients wait"
+            log.write_seldom(LogLevel.WARNING, event, event, limit=limit)
+            return
+        kind, place = type(error).__name__ if error else "", _place_of(error)
+        key = f"{kind} {place}"
+        log.write_seldom(LogLevel.ERROR, key, "unexpected error", error=kind, place=place)
+
+    return write
+
+
+def _place_of(error: object) -> str:
+    """Return the file and line that raised an error; empty if that is not known."""
+    traceback = error.__traceback__ if isinstance(error, BaseException) else None
+    while traceback and traceback.tb_next:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return ""
+    return f"{os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
 
 
 def _quoted(value: object) -> str:

@@ -12,7 +12,7 @@ from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
 from keyferry.agent.handover import hand_over_reply, take_over_entries
 from keyferry.agent.journal import Journal
-from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.agent.notify import SystemdNotifier
 from keyferry.agent.programs import NamedConnection
@@ -94,6 +94,7 @@ class AgentProcess(Management):
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(loop_error_logger(self._log))
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
