@@ -17,8 +17,9 @@ def parse_date(text: str) -> float | None:
         return None
     from datetime import UTC, datetime  # here: few responses have a date that matters
 
-    year_number, *rest = map(int, numbers)
+    on_year, on_day, hour, minute, second = map(int, numbers)
     try:
-        return datetime(year_number, _MONTHS.index(month) + 1, *rest, tzinfo=UTC).timestamp()
+        moment = datetime(on_year, _MONTHS.index(month) + 1, on_day, hour, minute, second, tzinfo=UTC)
+        return moment.timestamp()
     except ValueError:
         return None
