@@ -73,6 +73,7 @@ SUBJECTS: dict[str, tuple[Callable[[], str], str]] = {
     "no-audience": (lambda: account_token(aud=None), "has no audiences, expected one"),
     "an-empty-list": (lambda: account_token(aud=[]), "has 0 audiences, expected one"),
     "the-issuer": (lambda: account_token(aud=[ISSUER]), "for the API server itself"),
+    "the-issuer-with-a-slash": (lambda: account_token(aud=[f"{ISSUER}/"]), "for the API server itself"),
     "the-api-server": (lambda: account_token(aud=["https://kubernetes.default.svc"]), "for the API server itself"),
     "the-api-server-in-full": (
         lambda: account_token(aud=["https://kubernetes.default.svc.cluster.local"]),

@@ -26,12 +26,19 @@ def gather_values(
         "subject": subject,
         "registry": registry,
         "image": request.image,
-        "repository": request.image.partition("/")[2],
+        "repository": _repository(request.image),
     }
     for name, source in rule.parameters.items():
         value = _read(name, source, request, environ)
         values[name] = expand_parameter(value, registry) if source.text else value
     return values
+
+
+def _repository(image: str) -> str:
+    """Return the name of an image's repository, without registry, tag and digest."""
+    name = image.partition("/")[2].partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}"
 
 
 def expand(text: str, values: "Mapping[str, str]") -> str:

@@ -27,6 +27,7 @@ __all__ = ["CompleteRule", "check_config", "complete_rule", "expand_parameter", 
 
 _CLUSTER = "kubernetes.default"
 _CACHE_KEY_TYPES = ("Registry", "Image")
+_NOT_ABSOLUTE = "expected an absolute path"
 
 
 class CompleteRule(Value):
@@ -74,7 +75,7 @@ def expand_parameter(text: str, registry: str) -> str:
 def is_cluster_audience(audience: str, issuer: str) -> bool:
     """Return whether a token for *audience* is one for the API server, where it could be used for anything."""
     host = audience.lower().rpartition("://")[2].partition("/")[0].partition(":")[0].rstrip(".")
-    return audience == issuer or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
+    return audience.rstrip("/") == issuer.rstrip("/") or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
 
 
 def check_config(config: "FederationConfig", reader: "Reader") -> None:
@@ -127,7 +128,12 @@ def _check_registries(rule: "FederationRule", number: int, owners: dict[str, int
         yield ("registries",), "there are no registries"
     for index, registry in enumerate(rule.registries):
         path: Path = ("registries", index)
-        if not is_host_port(registry):
+        if registry.startswith("[") or registry.count(":") > 1:
+            yield (
+                path,
+                "an IPv6 address is not supported: expected a host name, such as registry.example.com:5000",
+            )
+        elif not is_host_port(registry):
             yield (
                 path,
                 "expected a host in lower case, with its port if it has one, such as registry.example.com:5000",
@@ -164,6 +170,8 @@ def _check_subject(rule: "FederationRule", subject: "SubjectSettings") -> "Found
     ):
         if bool(text) != (subject.source is source):
             yield ("subject", name), f"is needed with 'from: {source}', and only there"
+    if subject.file and not _is_absolute(subject.file):
+        yield ("subject", "file"), _NOT_ABSOLUTE
 
 
 def _agrees(given: "SubjectSettings", fixed: "SubjectSettings") -> bool:
@@ -206,6 +214,8 @@ def _source_problems(source: ParameterSource) -> "Iterator[str]":
         names = ()
     if not is_plain(source.text) or set(names) - {"registry"}:
         yield "the text has a control character, or a value other than '${registry}'"
+    if source.file and not _is_absolute(source.file):
+        yield _NOT_ABSOLUTE
     if source.pattern and not _is_pattern(source.pattern):
         yield "the pattern is not a regular expression"
 
@@ -260,5 +270,10 @@ def _check_caching(rule: "FederationRule", complete: CompleteRule) -> "Found":
             ("cacheKeyType",),
             f"the calls use {', '.join(sorted(uses))}, so the login is for one image: expected Image",
         )
-    if rule.ca_file and not (rule.ca_file.startswith("/") or rule.ca_file[1:3] == ":\\"):
-        yield ("caFile",), "expected an absolute path"
+    if rule.ca_file and not _is_absolute(rule.ca_file):
+        yield ("caFile",), _NOT_ABSOLUTE
+
+
+def _is_absolute(path: str) -> bool:
+    """Return whether a path does not depend on the current folder, which is the kubelet's to choose."""
+    return path.startswith("/") or path[1:3] == ":\\"

@@ -150,6 +150,19 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "lifetime of a preset": ({**PRESET, "lifetime": {"from": ["x"]}}, "rules[0].lifetime.from[0]: expected exp"),
     "global": ({**OWN, "cacheKeyType": "Global"}, "rules[0].cacheKeyType: expected one of Registry, Image"),
     "image in a field": (call(fields={"s": "${repository}"}), "rules[0].cacheKeyType: the calls use repository"),
+    "relative subject": (
+        {**OWN, "subject": {**SUBJECT, "from": "file", "file": "token"}},
+        "rules[0].subject.file: expected an absolute path",
+    ),
+    "relative parameter": (
+        {**OWN, "params": {"x": {"file": "./secret"}}}, "rules[0].params.x: expected an absolute path",
+    ),
+    "IPv6": ({**OWN, "registries": ["[::1]:5000"]}, "rules[0].registries[0]: an IPv6 address is not supported"),
+    "bare IPv6": ({**OWN, "registries": ["fd00::1"]}, "rules[0].registries[0]: an IPv6 address is not supported"),
+    "issuer with a slash": (
+        {**OWN, "subject": {"audience": "https://i/", "issuer": "https://i"}},
+        "rules[0].subject.audience: a token for this audience is one for the API server",
+    ),
     "authorities": ({**OWN, "caFile": "ca.pem"}, "rules[0].caFile: expected an absolute path"),
     "unknown field": ({**OWN, "insecure": True}, "rules[0].insecure: unknown field"),
 }  # fmt: skip
@@ -192,6 +205,8 @@ def test_a_rule_is_completed_by_its_preset() -> None:
     ("audience", "is_cluster"),
     [
         ("https://issuer", True),
+        ("https://issuer/", True),
+        ("https://issuer/x", False),
         ("kubernetes.default", True),
         ("kubernetes.default.svc", True),
         ("https://kubernetes.default.svc.cluster.local", True),
