@@ -17,8 +17,9 @@ def parse_date(text: str) -> float | None:
         return None
     from datetime import UTC, datetime  # here: few responses have a date that matters
 
-    year_number, *rest = map(int, numbers)
+    of_year, of_month, hour, minute, second = map(int, numbers)
+    number = _MONTHS.index(month) + 1
     try:
-        return datetime(year_number, _MONTHS.index(month) + 1, *rest, tzinfo=UTC).timestamp()
+        return datetime(of_year, number, of_month, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
         return None

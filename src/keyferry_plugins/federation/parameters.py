@@ -1,7 +1,7 @@
 """The values that a recipe refers to by name."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import expand_parameter, is_plain, parse_template
+from keyferry.sdk.federation import expand_parameter, has_form, is_plain, parse_template
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def gather_values(
     for name, source in rule.parameters.items():
         value = _read(name, source, request, environ)
         values[name] = expand_parameter(value, registry) if source.text else value
+        known = rule.forms.get(name)
+        # A text is checked with the config; here it may also be an optional one that is not given.
+        if known is not None and not source.text and value and not has_form(known, value):
+            raise ProvideError(f"the parameter {name!r} has another form, expected {known.expected}")
     return values
 
 

@@ -1,6 +1,6 @@
 """A rule with its preset filled in, and the problems of rules that only their meaning shows."""
 
-from keyferry._core.values import Value, replace
+from keyferry._core.values import Value, field, replace
 from keyferry.api.federation.addresses import build_url, is_host_port, is_plain
 from keyferry.api.federation.presets import PRESETS, load_preset
 from keyferry.api.federation.templates import BUILT_IN, OF_THE_IMAGE, TemplateError, is_name, parse_template
@@ -17,13 +17,21 @@ if TYPE_CHECKING:
     from keyferry.api.federation.v1alpha1 import (
         FederationConfig,
         FederationRule,
+        PresetParameter,
         Recipe,
         SubjectSettings,
     )
 
     Found = Iterator[tuple[Path, str]]
 
-__all__ = ["CompleteRule", "check_config", "complete_rule", "expand_parameter", "is_cluster_audience"]
+__all__ = [
+    "CompleteRule",
+    "check_config",
+    "complete_rule",
+    "expand_parameter",
+    "has_form",
+    "is_cluster_audience",
+]
 
 _CLUSTER = "kubernetes.default"
 _CACHE_KEY_TYPES = ("Registry", "Image")
@@ -31,7 +39,10 @@ _NOT_ABSOLUTE = "expected an absolute path"
 
 
 class CompleteRule(Value):
-    """A rule that needs no preset: its recipe and all parameters, also those that have a default."""
+    """A rule that needs no preset: its recipe and all parameters, also those that have a default.
+
+    *forms* has the parameters whose values have a known form.
+    """
 
     registries: tuple[str, ...]
     subject: "SubjectSettings"
@@ -39,6 +50,7 @@ class CompleteRule(Value):
     recipe: "Recipe"
     cache_key_type: str
     ca_file: str
+    forms: "Mapping[str, PresetParameter]" = field(default_factory=dict)
 
 
 def complete_rule(rule: "FederationRule") -> CompleteRule:
@@ -58,6 +70,7 @@ def _complete(rule: "FederationRule", preset: FederationPreset) -> CompleteRule:
         recipe,
         rule.cache_key_type,
         rule.ca_file,
+        {name: known for name, known in preset.parameters.items() if known.pattern},
     )
 
 
@@ -70,6 +83,15 @@ def _preset_of(rule: "FederationRule") -> FederationPreset:
 def expand_parameter(text: str, registry: str) -> str:
     """Return the text of a parameter, which may refer to the registry."""
     return text.replace("${registry}", registry)
+
+
+def has_form(parameter: "PresetParameter", value: str) -> bool:
+    """Return whether a value has the form of its parameter, if there is a known one."""
+    if not parameter.pattern:
+        return True
+    import re  # only here: few parameters have a form
+
+    return re.fullmatch(parameter.pattern, value) is not None
 
 
 def is_cluster_audience(audience: str, issuer: str) -> bool:
@@ -195,6 +217,9 @@ def _check_parameters(rule: "FederationRule", preset: FederationPreset) -> "Foun
         if not is_name(name) or name in BUILT_IN:
             yield path, "the name is invalid, or has another meaning already"
         yield from ((path, message) for message in _source_problems(source))
+        known = preset.parameters.get(name)
+        if known is not None and source.text and not has_form(known, source.text):
+            yield path, f"expected {known.expected}"
     for name, parameter in preset.parameters.items():
         if parameter.default is None and name not in rule.parameters:
             yield ("params",), f"the preset needs {name!r}: {parameter.about}"
