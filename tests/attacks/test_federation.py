@@ -20,6 +20,7 @@ from keyferry.api.meta import parse_duration
 from support.fake_cloud import Authority, Received, Reply, serving
 from support.federation import (
     AUDIENCE,
+    CONNECTION,
     EXAMPLES,
     HOUR,
     ISSUER,
@@ -73,6 +74,7 @@ SUBJECTS: dict[str, tuple[Callable[[], str], str]] = {
     "no-audience": (lambda: account_token(aud=None), "has no audiences, expected one"),
     "an-empty-list": (lambda: account_token(aud=[]), "has 0 audiences, expected one"),
     "the-issuer": (lambda: account_token(aud=[ISSUER]), "for the API server itself"),
+    "the-issuer-with-a-slash": (lambda: account_token(aud=[f"{ISSUER}/"]), "for the API server itself"),
     "the-api-server": (lambda: account_token(aud=["https://kubernetes.default.svc"]), "for the API server itself"),
     "the-api-server-in-full": (
         lambda: account_token(aud=["https://kubernetes.default.svc.cluster.local"]),
@@ -438,6 +440,18 @@ def test_an_annotation_is_one_value_however_it_is_written(tmp_path: Path) -> Non
     form = received[0].form
     assert (form["profile_name"], set(form)) == (hostile, {"grant_type", "cr_token", "profile_name"})
     assert received[1].json["provider_name"] == hostile
+
+
+def test_a_value_from_outside_has_the_form_of_its_parameter(tmp_path: Path) -> None:
+    """In a variable as in the config; a value that is none is neither sent nor shown."""
+    params = {**EXAMPLES["dockerhub"].params, "connection_id": {"env": "CONNECTION"}}
+    with example_federation(tmp_path, "dockerhub") as world:
+        rule = rule_of("dockerhub", params=params)
+        answer = world.ask("docker.io/app", rule, env={"CONNECTION": "marked-connection"})
+        failed(answer, "the parameter 'connection_id' has another form, expected a UUID")
+        assert "marked" not in answer.stderr
+        assert [each for each in world.server.received if each.method == "POST"] == []
+        assert world.ask("docker.io/app", rule, env={"CONNECTION": CONNECTION}).auth
 
 
 def test_a_pattern_that_backtracks_does_not_hang(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 TYPE = "urn:ietf:params:oauth:token-type"
 HOUR = 3600
+CONNECTION = "00000000-0000-4000-8000-00000000000a"
 # With characters that mean something else in a form, or in Basic authentication.
 CLIENT_ID, CLIENT_SECRET = "team:federate", "4711+ab%2Fc/d=e f:g"
 
@@ -258,7 +259,7 @@ def _dockerhub(received: Received) -> Reply:
     form = received.form
     check_subject(form.pop("subject_token"), issuer=GITHUB, audience="https://identity.docker.com")
     assert form == {
-        "grant_type": EXCHANGE, "subject_token_type": f"{TYPE}:id_token", "connection_id": "uuid-1",
+        "grant_type": EXCHANGE, "subject_token_type": f"{TYPE}:id_token", "connection_id": CONNECTION,
         "expires_in": "300",
     }  # fmt: skip
     return Reply(document={"access_token": "dckr_oat_1"})
@@ -302,7 +303,7 @@ EXAMPLES = {
         _vault, "robot", 2, ["vault.example.com"], 300,
     ),
     "dockerhub": Example(
-        "docker.io", {"org": "my-org", "connection_id": "uuid-1"}, _dockerhub, "my-org", 2,
+        "docker.io", {"org": "my-org", "connection_id": CONNECTION}, _dockerhub, "my-org", 2,
         ["identity.docker.com", GITHUB_HOST], 270, {},
     ),
 }  # fmt: skip

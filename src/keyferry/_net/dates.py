@@ -17,9 +17,9 @@ def parse_date(text: str) -> float | None:
         return None
     from datetime import UTC, datetime  # here: few responses have a date that matters
 
-    on_year, on_day, hour, minute, second = map(int, numbers)
+    of_year, of_month, hour, minute, second = map(int, numbers)
+    number = _MONTHS.index(month) + 1
     try:
-        moment = datetime(on_year, _MONTHS.index(month) + 1, on_day, hour, minute, second, tzinfo=UTC)
-        return moment.timestamp()
+        return datetime(of_year, number, of_month, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
         return None

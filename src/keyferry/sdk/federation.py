@@ -10,6 +10,7 @@ from keyferry.api.federation.rules import (
     check_config,
     complete_rule,
     expand_parameter,
+    has_form,
     is_cluster_audience,
 )
 from keyferry.api.federation.settings import RULE_FLAGS, make_document, read_setting
@@ -51,6 +52,7 @@ __all__ = [
     "build_url",
     "complete_rule",
     "expand_parameter",
+    "has_form",
     "interpret_federation",
     "is_cluster_audience",
     "is_plain",

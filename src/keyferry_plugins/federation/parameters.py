@@ -1,7 +1,7 @@
 """The values that a recipe refers to by name."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import expand_parameter, is_plain, parse_template
+from keyferry.sdk.federation import expand_parameter, has_form, is_plain, parse_template
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -26,12 +26,23 @@ def gather_values(
         "subject": subject,
         "registry": registry,
         "image": request.image,
-        "repository": request.image.partition("/")[2],
+        "repository": _repository(request.image),
     }
     for name, source in rule.parameters.items():
         value = _read(name, source, request, environ)
         values[name] = expand_parameter(value, registry) if source.text else value
+        known = rule.forms.get(name)
+        # A text is checked with the config; here it may also be an optional one that is not given.
+        if known is not None and not source.text and value and not has_form(known, value):
+            raise ProvideError(f"the parameter {name!r} has another form, expected {known.expected}")
     return values
+
+
+def _repository(image: str) -> str:
+    """Return the name of an image's repository, without registry, tag and digest."""
+    name = image.partition("/")[2].partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}"
 
 
 def expand(text: str, values: "Mapping[str, str]") -> str:

@@ -156,8 +156,9 @@ def recipe_rule(**changes: object) -> dict[str, object]:
     return {**rule, **changes}
 
 
-def test_a_recipe_of_ones_own_serves_the_next_vendor(tmp_path: Path) -> None:
-    """Query, bearer, values of the image, pointers into arrays, margins and limits."""
+@pytest.mark.parametrize("end", ["", ":v1", f"@sha256:{'0' * 64}", f":v1@sha256:{'0' * 64}"])
+def test_a_recipe_of_ones_own_serves_the_next_vendor(end: str, tmp_path: Path) -> None:
+    """Query, bearer, values of the image without its tag and digest, pointers into arrays, margins and limits."""
     token = account_token()
 
     def handle(received: object) -> Reply:
@@ -166,7 +167,7 @@ def test_a_recipe_of_ones_own_serves_the_next_vendor(tmp_path: Path) -> None:
         return Reply(document={"result": [{"token": "opaque-1", "seconds": "600"}]})
 
     with federation(tmp_path, handle, "sts.example.com") as world:
-        answer = world.ask("registry.example.com/team/app", recipe_rule(), token=token)
+        answer = world.ask(f"registry.example.com/team/app{end}", recipe_rule(), token=token)
     assert answer.auth == {"registry.example.com": ("user-of-a/b", "opaque-1")}
     assert (answer.document["cacheKeyType"], cache_seconds(answer)) == ("Image", 540)
 

@@ -54,9 +54,15 @@ def read_preset(document: object, reader: "Reader") -> FederationPreset:
     """Return the preset in *document*."""
 
     def read_parameter(value: object, path: "Path") -> PresetParameter:
-        known = {"about": reader.text, "default": reader.text, "secret": reader.boolean}
-        found = reader.struct(value, path, known)
-        return PresetParameter(found.get("about", ""), found.get("default"), bool(found.get("secret")))
+        texts = dict.fromkeys(("about", "default", "pattern", "expected"), reader.text)
+        found = reader.struct(value, path, {**texts, "secret": reader.boolean})
+        return PresetParameter(
+            found.get("about", ""),
+            found.get("default"),
+            bool(found.get("secret")),
+            found.get("pattern", ""),
+            found.get("expected", ""),
+        )
 
     fields = reader.struct(
         document,

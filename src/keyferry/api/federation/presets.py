@@ -127,7 +127,11 @@ PRESETS: dict[str, dict[str, object]] = {
             "host": {"about": "host of the security token service", "default": "sts.googleapis.com"},
             "pool": {
                 "about": "the provider of the pool:"
-                " //iam.googleapis.com/projects/N/locations/global/workloadIdentityPools/P/providers/Q"
+                " //iam.googleapis.com/projects/N/locations/global/workloadIdentityPools/P/providers/Q",
+                "pattern": "//iam\\.googleapis\\.com/projects/[0-9]+/locations/global/workloadIdentityPools/[^/]+"
+                "/providers/[^/]+|identitynamespace:[^:]+:.+",
+                "expected": "//iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL"
+                "/providers/PROVIDER, with the project's number, or identitynamespace:PROJECT.svc.id.goog:PROVIDER",
             },
             "scope": {"about": "scope", "default": "https://www.googleapis.com/auth/cloud-platform"},
         },
@@ -257,8 +261,17 @@ PRESETS: dict[str, dict[str, object]] = {
         "params": {
             "host": {"about": "host of Docker's identity service", "default": "identity.docker.com"},
             "org": {"about": "name of the organisation, which is the user name"},
-            "connection_id": {"about": "ID of the connection"},
-            "expires_in": {"about": "lifetime of the token, 300 to 3600 seconds", "default": "300"},
+            "connection_id": {
+                "about": "ID of the connection",
+                "pattern": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+                "expected": "a UUID, such as 00000000-0000-0000-0000-000000000003",
+            },
+            "expires_in": {
+                "about": "lifetime of the token, 300 to 3600 seconds",
+                "default": "300",
+                "pattern": "[3-9][0-9]{2}|[12][0-9]{3}|3[0-5][0-9]{2}|3600",
+                "expected": "a number of seconds from 300 to 3600",
+            },
         },
         "calls": [
             {

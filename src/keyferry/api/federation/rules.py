@@ -1,6 +1,6 @@
 """A rule with its preset filled in, and the problems of rules that only their meaning shows."""
 
-from keyferry._core.values import Value, replace
+from keyferry._core.values import Value, field, replace
 from keyferry.api.federation.addresses import build_url, is_host_port, is_plain
 from keyferry.api.federation.presets import PRESETS, load_preset
 from keyferry.api.federation.templates import BUILT_IN, OF_THE_IMAGE, TemplateError, is_name, parse_template
@@ -17,20 +17,32 @@ if TYPE_CHECKING:
     from keyferry.api.federation.v1alpha1 import (
         FederationConfig,
         FederationRule,
+        PresetParameter,
         Recipe,
         SubjectSettings,
     )
 
     Found = Iterator[tuple[Path, str]]
 
-__all__ = ["CompleteRule", "check_config", "complete_rule", "expand_parameter", "is_cluster_audience"]
+__all__ = [
+    "CompleteRule",
+    "check_config",
+    "complete_rule",
+    "expand_parameter",
+    "has_form",
+    "is_cluster_audience",
+]
 
 _CLUSTER = "kubernetes.default"
 _CACHE_KEY_TYPES = ("Registry", "Image")
+_NOT_ABSOLUTE = "expected an absolute path"
 
 
 class CompleteRule(Value):
-    """A rule that needs no preset: its recipe and all parameters, also those that have a default."""
+    """A rule that needs no preset: its recipe and all parameters, also those that have a default.
+
+    *forms* has the parameters whose values have a known form.
+    """
 
     registries: tuple[str, ...]
     subject: "SubjectSettings"
@@ -38,6 +50,7 @@ class CompleteRule(Value):
     recipe: "Recipe"
     cache_key_type: str
     ca_file: str
+    forms: "Mapping[str, PresetParameter]" = field(default_factory=dict)
 
 
 def complete_rule(rule: "FederationRule") -> CompleteRule:
@@ -57,6 +70,7 @@ def _complete(rule: "FederationRule", preset: FederationPreset) -> CompleteRule:
         recipe,
         rule.cache_key_type,
         rule.ca_file,
+        {name: known for name, known in preset.parameters.items() if known.pattern},
     )
 
 
@@ -71,10 +85,19 @@ def expand_parameter(text: str, registry: str) -> str:
     return text.replace("${registry}", registry)
 
 
+def has_form(parameter: "PresetParameter", value: str) -> bool:
+    """Return whether a value has the form of its parameter, if there is a known one."""
+    if not parameter.pattern:
+        return True
+    import re  # only here: few parameters have a form
+
+    return re.fullmatch(parameter.pattern, value) is not None
+
+
 def is_cluster_audience(audience: str, issuer: str) -> bool:
     """Return whether a token for *audience* is one for the API server, where it could be used for anything."""
     host = audience.lower().rpartition("://")[2].partition("/")[0].partition(":")[0].rstrip(".")
-    return audience == issuer or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
+    return audience.rstrip("/") == issuer.rstrip("/") or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
 
 
 def check_config(config: "FederationConfig", reader: "Reader") -> None:
@@ -127,7 +150,12 @@ def _check_registries(rule: "FederationRule", number: int, owners: dict[str, int
         yield ("registries",), "there are no registries"
     for index, registry in enumerate(rule.registries):
         path: Path = ("registries", index)
-        if not is_host_port(registry):
+        if registry.startswith("[") or registry.count(":") > 1:
+            yield (
+                path,
+                "an IPv6 address is not supported: expected a host name, such as registry.example.com:5000",
+            )
+        elif not is_host_port(registry):
             yield (
                 path,
                 "expected a host in lower case, with its port if it has one, such as registry.example.com:5000",
@@ -164,6 +192,8 @@ def _check_subject(rule: "FederationRule", subject: "SubjectSettings") -> "Found
     ):
         if bool(text) != (subject.source is source):
             yield ("subject", name), f"is needed with 'from: {source}', and only there"
+    if subject.file and not _is_absolute(subject.file):
+        yield ("subject", "file"), _NOT_ABSOLUTE
 
 
 def _agrees(given: "SubjectSettings", fixed: "SubjectSettings") -> bool:
@@ -187,6 +217,9 @@ def _check_parameters(rule: "FederationRule", preset: FederationPreset) -> "Foun
         if not is_name(name) or name in BUILT_IN:
             yield path, "the name is invalid, or has another meaning already"
         yield from ((path, message) for message in _source_problems(source))
+        known = preset.parameters.get(name)
+        if known is not None and source.text and not has_form(known, source.text):
+            yield path, f"expected {known.expected}"
     for name, parameter in preset.parameters.items():
         if parameter.default is None and name not in rule.parameters:
             yield ("params",), f"the preset needs {name!r}: {parameter.about}"
@@ -206,6 +239,8 @@ def _source_problems(source: ParameterSource) -> "Iterator[str]":
         names = ()
     if not is_plain(source.text) or set(names) - {"registry"}:
         yield "the text has a control character, or a value other than '${registry}'"
+    if source.file and not _is_absolute(source.file):
+        yield _NOT_ABSOLUTE
     if source.pattern and not _is_pattern(source.pattern):
         yield "the pattern is not a regular expression"
 
@@ -260,5 +295,10 @@ def _check_caching(rule: "FederationRule", complete: CompleteRule) -> "Found":
             ("cacheKeyType",),
             f"the calls use {', '.join(sorted(uses))}, so the login is for one image: expected Image",
         )
-    if rule.ca_file and not (rule.ca_file.startswith("/") or rule.ca_file[1:3] == ":\\"):
-        yield ("caFile",), "expected an absolute path"
+    if rule.ca_file and not _is_absolute(rule.ca_file):
+        yield ("caFile",), _NOT_ABSOLUTE
+
+
+def _is_absolute(path: str) -> bool:
+    """Return whether a path does not depend on the current folder, which is the kubelet's to choose."""
+    return path.startswith("/") or path[1:3] == ":\\"

@@ -135,12 +135,15 @@ class Recipe(Value):
 class PresetParameter(Value):
     """A parameter of a preset: its meaning, and its default; None if it is required, empty if it is optional.
 
-    The value of one that *is_secret* is in a file or variable, never in the config or an argument.
+    The value of one that *is_secret* is in a file or variable, never in the config or an argument. A value matches
+    *pattern* as a whole, if there is one; *expected* says in words what that is.
     """
 
     about: str = ""
     default: str | None = None
     is_secret: bool = False
+    pattern: str = ""
+    expected: str = ""
 
 
 class FederationPreset(Value):

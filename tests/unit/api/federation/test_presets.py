@@ -6,6 +6,7 @@ from keyferry.api.codec import Reader
 from keyferry.api.federation.decode import read_preset
 from keyferry.api.federation.presets import PRESETS, load_preset
 from keyferry.api.federation.recipes import Provenance, find_problems
+from keyferry.api.federation.rules import has_form
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -25,6 +26,15 @@ def test_every_parameter_is_used(name: str) -> None:
     assert preset is not None
     text = str([PRESETS[name]["calls"], PRESETS[name]["credentials"]])
     assert [each for each in preset.parameters if f"{each}}}" not in text] == []
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_form_is_said_in_words_and_defaults_have_it(name: str) -> None:
+    preset = load_preset(name)
+    assert preset is not None
+    for parameter in preset.parameters.values():
+        assert bool(parameter.pattern) == bool(parameter.expected)
+        assert not parameter.default or has_form(parameter, parameter.default)
 
 
 def test_an_unknown_preset_is_none() -> None:

@@ -15,6 +15,7 @@ CREDENTIALS = {"username": "u", "password": "${token}"}
 OWN: dict[str, object] = {
     "registries": ["r.io"], "subject": SUBJECT, "calls": [CALL], "credentials": CREDENTIALS,
 }  # fmt: skip
+CONNECTION = "00000000-0000-4000-8000-00000000000a"
 NO_URL = "the URL of a call cannot be made"
 NO_HOST = f"{NO_URL}: its host is not"
 PRESET: dict[str, object] = {
@@ -61,12 +62,20 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "other file": ({**OWN, "subject": {**SUBJECT, "file": "/x"}}, "rules[0].subject.file: is needed with"),
     "variable": ({**OWN, "subject": {**SUBJECT, "from": "env"}}, "rules[0].subject.variable: is needed with"),
     "fixed subject": (
-        {**PRESET, "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}},
+        {**PRESET, "preset": "dockerhub", "params": {"org": "o", "connection_id": CONNECTION}},
         "rules[0].subject: the preset takes only tokens from github of",
     ),
     "missing parameter": ({**PRESET, "params": {}}, "rules[0].params: the preset needs 'robot'"),
     "other parameter": (
         {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
+    ),
+    "no UUID": (
+        {"registries": ["docker.io"], "preset": "dockerhub", "params": {"org": "o", "connection_id": "my-connection"}},
+        "rules[0].params.connection_id: expected a UUID",
+    ),
+    "no provider of a pool": (
+        {**PRESET, "preset": "gcp", "params": {"pool": "projects/my-project/x"}},
+        "rules[0].params.pool: expected //iam.googleapis.com/projects/NUMBER/",
     ),
     "one of": ({**PRESET, "preset": "ibm", "params": {}}, "rules[0].params: the preset needs one of profile_id"),
     "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, f"rules[0].params.host: {NO_HOST}"),
@@ -150,6 +159,19 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
     "lifetime of a preset": ({**PRESET, "lifetime": {"from": ["x"]}}, "rules[0].lifetime.from[0]: expected exp"),
     "global": ({**OWN, "cacheKeyType": "Global"}, "rules[0].cacheKeyType: expected one of Registry, Image"),
     "image in a field": (call(fields={"s": "${repository}"}), "rules[0].cacheKeyType: the calls use repository"),
+    "relative subject": (
+        {**OWN, "subject": {**SUBJECT, "from": "file", "file": "token"}},
+        "rules[0].subject.file: expected an absolute path",
+    ),
+    "relative parameter": (
+        {**OWN, "params": {"x": {"file": "./secret"}}}, "rules[0].params.x: expected an absolute path",
+    ),
+    "IPv6": ({**OWN, "registries": ["[::1]:5000"]}, "rules[0].registries[0]: an IPv6 address is not supported"),
+    "bare IPv6": ({**OWN, "registries": ["fd00::1"]}, "rules[0].registries[0]: an IPv6 address is not supported"),
+    "issuer with a slash": (
+        {**OWN, "subject": {"audience": "https://i/", "issuer": "https://i"}},
+        "rules[0].subject.audience: a token for this audience is one for the API server",
+    ),
     "authorities": ({**OWN, "caFile": "ca.pem"}, "rules[0].caFile: expected an absolute path"),
     "unknown field": ({**OWN, "insecure": True}, "rules[0].insecure: unknown field"),
 }  # fmt: skip
@@ -167,7 +189,11 @@ def test_a_registry_has_one_rule() -> None:
 
 
 def test_a_preset_that_fixes_its_subject_needs_none_and_takes_the_same() -> None:
-    rule = {"registries": ["docker.io"], "preset": "dockerhub", "params": {"org": "o", "connection_id": "c"}}
+    rule = {
+        "registries": ["docker.io"],
+        "preset": "dockerhub",
+        "params": {"org": "o", "connection_id": CONNECTION},
+    }
     assert problems(rule) == []
     assert problems({**rule, "subject": {"from": "github"}}) == []
 
@@ -192,6 +218,8 @@ def test_a_rule_is_completed_by_its_preset() -> None:
     ("audience", "is_cluster"),
     [
         ("https://issuer", True),
+        ("https://issuer/", True),
+        ("https://issuer/x", False),
         ("kubernetes.default", True),
         ("kubernetes.default.svc", True),
         ("https://kubernetes.default.svc.cluster.local", True),
@@ -203,3 +231,29 @@ def test_a_rule_is_completed_by_its_preset() -> None:
 )
 def test_the_api_servers_audience_is_known(audience: str, is_cluster: bool) -> None:
     assert is_cluster_audience(audience, "https://issuer") is is_cluster
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_fine"),
+    [
+        ("299", False),
+        ("300", True),
+        ("999", True),
+        ("1000", True),
+        ("3599", True),
+        ("3600", True),
+        ("3601", False),
+        ("4000", False),
+        ("300s", False),
+        ("0300", False),
+        ("300\n", False),
+        ("36000", False),
+        ("-300", False),
+    ],
+)
+def test_a_lifetime_is_within_the_servers_bounds(seconds: str, is_fine: bool) -> None:
+    params = {"org": "o", "connection_id": CONNECTION, "expires_in": seconds}
+    found = problems({"registries": ["docker.io"], "preset": "dockerhub", "params": params})
+    expected = "rules[0].params.expires_in: expected a number of seconds from 300 to 3600"
+    assert (expected in found) is not is_fine
+    assert is_fine is (found == [])

@@ -59,7 +59,7 @@ DOUBTS = {
     "a host's address": (rule("  preset: quay\n  params: {host: 10.0.0.1, robot: a+b}\n"), "KF652"),
     "a pattern for all": (rule(ROBOT % ".+"), "KF653"),
     "another one": (rule(ROBOT % "(?s).*"), "KF653"),
-    "nearly the issuer": (rule(audience="https://kubernetes.example.com/"), "KF654"),
+    "nearly the issuer": (rule(audience="https://Kubernetes.example.com"), "KF654"),
     "no authority": (rule("  preset: passthrough\n  caFile: /nope/ca.pem\n"), "KF655"),
     "two audiences": (rule() + rule(registry="other.example.com", audience="other"), "KF657"),
     "two documents": (rule() + "---\nkind: Other\n", "KF658"),
