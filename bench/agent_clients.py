@@ -26,6 +26,7 @@ _API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 class Task:
     """What one process does: requests for *seconds*, *rate* a second on each of its connections.
 
+    It goes on for as long as its standard input is open, so that whatever happens meanwhile happens under load.
     *first* is the number of the first of its images; each connection has one of its own, unless *is_one_image*.
     """
 
@@ -73,11 +74,16 @@ def main() -> None:
 def _instants(task: Task) -> Iterator[float]:
     """Yield each instant at which requests are due, when it has come."""
     number = 0
-    while (due := task.start + number / task.rate) < task.start + task.seconds:
+    while (due := task.start + number / task.rate) < task.start + task.seconds or not _is_over():
         while (left := due - time.perf_counter()) > 0:
             time.sleep(left)
         yield due
         number += 1
+
+
+def _is_over() -> bool:
+    """Return whether standard input is closed; nothing is written to it after the instant of the start."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 class _Connection:

@@ -5,7 +5,7 @@
    arguments and environment, and with the same standard input in a memory file. It never forks. docs/bridges.md
    describes the files beside it: NAME.real, NAME.beside and NAME.agent.
 
-   src/keyferry_plugins/shim.py is the same program in Python; one test suite covers both. */
+   src/keyferry/bridge/shim.py is the same program in Python; one test suite covers both. */
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -168,9 +168,11 @@ def test_an_entry_written_by_hand_stays(filled: Node) -> None:
 
 
 def test_an_overwritten_shim_is_left(filled: Node) -> None:
-    bridge(filled, "install", "--in-front-of", "plugin")
+    """The other program is no shim, whatever it is written in."""
+    bridge(filled, "install", "--in-front-of", "plugin", "--shim", "python")
+    assert bridge(filled, "status").stdout.splitlines()[1].split()[:4] == ["plugin", "in", "front", "Python"]
     write_executable(filled.bin_dir / "plugin", "#!/bin/sh\necho new\n")
-    assert "overwritten" in bridge(filled, "status").stdout
+    assert bridge(filled, "status").stdout.splitlines()[1].split()[:3] == ["plugin", "overwritten", "-"]
     assert "left as it is" in bridge(filled, "uninstall", "plugin").stdout
     assert "new" in (filled.bin_dir / "plugin").read_text()
 

@@ -3,19 +3,34 @@
 import json
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from keyferry._net import agent
+from keyferry.invoke.shim import MOST_SHIM_BYTES
 from support import parts
-from support.agent_server import Answer, Request, answered, bound, http, refusal, response, serving
+from support.agent_server import (
+    AgentServer,
+    Answer,
+    Request,
+    answered,
+    bound,
+    http,
+    refusal,
+    response,
+    serving,
+)
 from support.plugins import API_VERSION, write_executable
-from support.shims import IMAGE, KINDS, Place, Shim, build, request
+from support.shims import IMAGE, KINDS, SOURCE, Place, Shim, build, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet's shim is for Linux")
 # What another program has to run is not executed as it is.
@@ -289,17 +304,52 @@ def test_a_socket_of_another_user_is_not_trusted(place: Place) -> None:
     connects_to_nothing(place, lambda: os.chown(place.socket, 1234, -1))
 
 
+def test_the_c_shim_has_the_limits_of_the_client_in_python() -> None:
+    """Seconds and bytes, the protocol and the usual place."""
+    defined = dict(re.findall(r"^#define (\w+) (.+)$", SOURCE.read_text(), re.MULTILINE))
+    numbers = {
+        "CONNECT_MS": agent.CONNECT_SECONDS * 1000,
+        "ANSWER_MS": agent.ANSWER_SECONDS * 1000,
+        "MOST_REQUEST": agent.MOST_REQUEST_BYTES,
+        "MOST_HEAD": agent.MOST_HEAD_BYTES,
+        "MOST_BODY": agent.MOST_BODY_BYTES,
+        "MOST_SHIM": MOST_SHIM_BYTES,
+    }
+    for name, number in numbers.items():
+        value, _, shift = defined[name].strip("()").partition("<<")
+        assert int(value) << int(shift or 0) == number, name
+    texts = {"PROTOCOL": agent.API_VERSION, "ROOT_SOCKET": agent.ROOT_SOCKET}
+    assert {name: json.loads(defined[name]) for name in texts} == texts
+    assert (agent.CONNECT_SECONDS, agent.ANSWER_SECONDS) == (0.2, 20.0)
+
+
+def wait_for_plugin(place: Place, seconds: float) -> None:
+    """Wait until the plugin behind the shim has run, and not longer than this."""
+    until = time.monotonic() + seconds
+    while not place.runs and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def test_a_full_queue_does_not_hold_the_shim(place: Place) -> None:
-    """Nobody accepts: connecting has a limit of its own."""
+    """Nobody accepts: connecting has a limit of its own. A shim that waits longer gets an answer after 5 s."""
     place.socket.parent.mkdir(mode=0o750)
     waiting: list[socket.socket] = []
-    with bound(place.socket, backlog=0):
-        try:
-            fill_queue(place, waiting)
-            check_fallback(place, place.run())
-        finally:
-            for client in waiting:
-                client.close()
+    server = AgentServer(place.socket, lambda _: answered())
+
+    def accept_late(listener: socket.socket) -> None:
+        wait_for_plugin(place, 5)
+        for client in waiting:
+            client.close()
+        while not place.runs and not server.requests:
+            server.serve(listener.accept()[0])
+
+    with bound(place.socket, backlog=0) as listener:
+        fill_queue(place, waiting)
+        accepting = threading.Thread(target=accept_late, args=(listener,))
+        accepting.start()
+        done = place.run()
+        accepting.join()
+    check_fallback(place, done)
 
 
 def fill_queue(place: Place, waiting: list[socket.socket]) -> None:
@@ -318,8 +368,27 @@ def fill_queue(place: Place, waiting: list[socket.socket]) -> None:
 # Twenty seconds each; the others are the same program.
 @pytest.mark.parametrize("shim", ["python", "native"], indirect=True)
 def test_a_silent_agent_is_left_after_its_time(place: Place) -> None:
-    with serving(place.socket, lambda _: None):
+    """A shim that waits longer gets an answer after 35 s."""
+
+    def answer(_: Request) -> Answer:
+        wait_for_plugin(place, 35)
+        return answered()
+
+    with serving(place.socket, answer):
         check_fallback(place, place.run())
+
+
+@pytest.mark.parametrize("shim", ["python", "native"], indirect=True)
+def test_an_agent_has_some_seconds_for_its_answer(place: Place) -> None:
+    """It may have to run the plugin first."""
+
+    def answer(_: Request) -> Answer:
+        time.sleep(3)
+        return answered()
+
+    with serving(place.socket, answer):
+        assert json.loads(place.run().stdout) == response()
+    assert place.runs == 0
 
 
 def test_an_answer_in_small_pieces_is_put_together(place: Place) -> None:

@@ -14,6 +14,7 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim, read_shim_mark
 
 __all__ = [
+    "NATIVE",
     "InstalledShim",
     "ShimPosition",
     "install_beside",
@@ -28,6 +29,7 @@ __all__ = [
 _ENTRY = ".entry"
 _MODE = 0o755
 _SCRIPT = b"#!"
+NATIVE, PYTHON = "C", "Python"
 
 
 class ShimPosition(WordEnum):
@@ -43,6 +45,7 @@ class InstalledShim(Value):
     """A shim in a folder of plugins: its provider, the plugin behind it, and the agent's socket.
 
     *plugin* is empty if there is none. An *overwritten* shim is one in whose place another program stands now.
+    *language* is that of the shim's program, empty if no shim is there.
     *agent_user* owns the link to the socket, and the shim trusts sockets of that user.
     """
 
@@ -50,7 +53,7 @@ class InstalledShim(Value):
     position: ShimPosition
     plugin: str
     socket: str
-    is_native: bool
+    language: str
     agent_user: int = 0
 
 
@@ -169,7 +172,8 @@ def _describe(bin_dir: str, name: str, *, has_shim: bool) -> InstalledShim:
     else:
         is_broken = os.path.lexists(path + IN_FRONT) or os.path.lexists(path + BESIDE)
         position = ShimPosition.BROKEN if is_broken and not behind else ShimPosition.BESIDE
-    return InstalledShim(name, position, behind, _socket(path), _is_native(path), _agent_user(path))
+    language = _language(path) if has_shim else ""
+    return InstalledShim(name, position, behind, _socket(path), language, _agent_user(path))
 
 
 def _socket(path: str) -> str:
@@ -187,12 +191,12 @@ def _agent_user(path: str) -> int:
         return 0
 
 
-def _is_native(path: str) -> bool:
+def _language(path: str) -> str:
     try:
         with open(path, "rb") as stream:
-            return stream.read(len(_SCRIPT)) != _SCRIPT
+            return PYTHON if stream.read(len(_SCRIPT)) == _SCRIPT else NATIVE
     except OSError:
-        return False
+        return ""
 
 
 def _path(bin_dir: str, name: str) -> str:

@@ -309,15 +309,17 @@ def _status(found: "Discovery", output: str) -> int:
 
 
 def _cells(shim: "InstalledShim") -> list[str]:
-    program = "C" if shim.is_native else "Python"
-    return [shim.name, shim.position, program, shim.plugin or "-", _agent_problem(shim) or shim.socket]
+    agent = _agent_problem(shim) or shim.socket
+    return [shim.name, shim.position, shim.language or "-", shim.plugin or "-", agent]
 
 
 def _document(found: "Discovery", shim: "InstalledShim") -> dict[str, object]:
+    from keyferry.bridge.kubelet.install import NATIVE
+
     return {
         "provider": shim.name,
         "position": str(shim.position),
-        "native": shim.is_native,
+        "native": shim.language == NATIVE,
         "program": _place(found, shim),
         "plugin": shim.plugin,
         "socket": shim.socket,

@@ -43,7 +43,9 @@ def names(plugin: Path) -> list[str]:
 def test_a_shim_in_front_and_back_again(plugin: Path) -> None:
     before = plugin.stat()
     shim = in_front(plugin)
-    assert shim == InstalledShim("ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", False)
+    assert shim == InstalledShim(
+        "ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", "Python"
+    )
     assert list_shims(str(plugin.parent)) == (shim,)
     assert is_shim(str(plugin))
     assert names(plugin) == ["ecr", "ecr.agent", "ecr.real"]
@@ -56,7 +58,7 @@ def test_a_shim_in_front_and_back_again(plugin: Path) -> None:
 def test_installing_again_changes_the_shim_alone(plugin: Path) -> None:
     in_front(plugin)
     shim = install_in_front(str(plugin.parent), "ecr", b"\x7fELF" + python_shim(), "auto")
-    assert (shim.is_native, shim.position) == (True, ShimPosition.IN_FRONT)
+    assert (shim.language, shim.position) == ("C", ShimPosition.IN_FRONT)
     assert Path(f"{plugin}.real").read_text() == PLUGIN
 
 
@@ -92,7 +94,8 @@ def test_an_upgraded_plugin_is_kept(plugin: Path) -> None:
     """A package has overwritten the shim: its program stays, and what the shim had left goes."""
     in_front(plugin)
     write_executable(plugin, "#!/bin/sh\necho new\n")
-    assert [shim.position for shim in list_shims(str(plugin.parent))] == [ShimPosition.OVERWRITTEN]
+    (found,) = list_shims(str(plugin.parent))
+    assert (found.position, found.language) == (ShimPosition.OVERWRITTEN, "")
     assert uninstall(str(plugin.parent), "ecr") is ShimPosition.OVERWRITTEN
     assert names(plugin) == ["ecr"]
     assert "new" in plugin.read_text()
