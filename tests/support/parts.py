@@ -17,6 +17,7 @@ import pytest
 BEYOND_CI = {
     "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
+    "kubectl": "needs a kubectl of 1.21 or later, with components of kustomize; Debian 12 has an older one",
     "mount-namespace": "needs the right to mount a file system for itself, which sandboxes withhold",
     "network-namespace": "needs the right to make a network of its own, which sandboxes withhold",
     "ptrace": "needs ptrace, which sandboxes forbid",

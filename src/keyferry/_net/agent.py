@@ -65,6 +65,7 @@ class FallbackReason(WordEnum):
     OTHER_VERSION = "other version"
     UNKNOWN_PROVIDER = "unknown provider"
     NO_MATCH = "no match"
+    NOT_STARTED = "not started"
     FAILED = "failed"
 
 

@@ -2,7 +2,14 @@
 
 from keyferry._core.values import NamedTuple
 from keyferry._core.word_enum import WordEnum
-from keyferry.errors import KeyferryError, PluginError, PluginExitError, PluginTimeoutError
+from keyferry.errors import (
+    KeyferryError,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginStartError,
+    PluginTimeoutError,
+)
 from keyferry.images.answer import Answer
 from keyferry.images.provider.agent import OUTCOMES
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -29,6 +36,7 @@ __all__ = [
     "RequestDecision",
     "Undescribed",
     "describe_decision",
+    "is_start_failure",
     "own_words",
     "result_of_answer",
     "result_of_provision",
@@ -43,6 +51,10 @@ _WAYS = {
     ProvisionOutcome.SHARED: "the run of another lookup",
     ProvisionOutcome.CACHED: "from the cache",
 }
+# Exit statuses of loaders, env and shells if a program or a library is not there or cannot be used.
+_NOTHING_THERE = (126, 127)
+# What glibc's loader, whose status is 1 then, says of a library that is too old for the program.
+_TOO_OLD = "' not found (required by "
 
 
 class DecisionOutcome(WordEnum):
@@ -95,6 +107,15 @@ def own_words(error: KeyferryError) -> str:
     if isinstance(error, PluginError):
         return str(error)
     return "the service account or its token cannot be used"
+
+
+def is_start_failure(error: KeyferryError) -> bool:
+    """Return whether a plugin, or a program or library that it needs, cannot be started in the agent's place."""
+    if isinstance(error, PluginNotFoundError | PluginStartError):
+        return error.seconds is None  # else it ran, and its end is unknown
+    return isinstance(error, PluginExitError) and (
+        error.status in _NOTHING_THERE or _TOO_OLD in error.stderr_tail.rpartition("\n")[2]
+    )
 
 
 def result_of_answer(answer: Answer) -> DecisionResult:

@@ -12,6 +12,7 @@ from keyferry.agent.decision import (
     DecisionOutcome,
     DecisionResult,
     RequestDecision,
+    is_start_failure,
     result_of_answer,
     result_of_provision,
 )
@@ -303,6 +304,9 @@ def _provider_reply(
 
 
 def _failed(error: KeyferryError) -> AgentReply:
+    if is_start_failure(error):
+        # Callers do not know this outcome, or know that it says nothing about the plugin: they run it themselves.
+        return reply_document("ProviderResponse", outcome="notStarted", message=str(error))
     status, tail = 1, ""
     if isinstance(error, PluginExitError):
         status = error.status if error.status > 0 else 128 - error.status  # as a shell shows a signal

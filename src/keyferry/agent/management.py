@@ -25,7 +25,12 @@ class AgentAbsentError(AgentUnavailableError):
 
 
 def ask_for_document(
-    path: str, method: str, target: str, *, only_uid: int | None = None
+    path: str,
+    method: str,
+    target: str,
+    *,
+    only_uid: int | None = None,
+    answer_seconds: float = _ANSWER_SECONDS,
 ) -> dict[str, object]:
     """Send one request without a body and return the document of the answer; raise AgentUnavailableError.
 
@@ -39,7 +44,7 @@ def ask_for_document(
         owner=None,
         only_uid=only_uid,
         connect_seconds=_CONNECT_SECONDS,
-        answer_seconds=_ANSWER_SECONDS,
+        answer_seconds=answer_seconds,
         most_bytes=_MOST_BYTES,
         method=method,
     )

@@ -6,7 +6,7 @@ request has to name an IP address or localhost as its host, so that no web page 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from ipaddress import ip_address
 
@@ -28,12 +28,18 @@ _ANYBODY = Caller(-1, frozenset())
 class MetricsPort:
     """A listening TCP socket and its connections, with limits of their own."""
 
-    def __init__(self, text: str, figures: Callable[[], AgentReply], is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        text: str,
+        figures: Callable[[], AgentReply],
+        is_stopping: Callable[[], bool],
+        shared: Container[ListenAddress] = (),
+    ) -> None:
         """Listen at the address in *text*, which settings have checked; raise EnvironmentProblem if it cannot."""
         address = parse_listen_address(text)
         assert address is not None  # noqa: S101 - checked where settings are read
         self._is_loopback = address.is_loopback
-        self._socket = listen_at(address, "metrics", BACKLOG)
+        self._socket = listen_at(address, "metrics", BACKLOG, is_shared=address in shared)
         self._connections = ConnectionTable(_MOST_CONNECTIONS, time.monotonic)
         self._figures = figures
         self._is_stopping = is_stopping

@@ -10,7 +10,7 @@ import time
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
-from keyferry.agent.handover import hand_over_reply, take_over_entries
+from keyferry.agent.handover import PredecessorPorts, hand_over_reply, take_over_entries
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger
 from keyferry.agent.message import AgentReply, reply_document, reply_status
@@ -83,6 +83,7 @@ class AgentProcess(Management):
         self._page_problem = ""
         self._notifier = SystemdNotifier(given.environ)
         self._listeners: list[Listener] = []
+        self._predecessor_ports = PredecessorPorts()
         self._metrics_port: MetricsPort | None = None
         self._reload_lock = asyncio.Lock()
 
@@ -106,6 +107,7 @@ class AgentProcess(Management):
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
+        await self._look_for_predecessor()
         self._metrics_port = await self._open_metrics_port()
         servers = await self._listen()
         await self._open_page()
@@ -135,10 +137,17 @@ class AgentProcess(Management):
         if self._notifier.watchdog_seconds:
             yield self._tell_alive()
 
+    async def _look_for_predecessor(self) -> None:
+        """Find out which ports an agent has whose place is taken; with a socket of systemd it has ended before."""
+        self._listeners = inherit_sockets(os.environ, os.getpid())
+        settings = self.state.settings
+        has_port = any(settings.text(name) != "off" for name in ("metrics", "page"))
+        if has_port and not self._listeners:
+            await asyncio.to_thread(self._predecessor_ports.find, settings.text("socket"))
+
     async def _listen(self) -> list[asyncio.Server]:
         """Take over the cache of an agent that is there, then its place."""
         settings = self.state.settings
-        self._listeners = inherit_sockets(os.environ, os.getpid())
         if not self._listeners:
             path = settings.text("socket")
             if settings.is_on("handOver"):
@@ -155,7 +164,7 @@ class AgentProcess(Management):
         # Imported here: most agents have no such port.
         from keyferry.agent.metrics_port import MetricsPort
 
-        port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping)
+        port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping, self._predecessor_ports)
         await port.serve()
         return port
 
@@ -191,7 +200,12 @@ class AgentProcess(Management):
                 sockets=lambda: [each.path for each in self._listeners],
                 is_taken_over=lambda: self._is_taken_over,
             )
-            page = PageServer(address, source, lambda caller: self.state.policy.rights_of(caller).may_manage)
+            page = PageServer(
+                address,
+                source,
+                lambda caller: self.state.policy.rights_of(caller).may_manage,
+                self._predecessor_ports,
+            )
             await page.start()
         except (ImportError, EnvironmentProblem) as error:
             self._page_problem = str(error)

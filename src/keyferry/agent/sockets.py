@@ -241,15 +241,22 @@ def _locked(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def listen_at(address: ListenAddress, setting: str, backlog: int) -> socket.socket:
-    """Return a TCP socket that listens at the address of a setting; raise EnvironmentProblem if it cannot."""
+def listen_at(
+    address: ListenAddress, setting: str, backlog: int, *, is_shared: bool = False
+) -> socket.socket:
+    """Return a TCP socket that listens at the address of a setting; raise EnvironmentProblem if it cannot.
+
+    A successor can listen there before this process has ended. If the address *is_shared*, this process is one.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # A successor listens before this process has ended; a process of another user cannot.
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Set before the address is bound, it shares the address; set afterwards, it lets others of this user share it.
+        if is_shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bound.bind((address.host, address.port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bound.listen(backlog)
     except OSError as error:
         bound.close()

@@ -217,6 +217,21 @@ def test_a_port_that_is_taken_stops_no_lookup(tmp_path: Path) -> None:
     assert f"the page is not served: {problem}" in done.stderr
 
 
+def test_the_port_of_an_agent_with_another_socket_is_taken(tmp_path: Path) -> None:
+    """Only the agent that takes the place of the first one shares its port, for as long as both are there."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    nodes = [Node(tmp_path / "first"), Node(tmp_path / "second")]
+    for node in nodes:
+        node.recording()
+    with running_agent(nodes[0], "--page", "127.0.0.1:0") as first:
+        address = first.status["page"].removeprefix("http://").rstrip("/")
+        with running_agent(nodes[1]), running_agent(nodes[1], "--page", address) as second:
+            problem = f"page: cannot listen at {address}: address already in use"
+            assert (second.status["page"], second.status["pageProblem"]) == (None, problem)
+            assert {log_in(first).ask("/").status for _ in range(8)} == {200}
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "localhost:80", "127.0.0.1"])
 def test_only_loopback_is_served(tmp_path: Path, address: str) -> None:
     node = Node(tmp_path)

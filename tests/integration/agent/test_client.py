@@ -223,6 +223,15 @@ def test_a_plugin_that_failed_in_the_agent_is_run_here(node: Node) -> None:
     assert "; the node agent was not used: the plugin failed in the agent: " in told(answer)[0]
 
 
+def test_a_plugin_that_cannot_be_started_in_the_agent_is_run_here(node: Node) -> None:
+    """The agent's place may lack a file that this process has."""
+    node.recording(auth={REGISTRY: ("user", SECRET)}, before='[ "$RUN" != 1 ] || exit 127')
+    with running_agent(node) as agent:
+        answer = load(node, agent.socket).lookup(IMAGE)
+    assert fallback(answer, node, runs=2) == "not started"
+    assert "; the node agent was not used: the plugin cannot be started in the agent: " in told(answer)[0]
+
+
 def other_agents() -> dict[str, object]:
     older = answered(SECRET)
     return {

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,6 +116,80 @@ def test_one_provider_that_fails(node: Node) -> None:
         [provider] = agent.status["providers"]
         assert provider["lastFailure"]["cause"] == "exit"
         assert provider["runs"] == 2
+
+
+def without_interpreter(node: Node) -> None:
+    write_executable(node.bin_dir / PLUGIN, "#!/nonexistent/loader\n")
+
+
+def of_another_format(node: Node) -> None:
+    write_executable(node.bin_dir / PLUGIN, b"\x7fELF\0")
+
+
+def without_permission(node: Node) -> None:
+    write_executable(node.bin_dir / PLUGIN, f"#!{node.root}\n")
+
+
+def without_library(node: Node) -> None:
+    """The loader runs, and tells that there is none."""
+    build_library(node.root, "V1")
+    link_plugin(node)
+    (node.root / "libneeded.so").unlink()
+
+
+def with_a_library_that_is_too_old(node: Node) -> None:
+    build_library(node.root, "V2")
+    link_plugin(node)
+    build_library(node.root, "V1")
+
+
+def with_a_program_that_is_missing(node: Node) -> None:
+    write_executable(node.bin_dir / PLUGIN, "#!/usr/bin/env keyferry-nonexistent\n")
+
+
+def build_library(folder: Path, version: str) -> None:
+    (folder / "needed.c").write_text("int needed(void) { return 0; }\n")
+    (folder / "needed.map").write_text(f"{version} {{ global: needed; }};\n")
+    options = ["-shared", "-fPIC", f"-Wl,--version-script={folder}/needed.map"]
+    target = f"{folder}/libneeded.so"
+    subprocess.run([need("gcc"), *options, "-o", target, f"{folder}/needed.c"], check=True)
+
+
+def link_plugin(node: Node) -> None:
+    (node.root / "plugin.c").write_text("int needed(void);\nint main(void) { return needed(); }\n")
+    libraries = [f"-L{node.root}", "-lneeded", f"-Wl,-rpath,{node.root}"]
+    target = str(node.bin_dir / PLUGIN)
+    subprocess.run([need("gcc"), "-o", target, f"{node.root}/plugin.c", *libraries], check=True)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        without_interpreter,
+        of_another_format,
+        without_permission,
+        without_library,
+        with_a_library_that_is_too_old,
+        with_a_program_that_is_missing,
+    ],
+)
+def test_one_provider_that_cannot_be_started_here(node: Node, write: Callable[[Node], None]) -> None:
+    """That says nothing about the plugin in another place, so it has an outcome of its own."""
+    write(node)
+    with running_agent(node) as agent:
+        document = agent.look_up(IMAGE, provider=PLUGIN).document
+        assert document["outcome"] == "notStarted"
+        assert PLUGIN in document["message"]
+        [provider] = agent.status["providers"]
+        assert provider["lastFailure"]["cause"] in ("not-found", "start", "exit")
+
+
+@pytest.mark.parametrize("status", [1, 2, 125, 128, 255])
+def test_one_provider_that_ran_has_failed(node: Node, status: int) -> None:
+    node.shell(f"echo 'file not found' >&2; exit {status}")
+    with running_agent(node) as agent:
+        document = agent.look_up(IMAGE, provider=PLUGIN).document
+        assert (document["outcome"], document["exitCode"]) == ("failed", status)
 
 
 def tenant_node(node: Node, key_type: str = "Registry") -> None:

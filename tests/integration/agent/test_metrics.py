@@ -180,6 +180,22 @@ def test_an_agent_whose_port_is_taken_leaves_the_socket_alone(tmp_path: Path) ->
         assert first.look_up(IMAGE).status == 200
 
 
+def test_an_agent_with_another_socket_does_not_share_the_port(tmp_path: Path) -> None:
+    """Scrapes would reach now the one and now the other; neither is the successor of the other."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    nodes = [Node(tmp_path / "first"), Node(tmp_path / "second")]
+    for node in nodes:
+        node.shell(print_answer())
+    with running_agent(nodes[0], "--metrics", "127.0.0.1:0") as first, running_agent(nodes[1]) as other:
+        address = port_of(first)
+        second = RunningAgent(nodes[1], "--metrics", address)
+        assert second.process.wait(20) != 0
+        assert f"metrics: cannot listen at {address}: address already in use" in second.log
+        assert other.look_up(IMAGE).status == 200
+        assert len({samples(scrape(address))["process_start_time_seconds"] for _ in range(8)}) == 1
+
+
 def promtool(*arguments: str, cwd: Path = ROOT) -> str:
     done = subprocess.run(
         [need("promtool"), *arguments], capture_output=True, text=True, check=False, cwd=cwd

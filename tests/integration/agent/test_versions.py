@@ -19,7 +19,7 @@ from support import kept
 from support.agent_server import Answer, answered, serving
 from support.agents import RunningAgent, make_token, running_agent
 from support.parts import need
-from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, write_config
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, write_config, write_executable
 from support.shims import Place, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
@@ -137,6 +137,23 @@ def test_an_upgrade_and_its_way_back(tmp_path: Path, first: str) -> None:
             before.process.send_signal(signal.SIGTERM)
             assert before.process.wait(20) == 0
             assert after.look_up(IMAGE).status == 200
+
+
+@kinds
+@pytest.mark.parametrize("age", kept.AGES)
+def test_a_plugin_that_the_agent_cannot_start_is_run_by_a_shim_of_any_age(
+    age: str, kind: str, tmp_path: Path
+) -> None:
+    """The agent's place lacks the interpreter; the plugin behind the shim is run, once."""
+    (tmp_path / "node").mkdir()
+    node = Node(tmp_path / "node")
+    write_executable(node.bin_dir / PLUGIN, "#!/nonexistent/loader\n")
+    write_config(node.config, [provider_entry()])
+    place = Place(tmp_path, kept.shim_of(age, kind, tmp_path), PLUGIN)
+    with running_agent(node) as agent:
+        done = place.run(request(IMAGE), env={"KEYFERRY_AGENT": agent.socket})
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"the plugin answers\n", b"")
+    assert place.runs == 1
 
 
 UNKNOWN: dict[str, Answer] = {

@@ -130,6 +130,7 @@ GARBAGE: dict[str, Answer] = {
     "another kind": {**answered(), "response": {**response(), "kind": "Secret"}},
     "too deep": raw(b'{"outcome":"noMatch","a":' + b"[" * 65 + b"]" * 65 + b"}"),
 }
+UNSTARTED = {"outcome": "notStarted", "message": "plugin 'provider': the executable is missing"}
 REFUSALS = {
     "UnknownProvider": 404,
     "Forbidden": 403,
@@ -143,6 +144,12 @@ REFUSALS = {
 @pytest.mark.parametrize("what", GARBAGE)
 def test_garbage_falls_back(place: Place, what: str) -> None:
     with serving(place.socket, lambda _: GARBAGE[what]):
+        check_fallback(place, place.run())
+
+
+def test_a_plugin_that_the_agent_cannot_start_is_run_here(place: Place) -> None:
+    """Only the agent's place lacks something, such as a library of the host."""
+    with serving(place.socket, lambda _: UNSTARTED):
         check_fallback(place, place.run())
 
 

@@ -4,9 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
+from keyferry.api.agentconfig.v1alpha1 import API_VERSION, DURATIONS, KIND, NUMBERS, SWITCHES, TEXTS
+from keyferry.lint.agent_config import RANGES, WORDS, check_agent_config
 from support import manifests
 from support.manifests import CHART, NAMESPACE, run_helm
 
@@ -42,6 +45,11 @@ def template(*options: str) -> tuple[int, str]:
         ),
         ("agentUser=65532", "agentUser: without a shim the agent runs as root"),
         ("config.socket=/run/x.sock", "config.socket: the chart sets it; see node and metrics"),
+        ("config.nonsense=1", "config: Additional property nonsense is not allowed"),
+        ("config.page=0.0.0.0:7475", "config.page: Does not match pattern"),
+        ("config.logLevel=loud", "config.logLevel must be one of the following"),
+        ("config.connections=1", "config.connections: Must be greater than or equal to 8"),
+        ("config.manage[0].users={1}", "config.manage.0: Additional property users is not allowed"),
         ("metrics.podMonitor.enabled=true", "metrics.podMonitor needs metrics.enabled"),
         (
             "hostNetwork=true,metrics.enabled=true,metrics.podMonitor.enabled=true",
@@ -70,7 +78,72 @@ def test_the_chart_has_nothing_to_complain_about() -> None:
 def test_every_value_has_a_schema_and_a_default() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
+    # Every setting of the agent has a default of its own.
+    del schema["properties"]["config"]["properties"]
     compare(schema, values, "values")
+
+
+CONFIG_SCHEMA = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
+# For each kind of setting, values that the agent takes and values that it refuses.
+TRIED: dict[str, list[object]] = {
+    **{name: ["1m", "30m5s", "1.5s", 5, "soon", "1", "-1s"] for name in DURATIONS},
+    **{name: [True, False, "yes", 1] for name in SWITCHES},
+    **{
+        name: [least, most, least - 1, most + 1, "8", 8.5]
+        for name, (least, most) in RANGES.items()
+        if name in NUMBERS
+    },
+    **{name: [*words, "loud", 1] for name, words in WORDS.items()},
+    "socketMode": ["0660", "0666", "660", "0888", 432],
+    "page": [
+        "off",
+        "127.0.0.1:7475",
+        "[::1]:7475",
+        "0.0.0.0:7475",
+        "localhost:80",
+        "127.0.0.1",
+        "[::]:1",
+        7475,
+    ],
+    "access": [
+        [{"uids": [1], "registries": ["a.example"]}],
+        [{"gids": [1], "everyRegistry": True}],
+        [{"uids": [1, 2], "gids": [], "registries": ["a.example", "*.b.example"]}],
+        [{"registries": ["a.example"]}],
+        [{"uids": [], "everyRegistry": True}],
+        [{"uids": [-1], "everyRegistry": True}],
+        [{"uids": ["root"], "everyRegistry": True}],
+        [{"uids": [1], "everyregistry": True}],
+        {"uids": [1]},
+    ],
+    "manage": [[], [{"uids": [0]}], [{"gids": [27]}], [{}], [{"uids": [0], "everyRegistry": True}], "root"],
+}
+
+
+def test_the_config_has_the_settings_of_the_agent() -> None:
+    """Those that the chart sets itself are refused by a template, which says so."""
+    names = {"apiVersion", "kind", *TEXTS, *DURATIONS, *NUMBERS, *SWITCHES, "access", "manage"}
+    assert set(CONFIG_SCHEMA["properties"]) == names
+    assert CONFIG_SCHEMA["additionalProperties"] is False
+    set_by_chart = {"apiVersion", "kind", "socket", "binDir", "providerConfig", "metrics"}
+    assert set(TRIED) == names - set_by_chart
+    for name, (least, most) in RANGES.items():
+        if name in NUMBERS:
+            found = CONFIG_SCHEMA["properties"][name]
+            assert (found["minimum"], found["maximum"]) == (least, most)
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_the_chart_takes_what_the_agent_takes(name: str) -> None:
+    """And refuses what the agent would not start with."""
+    validator = jsonschema.Draft7Validator(CONFIG_SCHEMA)
+    verdicts = set()
+    for value in TRIED[name]:
+        document = {"apiVersion": API_VERSION, "kind": KIND, name: value}
+        refusals = check_agent_config("agent.yaml", json.dumps(document).encode()).refusals
+        assert validator.is_valid({name: value}) is not bool(refusals), (value, refusals)
+        verdicts.add(bool(refusals))
+    assert verdicts == {True, False}
 
 
 def compare(schema: dict[str, object], values: dict[str, object], path: str) -> None:

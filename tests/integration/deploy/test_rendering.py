@@ -40,6 +40,14 @@ def test_objects_are_in_the_namespace_of_the_nodes_own_programs() -> None:
     assert alone == manifests.kustomize("overlays/eks")
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_kubectl_prints_the_same_bytes_as_kustomize(name: str) -> None:
+    """It has a kustomize of its own, of another version."""
+    for kind in KINDS:
+        folder = KUSTOMIZE / kind / name
+        assert manifests.build_text_by_kubectl(folder) == manifests.build_text(folder)
+
+
 def test_every_overlay_is_tested_and_can_be_uninstalled() -> None:
     for kind in KINDS:
         assert sorted(each.name for each in (KUSTOMIZE / kind).iterdir()) == sorted(OVERLAYS)

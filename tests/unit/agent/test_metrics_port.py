@@ -7,6 +7,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from keyferry._net.listen_address import parse_listen_address
 from keyferry.agent.message import AgentReply
 from keyferry.agent.metrics_port import MetricsPort
 from keyferry.errors import EnvironmentProblem
@@ -158,13 +159,16 @@ def test_a_head_without_end_is_refused() -> None:
     assert [reply.status for reply in served(questions)] == [431]
 
 
-def test_two_agents_of_one_user_listen_at_one_port_and_the_later_one_stays() -> None:
-    """So that an upgrade in the node's own network has no gap."""
+def test_an_agent_and_its_successor_listen_at_one_port_and_the_later_one_stays() -> None:
+    """So that an upgrade in the node's own network has no gap; one that is no successor is refused."""
 
     async def run() -> list[Reply]:
         old = MetricsPort("127.0.0.1:0", _Figures(), lambda: True)
         await old.serve()
-        new = MetricsPort(old.address, _Figures(), lambda: False)
+        address = parse_listen_address(old.address)
+        with pytest.raises(EnvironmentProblem, match="address already in use"):
+            MetricsPort(old.address, _Figures(), lambda: False)
+        new = MetricsPort(old.address, _Figures(), lambda: False, [address] if address else [])
         await new.serve()
         old.stop_listening()
         try:

@@ -3,12 +3,12 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import lru_cache
 
 from keyferry._core.values import Value
 from keyferry._net.forms import decode_query, decode_text
-from keyferry._net.listen_address import parse_listen_address
+from keyferry._net.listen_address import ListenAddress, parse_listen_address
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import ConnectionTable
 from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
@@ -60,12 +60,19 @@ def _read_address(path: str, query: str) -> _Address:
 class PageServer:
     """The page on a loopback address. What it shows comes from *source*; *may_manage* judges who asked for a link."""
 
-    def __init__(self, address: str, source: PageSource, may_manage: Callable[[Caller], bool]) -> None:
+    def __init__(
+        self,
+        address: str,
+        source: PageSource,
+        may_manage: Callable[[Caller], bool],
+        shared: Container[ListenAddress] = (),
+    ) -> None:
         found = parse_listen_address(address)
         assert found is not None  # noqa: S101 - the setting was checked
         self._address = found
         self._source = source
         self._may_manage = may_manage
+        self._shared = shared
         self._access = PageAccess()
         self._connections = ConnectionTable(_MOST_CONNECTIONS, time.monotonic)
         self._hub = EventHub(self._render_sections)
@@ -82,7 +89,7 @@ class PageServer:
 
     async def start(self) -> None:
         """Listen; raise EnvironmentProblem if that is not possible."""
-        bound = listen_at(self._address, "page", _BACKLOG)
+        bound = listen_at(self._address, "page", _BACKLOG, is_shared=self._address in self._shared)
         self._address = self._address._replace(port=bound.getsockname()[1])
         self._hosts = own_hosts(self._address.host, self._address.port)
         # A lookup that comes while a view is rendered waits for that long, at most.

@@ -47,6 +47,10 @@ OUTCOMES = {
     "shared": ProvisionOutcome.SHARED,
     "cache": ProvisionOutcome.CACHED,
 }
+_FAILURES: "dict[object, tuple[FallbackReason, str]]" = {
+    "notStarted": (FallbackReason.NOT_STARTED, "cannot be started"),
+    "failed": (FallbackReason.FAILED, "failed"),
+}
 _REFUSALS = {
     403: FallbackReason.FORBIDDEN,
     409: FallbackReason.OTHER_CONFIG,
@@ -182,10 +186,10 @@ def read_answer(reply: SocketReply, api_version: str, config_hash: str) -> Agent
         return _without(
             Fallback(FallbackReason.NO_MATCH, "the agent has no answer of this provider for the image")
         )
-    if outcome == "failed":
+    if outcome in _FAILURES:
         # This process may have another user and another environment, so the plugin may succeed here.
-        message = f"the plugin failed in the agent: {_text(document, 'message')}"
-        return _without(Fallback(FallbackReason.FAILED, message))
+        reason, what = _FAILURES[outcome]
+        return _without(Fallback(reason, f"the plugin {what} in the agent: {_text(document, 'message')}"))
     response = document.get("response")
     # What the agent gives is not cached here, so the duration does not matter; it may be absent.
     plain = {**response, "cacheDuration": "0s"} if isinstance(response, dict) else None
