@@ -1,6 +1,7 @@
 """The agent's log: one line for each event on standard error, as text or as JSON, and never a secret."""
 
 import json
+import os
 import sys
 import time
 from typing import TextIO
@@ -9,10 +10,11 @@ from keyferry._core.secrets import printable
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.meta import format_instant
 
-__all__ = ["AgentLog", "LogLevel"]
+__all__ = ["AgentLog", "LogLevel", "place_of"]
 
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
+_OWN_CODE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class LogLevel(WordEnum):
@@ -74,3 +76,14 @@ class AgentLog:
 def _quoted(value: object) -> str:
     text = str(value)
     return json.dumps(text, ensure_ascii=False) if not text or any(each in text for each in ' "=\n') else text
+
+
+def place_of(error: BaseException) -> str:
+    """Return the last place in keyferry's own code in a traceback, such as ``agent/service.py:12``, without values."""
+    place, frames = "", error.__traceback__
+    while frames is not None:
+        name = frames.tb_frame.f_code.co_filename
+        if name.startswith(_OWN_CODE):
+            place = f"{name.removeprefix(_OWN_CODE)}:{frames.tb_lineno}"
+        frames = frames.tb_next
+    return place
