@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.agent.management import AgentUnavailableError, ask_for_document
+from keyferry.agent.turns import MOST_TURNS, MOST_WAITING
 from support.agents import RunningAgent, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need, root
@@ -40,6 +41,7 @@ EVERYTHING = (
     ("POST", "/v1/reload"),
     ("POST", "/v1/handover"),
     ("GET", "/metrics"),
+    ("GET", "/v1/metrics"),
 )
 CLIENT = """
 import json, socket, sys
@@ -50,7 +52,8 @@ try:
 except PermissionError:
     sys.exit("cannot connect")
 data = body.encode()
-head = f"{method} {target} HTTP/1.1\\r\\nconnection: close\\r\\ncontent-length: {len(data)}\\r\\n\\r\\n"
+head = f"{method} {target} HTTP/1.1\\r\\nconnection: close\\r\\ntraceparent: trace-of-a-stranger\\r\\n"
+head += f"content-length: {len(data)}\\r\\n\\r\\n"
 client.sendall(head.encode() + data)
 answer = b""
 while piece := client.recv(65536):
@@ -108,7 +111,9 @@ def test_a_user_whom_no_rule_names_gets_nothing(agent: RunningAgent) -> None:
         assert "word" not in body
         assert json.loads(body)["reason"] == "Forbidden"
     assert ask_as(agent, STRANGER, "GET", "/v1/health")[0] == 200
-    assert f"refused uid={STRANGER}" in agent.log
+    line, *_ = [each for each in agent.log.splitlines() if f"refused uid={STRANGER}" in each]
+    assert " id=2 " in line
+    assert "traceparent=trace-of-a-stranger" in line
 
 
 @root
@@ -213,6 +218,84 @@ def test_a_forged_token_never_gets_another_accounts_answer(node: Node) -> None:
         for text in (agent.log, json.dumps(agent.status)):
             assert real not in text
             assert "secret-word" not in text
+
+
+FLOOD = """
+import json, select, socket, sys
+path, image, *tokens = sys.argv[1:]
+statuses = {}
+clients = []
+for token in tokens:
+    client = socket.socket(socket.AF_UNIX); client.connect(path)
+    body = json.dumps({"image": image, "serviceAccountToken": token}).encode()
+    client.sendall(b"POST /v1/lookup HTTP/1.1\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(body) + body)
+    clients.append(client)
+print("all", flush=True)
+while select.select([sys.stdin], [], [], 0)[0] == []:
+    for client in select.select(clients, [], [], 0.1)[0]:
+        head = client.recv(65536)
+        status = head.split(b" ", 2)[1].decode()
+        statuses[status] = statuses.get(status, 0) + (1 if status != "503" or b"retry-after: " in head else 1000)
+        clients.remove(client)
+print(json.dumps(statuses), flush=True)
+"""
+
+
+@root
+def test_a_flood_of_forged_tokens_delays_nobody_else(node: Node) -> None:
+    """One user's lookups wait for each other; beyond a number they are refused, so that their clients do the work."""
+    attributes = {
+        "serviceAccountTokenAudience": "registry",
+        "cacheType": "ServiceAccount",
+        "requireServiceAccount": True,
+    }
+    hanging = provider_entry(tokenAttributes=attributes)
+    write_config(node.config, [hanging, provider_entry("quick", matchImages=["group.example"])])
+    # Until the test lets go: whoever waits for one of these runs is not answered.
+    node.shell('echo run >>"$HERE/hanging"; while [ ! -e "$HERE/go" ]; do sleep 0.1; done; exit 1')
+    node.recording("Image", name="quick", auth={"group.example": ("user", "other-word")})
+    tokens = [make_token(time.time() + 600, jti=str(number)) for number in range(400)]
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
+        as_user = [need("setpriv"), f"--reuid={ALLOWED}", f"--regid={ALLOWED}", "--clear-groups"]
+        flood = subprocess.Popen(
+            [*as_user, "/usr/bin/python3", "-I", "-c", FLOOD, agent.socket, IMAGE, *tokens],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd="/",
+        )
+        assert flood.stdout is not None
+        assert flood.stdout.readline() == b"all\n"
+        runs = node.file("hanging")
+        wait_until(lambda: runs.exists() and len(runs.read_text().split()) == MOST_TURNS // 2, "the runs")
+        for number in range(20):
+            found = agent.look_up(f"group.example/app{number}").document
+            assert found["sources"] == {"quick": "run"}
+        asked = {"image": "group.example/more"}
+        assert ask_as(agent, STRANGER, "POST", "/v1/lookup", asked, groups=str(GROUP))[0] == 200
+        assert len(runs.read_text().split()) == MOST_TURNS // 2
+        statuses = json.loads(flood.communicate(b"end")[0])
+        assert statuses == {"503": len(tokens) - MOST_TURNS // 2 - MOST_WAITING}
+        node.file("go").touch()
+
+
+@root
+def test_an_explanation_tells_nothing_of_other_registries(agent: RunningAgent) -> None:
+    """Neither the keys of one response for several registries, nor other providers' patterns."""
+    node = agent.node
+    node.recording(name="second")
+    more = provider_entry("second", matchImages=["secret-project.example", "group.example:5000"])
+    write_config(node.config, [provider_entry(), more])
+    assert agent.ask("POST", "/v1/reload").status == 200
+    for _ in range(2):  # from a run, then from the cache
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/explain", {"image": IMAGE})
+        assert (status, "withheld" in body) == (200, True)
+        assert "group.example" not in body
+        assert "secret-project" not in body
+        assert json.loads(body)["decision"]["outcome"] == "credentials"
+    everything = agent.ask("POST", "/v1/explain", {"image": IMAGE}).body.decode()
+    assert "withheld" not in everything
+    assert "group.example" in everything
+    assert "secret-project" in everything
 
 
 def answer(word: str) -> str:
@@ -405,7 +488,7 @@ def read_all(client: socket.socket) -> bytes:
 def test_slow_and_silent_clients_are_cut_off(agent: RunningAgent) -> None:
     """Ten seconds for a head, ten for a body, ten for reading a reply; whoever sends now and then gets no more."""
     started = time.monotonic()
-    silent, trickle, half = connect(agent), connect(agent), connect(agent)
+    silent, trickle, half, empty = connect(agent), connect(agent), connect(agent), connect(agent)
     half.sendall(b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
     deaf = connect(agent)
     deaf.setblocking(False)
@@ -414,11 +497,12 @@ def test_slow_and_silent_clients_are_cut_off(agent: RunningAgent) -> None:
             deaf.send(b"GET /v1/status HTTP/1.1\r\n\r\n")
     except BlockingIOError:
         pass
-    opened = {silent, trickle, half}
+    opened = {silent, trickle, half, empty}
     trickle.sendall(b"GET /v1/health HTTP/1.1\r\n")
     while opened and time.monotonic() - started < 25:
         time.sleep(0.5)
         try:
+            empty.send(b"\r\n")
             trickle.send(b"x: y\r\n")
         except OSError:
             pass
@@ -433,7 +517,7 @@ def test_slow_and_silent_clients_are_cut_off(agent: RunningAgent) -> None:
                 opened.discard(each)
     assert not opened
     wait_until(lambda: agent.status["connections"]["open"] == 1, "the deaf client to be dropped")
-    for each in (silent, trickle, half, deaf):
+    for each in (silent, trickle, half, empty, deaf):
         each.close()
 
 

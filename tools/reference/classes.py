@@ -19,8 +19,8 @@ _NOT_PROMISED = {
     "ClusterSession": frozenset({"__init__", "authenticator"}),
     "Providers": frozenset(
         {
-            *("__init__", "cache_hits", "find", "foresee", "provide_async", "providers", "recall"),
-            *("refresh_async", "refuse", "waiting"),
+            *("__init__", "cache_hits", "cancel_waiting", "find", "foresee", "provide_async", "providers"),
+            *("recall", "refresh_async", "refuse", "settle", "waiting"),
         }
     ),
     "Records": frozenset({"__init__", "counters", "files", "memory"}),

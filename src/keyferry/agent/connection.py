@@ -5,13 +5,15 @@ the connection, which web servers do not give access to.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import cast
 
 from keyferry._core.extras import missing_extra
 from keyferry.agent.access import Caller
 from keyferry.agent.message import AgentReply, AgentRequest, encode_reply, reply_status
-from keyferry.agent.sockets import peer_of
+from keyferry.agent.sockets import has_hung_up, peer_of
 
 try:
     from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -47,7 +49,10 @@ class ConnectionTable:
         self.clock = clock
         # Connections closed for others, those that missed a deadline within a request, and requests not understood.
         self.refused = self.too_slow = self.malformed = 0
-        self._by_user: dict[int, dict[AgentConnection, None]] = {}
+        # The ids of requests.
+        self.numbers = count(1)
+        # Those of each user in the order of their last replies. Not plain dictionaries, as in a cache.
+        self._by_user: dict[int, OrderedDict[AgentConnection, None]] = {}
         self._number = 0
 
     def __len__(self) -> int:
@@ -55,8 +60,8 @@ class ConnectionTable:
 
     def add(self, connection: "AgentConnection") -> bool:
         """Take in a connection, and close another one if there are too many; False if none can be closed."""
-        own = self._by_user.setdefault(connection.caller.uid, {})
-        crowd: dict[AgentConnection, None] | None = None
+        own = self._by_user.setdefault(connection.caller.uid, OrderedDict())
+        crowd: OrderedDict[AgentConnection, None] | None = None
         if len(own) >= max(self.most // 2, 1):
             crowd = own
         elif self._number >= self.most:
@@ -68,9 +73,15 @@ class ConnectionTable:
                 return False
             self.drop(silent)
             silent.abort()
-        self._by_user.setdefault(connection.caller.uid, {})[connection] = None
+        self._by_user.setdefault(connection.caller.uid, OrderedDict())[connection] = None
         self._number += 1
         return True
+
+    def note_use(self, connection: "AgentConnection") -> None:
+        """Take a connection for the one that was used last."""
+        own = self._by_user.get(connection.caller.uid)
+        if own is not None and connection in own:
+            own.move_to_end(connection)
 
     def drop(self, connection: "AgentConnection") -> None:
         """Forget a connection."""
@@ -108,6 +119,10 @@ class AgentConnection(asyncio.Protocol):
         # Whether the client does not read its replies.
         self._is_held = False
         self._has_served = False
+        # Whether something has arrived since the last reply; the time for a head has begun then.
+        self._is_heard = False
+        # Whether the client sends no more, and reads its last replies.
+        self._is_half_closed = False
         self._is_last = False
         self._is_ending = False
         self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
@@ -121,7 +136,8 @@ class AgentConnection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether the connection rests between two requests, all of whose replies were sent."""
-        return self._has_served and self.is_silent and not self._is_begun and not self._is_held
+        is_between = self._has_served and not self._is_heard and not self._is_begun
+        return is_between and self.is_silent and not self._is_held
 
     def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
@@ -149,8 +165,7 @@ class AgentConnection(asyncio.Protocol):
         """Parse what has arrived."""
         if self._is_ending:
             return
-        if not self._is_begun and self._task is None:
-            self.deadline = self._table.clock() + STEP_SECONDS
+        self._hear()
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -166,6 +181,12 @@ class AgentConnection(asyncio.Protocol):
         elif self._body_bytes > MOST_BODY_BYTES:
             self._refuse(413, f"the body of the request is longer than {MOST_BODY_BYTES} bytes")
 
+    def eof_received(self) -> bool:
+        """Keep the connection of a client that sends no more for the replies that it waits for."""
+        self._is_half_closed = True
+        is_gone = self._transport is None or has_hung_up(self._transport.get_extra_info("socket"))
+        return not is_gone and not self.is_silent
+
     def pause_writing(self) -> None:
         """Give a client that does not read its replies some time, and take no more requests from it."""
         self._is_held = True
@@ -176,7 +197,7 @@ class AgentConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: the client reads again."""
         self._is_held = False
-        self.deadline = self._table.clock() + IDLE_SECONDS
+        self._rest()
         self._go_on()
 
     # The parser calls the following methods.
@@ -185,6 +206,7 @@ class AgentConnection(asyncio.Protocol):
         """Begin a request."""
         self._reset()
         self._is_begun = True
+        self._hear()
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the address."""
@@ -233,6 +255,7 @@ class AgentConnection(asyncio.Protocol):
             self._parser.should_keep_alive(),
             query,
             self._headers,
+            next(self._table.numbers),
         )
         if self._task is None and not self._is_held:
             self._start(request)
@@ -267,6 +290,17 @@ class AgentConnection(asyncio.Protocol):
         self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
         self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
 
+    def _hear(self) -> None:
+        """Begin the time for a head with its first byte, which may be of an empty line."""
+        if not self._is_heard and self._task is None:
+            self._is_heard = True
+            self.deadline = self._table.clock() + STEP_SECONDS
+
+    def _rest(self) -> None:
+        """Give the client time for its next request, of which a part may have arrived."""
+        self._is_heard = self._is_begun
+        self.deadline = self._table.clock() + (STEP_SECONDS if self._is_begun else IDLE_SECONDS)
+
     def _start(self, request: AgentRequest) -> None:
         self.deadline = NEVER
         reply = self._handle(request)
@@ -285,8 +319,9 @@ class AgentConnection(asyncio.Protocol):
         if self._transport is None:
             return
         self._has_served = True
-        is_last = self._is_last or not is_kept_alive
-        self.deadline = self._table.clock() + IDLE_SECONDS
+        self._table.note_use(self)
+        is_last = self._is_last or not is_kept_alive or (self._is_half_closed and not self._waiting)
+        self._rest()
         # The transport may call pause_writing, which sets an earlier deadline.
         self._transport.write(encode_reply(reply, is_kept_alive=not is_last, has_body=has_body))
         if is_last:

@@ -69,6 +69,7 @@ def _request_metrics(usage: Usage, connections: ConnectionTable) -> Iterator[Met
         "malformed": usage.by_status.get(_BAD_REQUEST, 0) + connections.malformed,
         "too-many-connections": connections.refused,
         "too-many-evictions": usage.by_status.get(_TOO_MANY_REQUESTS, 0),
+        "too-many-lookups": usage.too_many_lookups,
         "too-slow": connections.too_slow,
     }
     for reason, number in reasons.items():

@@ -12,6 +12,7 @@ from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
+from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
 
@@ -100,7 +101,10 @@ def _config_of(providers: Providers, name: str) -> str:
 
     provider = next(each for each in providers.providers if each.name == name)
     config = provider.config
-    fields = (config, [(each.name, each.value) for each in config.env or ()], type(provider.plugin).__name__)
+    plugin = provider.plugin
+    # The same name in another bin dir is another program.
+    program = plugin.path if isinstance(plugin, ExecPlugin) else type(plugin).__name__
+    fields = (config, [(each.name, each.value) for each in config.env or ()], program)
     return sha256(repr(fields).encode()).hexdigest()
 
 

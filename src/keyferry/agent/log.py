@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
 
-__all__ = ["AgentLog", "LogLevel", "loop_error_logger"]
+__all__ = ["AgentLog", "LogLevel", "loop_error_logger", "place_of"]
 
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
 _NO_DESCRIPTOR = {errno.EMFILE: "of this process", errno.ENFILE: "of this machine"}
+_OWN_CODE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class LogLevel(WordEnum):
@@ -93,23 +94,31 @@ def loop_error_logger(log: AgentLog) -> "Callable[[AbstractEventLoop, Mapping[st
             event = f"no descriptor is free: the limit {whose} is reached; clients wait"
             log.write_seldom(LogLevel.WARNING, event, event, limit=limit)
             return
-        kind, place = type(error).__name__ if error else "", _place_of(error)
+        kind, place = "", ""
+        if isinstance(error, BaseException):
+            kind, place = type(error).__name__, place_of(error)
         key = f"{kind} {place}"
         log.write_seldom(LogLevel.ERROR, key, "unexpected error", error=kind, place=place)
 
     return write
 
 
-def _place_of(error: object) -> str:
-    """Return the file and line that raised an error; empty if that is not known."""
-    traceback = error.__traceback__ if isinstance(error, BaseException) else None
-    while traceback and traceback.tb_next:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return ""
-    return f"{os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
-
-
 def _quoted(value: object) -> str:
     text = str(value)
     return json.dumps(text, ensure_ascii=False) if not text or any(each in text for each in ' "=\n') else text
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, without values: ``agent/service.py:12`` in keyferry's own code, if it is there.
+
+    Else it is the file and line of other code; empty if the error was not raised.
+    """
+    place, frames, is_own = "", error.__traceback__, False
+    while frames is not None:
+        name = frames.tb_frame.f_code.co_filename
+        if name.startswith(_OWN_CODE):
+            place, is_own = f"{name.removeprefix(_OWN_CODE)}:{frames.tb_lineno}", True
+        elif not is_own:
+            place = f"{os.path.basename(name)}:{frames.tb_lineno}"
+        frames = frames.tb_next
+    return place

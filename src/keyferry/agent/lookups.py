@@ -30,10 +30,12 @@ from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryO
 __all__ = [
     "AgentQuestion",
     "BadQuestionError",
-    "ReplyMemo",
+    "answer_fields",
     "ask_provider_reply",
+    "image_reply",
     "lookup_reply",
-    "read_object",
+    "only_for",
+    "read_eviction",
     "read_question",
     "registry_reply",
     "sources_of",
@@ -74,19 +76,12 @@ class AgentQuestion(Value):
 def read_question(body: bytes) -> AgentQuestion:
     """Return the question in a request body; unknown fields are ignored. Raise BadQuestionError."""
     document = read_object(body)
-    if document.get("apiVersion", API_VERSION) != API_VERSION:
-        raise BadQuestionError(f"apiVersion: expected {API_VERSION!r}")
     text = document.get("image")
     if text is None and "registry" in document:
         return _read_registry(_text(document, "registry"))
     if not isinstance(text, str):
         raise BadQuestionError("image: expected a string")
-    try:
-        image = parse_image(text)
-    except ImageNameError:
-        image = None
-    if image is None:
-        raise BadQuestionError("image: expected a name such as 'registry.example:5000/team/app:v1'")
+    image = _image(text)
     if len(document) <= 3 and document.keys() <= _PLAIN:  # most questions
         return AgentQuestion(image)
     return AgentQuestion(
@@ -115,7 +110,7 @@ _PLAIN = {"apiVersion", "kind", "image"}
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Return the JSON object in a request body; raise BadQuestionError."""
+    """Return the JSON object in a request body; raise BadQuestionError if it is none, or one of another version."""
     document: object = None
     try:
         document = json.loads(body)
@@ -123,7 +118,29 @@ def read_object(body: bytes) -> dict[str, object]:
         pass
     if not isinstance(document, dict):
         raise BadQuestionError("the body is not a JSON object")
+    if document.get("apiVersion", API_VERSION) != API_VERSION:
+        raise BadQuestionError(f"apiVersion: expected {API_VERSION!r}")
     return document
+
+
+def read_eviction(body: bytes) -> tuple[ImageName, str, str]:
+    """Return the image, the user name and the password in a request body; raise BadQuestionError."""
+    document = read_object(body)
+    texts = [document.get(name) for name in ("image", "username", "password")]
+    image, username, password = (text if isinstance(text, str) else None for text in texts)
+    if image is None or username is None or password is None:
+        raise BadQuestionError("image, username and password: expected strings")
+    return _image(image), username, password
+
+
+def _image(text: str) -> ImageName:
+    try:
+        image = parse_image(text)
+    except ImageNameError:
+        image = None
+    if image is None:
+        raise BadQuestionError("image: expected a name such as 'registry.example:5000/team/app:v1'")
+    return image
 
 
 def _text(document: Mapping[str, object], name: str) -> str:
@@ -162,10 +179,11 @@ def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
 
 def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
     """Return the credentials of all providers, in the order the kubelet would try them."""
-    return _with_image(question, answer.image, _rest_of(answer, now_ns), result_of_answer(answer))
+    return image_reply(question, answer.image, answer_fields(answer, now_ns), result_of_answer(answer))
 
 
-def _with_image(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
+def image_reply(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
+    """Return the reply for an image, with the fields after it as ``answer_fields`` gives them."""
     body = b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest)
     # All fields by position: defaults are filled in slowly.
     return AgentReply(200, body, JSON, 0, (question, result), b"", None)
@@ -174,7 +192,7 @@ def _with_image(question: AgentQuestion, image: str, rest: bytes, result: Decisi
 _HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
 
 
-def _rest_of(answer: Answer, now_ns: int) -> bytes:
+def answer_fields(answer: Answer, now_ns: int) -> bytes:
     """Return the fields after the image, which many images have in common, as they are sent."""
     ends = [
         provision.expires_ns
@@ -233,29 +251,6 @@ def _credential(credential: Credential) -> dict[str, object]:
     }
 
 
-class ReplyMemo:
-    """The replies of answers from memory, as they are sent; writing JSON takes longer than all the rest.
-
-    All images of a registry share the objects of one cached answer, so these are the key, and not the image.
-    """
-
-    def __init__(self, most: int = 1024) -> None:
-        self._most = most
-        # The answer is kept with its reply, so that its objects keep their identities.
-        self._kept: dict[tuple[int, ...], tuple[Answer, int, bytes, DecisionResult]] = {}
-
-    def find(self, question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
-        """Return the reply of an answer; it is written again after a second, since the wall clock may be set."""
-        key = (*map(id, answer.provisions), 0, *map(id, answer.credentials))
-        kept = self._kept.get(key)
-        if kept is None or now_ns >= kept[1]:
-            if len(self._kept) >= self._most:
-                self._kept.clear()
-            written = _rest_of(answer, now_ns), result_of_answer(answer)
-            kept = self._kept[key] = answer, now_ns + _SECOND, *written
-        return _with_image(question, answer.image, kept[2], kept[3])
-
-
 def sources_of(answer: Answer) -> dict[str, str]:
     """Return how the answer of each provider was got."""
     return {
@@ -288,7 +283,7 @@ def _provider_reply(
         return reply_document("ProviderResponse", outcome="noMatch")
     if provision.error is not None:
         return _failed(provision.error)
-    auth = _only_for(provision, question.image) if is_limited else provision.auth
+    auth = only_for(provision, question.image.repository) if is_limited else provision.auth
     response: dict[str, object] = {
         "kind": "CredentialProviderResponse",
         "apiVersion": api_version,
@@ -317,8 +312,9 @@ def _failed(error: KeyferryError) -> AgentReply:
     )
 
 
-def _only_for(provision: Provision, image: ImageName) -> Auth:
-    keys = {credential.key for credential in provision.keyring.lookup(image.repository)}
+def only_for(provision: Provision, repository: str) -> Auth:
+    """Return the credentials of an answer that are for the images of a repository."""
+    keys = {credential.key for credential in provision.keyring.lookup(repository)}
     return {key: each for key, each in provision.auth.items() if key in keys}
 
 

@@ -30,7 +30,10 @@ _STATUS_LINES = {
 
 
 class AgentRequest(NamedTuple):
-    """A whole request, and who sent it; *headers* has those that are kept, by their names in lower case."""
+    """A whole request, and who sent it; *headers* has those that are kept, by their names in lower case.
+
+    *number* is its id in the log.
+    """
 
     method: bytes
     path: bytes
@@ -40,6 +43,7 @@ class AgentRequest(NamedTuple):
     is_kept_alive: bool
     query: bytes = b""
     headers: Mapping[bytes, bytes] = _NO_HEADERS
+    number: int = 0
 
 
 class EventSink:

@@ -231,6 +231,7 @@ class AgentProcess(Management):
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
+            self._service.sweep()
             if self._metrics_port is not None:
                 self._metrics_port.sweep()
             # At its end, the agent removes its socket itself.

@@ -12,10 +12,10 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.provider import Provider
 
-__all__ = ["Refresher"]
+__all__ = ["MOST_AT_ONCE", "Refresher"]
 
 _SECOND = 1_000_000_000
-_MOST_AT_ONCE = 4
+MOST_AT_ONCE = 4
 _LONGEST_SLEEP_SECONDS = 60.0
 
 
@@ -65,7 +65,7 @@ class Refresher:
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         running: set[asyncio.Task[None]] = set()
         while True:
-            while self.is_on and len(running) < _MOST_AT_ONCE:
+            while self.is_on and len(running) < MOST_AT_ONCE:
                 due = self.plan.take_due(self._clock())
                 if due is None:
                     break

@@ -123,7 +123,11 @@ class Reloader:
             for name in FIXED
             if state.settings.values.get(name) != self.state.settings.values.get(name)
         )
+        before = self.state.providers
+        # Once more after the change: until then, lookups go on with the old state.
+        before.settle()
         self.state = state
+        before.settle()
         self.succeeded += 1
         self.history.append(ReloadOutcome(time.time(), True, (), notes))
         self._log.write(

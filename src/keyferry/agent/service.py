@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from itertools import count
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller, CallerRights
@@ -11,31 +10,30 @@ from keyferry.agent.decision import (
     DecisionOutcome,
     DecisionResult,
     describe_decision,
-    result_of_answer,
 )
+from keyferry.agent.explained import explain_reply
 from keyferry.agent.journal import Journal
-from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.log import AgentLog, LogLevel, place_of
 from keyferry.agent.lookups import (
     AgentQuestion,
     BadQuestionError,
-    ReplyMemo,
     ask_provider_reply,
     lookup_reply,
-    read_object,
+    read_eviction,
     read_question,
     registry_reply,
     tell_config,
 )
 from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status, with_decision
 from keyferry.agent.refresher import Refresher
+from keyferry.agent.reply_memo import ReplyMemo
 from keyferry.agent.state import AgentState
 from keyferry.agent.tenants import Tenants
+from keyferry.agent.turns import RunTurns
 from keyferry.agent.usage import EvictionLimit, Usage
-from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import base_key
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
-from keyferry.images.reference import parse_image
 from keyferry.images.registries import images_of, lookup_registry_async
 
 __all__ = ["AgentService", "Management"]
@@ -47,6 +45,9 @@ _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 4096
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
+_BUSY_SECONDS = 5
+_BUSY = reply_status(503, "Busy", "too many lookups of this user wait for plugins", _BUSY_SECONDS)
+_WAITS = DecisionResult(DecisionOutcome.REFUSED, "", "too many lookups of the caller wait for plugins")
 _DIFFERS = DecisionResult(DecisionOutcome.REFUSED, "", "the caller has another provider config or bin dir")
 _STOPS = DecisionResult(DecisionOutcome.REFUSED, "", "the agent stops, and this is not cached")
 _EVICTIONS = {
@@ -109,7 +110,7 @@ class AgentService:
         self._evictions = EvictionLimit()
         self._questions: dict[bytes, AgentQuestion] = {}
         self._replies = ReplyMemo()
-        self._request_number = count(1)
+        self._turns = RunTurns()
         self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
             (b"POST", b"/v1/lookup"): self._lookup,
             (b"POST", b"/v1/explain"): self._explain,
@@ -120,6 +121,7 @@ class AgentService:
                 lambda request: management.hand_over(request.caller.uid)
             ),
             (b"POST", b"/v1/page"): self._managed(lambda request: management.page_link(request.caller)),
+            (b"GET", b"/v1/metrics"): self._managed(lambda _: management.metrics()),
             (b"GET", b"/metrics"): self._managed(lambda _: management.metrics()),
             (b"GET", b"/v1/health"): self._health,
             (b"GET", b"/v1/ready"): self._ready,
@@ -132,7 +134,7 @@ class AgentService:
         try:
             reply = self._dispatch(request)
         except Exception as error:  # noqa: BLE001 - one request must not end the agent
-            reply = self._broken(error)
+            reply = self._broken(request, error)
         if isinstance(reply, AgentReply):
             self._account(request, reply, started)
             return reply
@@ -144,17 +146,28 @@ class AgentService:
         try:
             reply = await pending
         except Exception as error:  # noqa: BLE001 - as above
-            reply = self._broken(error)
+            reply = self._broken(request, error)
         self._account(request, reply, started)
         return reply
 
     def forget(self) -> None:
         """Drop the replies that are kept, which may be of providers that are gone."""
-        self._replies = ReplyMemo()
+        self._replies.clear()
 
-    def _broken(self, error: Exception) -> AgentReply:
+    def sweep(self) -> None:
+        """Drop what is kept for a moment; called every second."""
+        self._replies.drop_old(self._clock())
+
+    def _broken(self, request: AgentRequest, error: Exception) -> AgentReply:
         # Its text could quote what a client or a plugin sent.
-        self._log.write(LogLevel.ERROR, "a request failed", error=type(error).__name__)
+        self._log.write(
+            LogLevel.ERROR,
+            "a request failed",
+            error=type(error).__name__,
+            at=place_of(error),
+            path=request.path.decode("ascii", "replace"),
+            **_named(request),
+        )
         return reply_status(500, "InternalError", "the agent failed to answer; its log says more")
 
     def _account(self, request: AgentRequest, reply: AgentReply, started: float) -> None:
@@ -167,8 +180,7 @@ class AgentService:
             self._log.write(
                 LogLevel.DEBUG,
                 "request",
-                id=next(self._request_number),
-                traceparent=request.traceparent,
+                **_named(request),
                 method=request.method.decode("ascii", "replace"),
                 path=request.path.decode("ascii", "replace"),
                 uid=request.caller.uid,
@@ -200,10 +212,10 @@ class AgentService:
             return refusal
         state = self._state()
         if not question.config_hash:
-            return self._answer(state, rights, question)
+            return self._answer(state, request.caller, rights, question)
         if not state.has_config(question.config_hash, question.bin_dir):
             return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
-        reply = self._answer(state, rights, question)
+        reply = self._answer(state, request.caller, rights, question)
         if isinstance(reply, AgentReply):
             return _with_config(reply, state)
         return self._tell_config(reply, state)
@@ -211,13 +223,15 @@ class AgentService:
     async def _tell_config(self, pending: Awaitable[AgentReply], state: AgentState) -> AgentReply:
         return _with_config(await pending, state)
 
-    def _answer(self, state: AgentState, rights: CallerRights, question: AgentQuestion) -> _Reply:
+    def _answer(
+        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
+    ) -> _Reply:
         if question.provider:
-            return self._ask_provider(state, rights, question)
+            return self._ask_provider(state, caller, rights, question)
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return self._stop(question) if self.is_stopping else self._look_up(state, question, pod)
+            return self._take_turn(caller, question, lambda: self._look_up(state, question, pod))
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
@@ -234,7 +248,27 @@ class AgentService:
         names = [image.repository for image in images] or [f"{host}/"]
         if not all(map(rights.may_ask, names)):
             return self._forbid(request, f"may not ask for all images of {host}", question)
-        return self._stop(question) if self.is_stopping else self._ask_registry(state, question)
+        return self._take_turn(request.caller, question, lambda: self._ask_registry(state, question))
+
+    def _take_turn(
+        self, caller: Caller, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
+    ) -> _Reply:
+        """Return the reply of *work*, which may run plugins, when the caller has a turn; no plugin runs at the end."""
+        if self.is_stopping:
+            return with_decision(_STOPPING, (question, _STOPS))
+        turn = self._turns.take_place(caller.uid)
+        if turn is None:
+            self.usage.too_many_lookups += 1
+            return with_decision(_BUSY, (question, _WAITS))
+
+        async def wait() -> AgentReply:
+            await self._turns.begin(caller.uid, turn)
+            try:
+                return with_decision(_STOPPING, (question, _STOPS)) if self.is_stopping else await work()
+            finally:
+                self._turns.end(caller.uid)
+
+        return wait()
 
     async def _ask_registry(self, state: AgentState, question: AgentQuestion) -> AgentReply:
         answer = await lookup_registry_async(state.providers, question.registry)
@@ -253,9 +287,6 @@ class AgentService:
         answer = await state.providers.lookup_async(question.image, pod=pod)
         return lookup_reply(question, answer, self._clock())
 
-    def _stop(self, question: AgentQuestion) -> AgentReply:
-        return with_decision(_STOPPING, (question, _STOPS))
-
     def _refuse(
         self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> AgentReply | None:
@@ -266,7 +297,9 @@ class AgentService:
 
     def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
-        self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
+        self._log.write_seldom(
+            LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what, **_named(request)
+        )
         message = f"user {uid} {what}"
         result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
         return with_decision(reply_status(403, "Forbidden", message), (question, result))
@@ -276,16 +309,16 @@ class AgentService:
             return self._tenants.relay(question.token, question.annotations, question.account)
         return _NO_ACCOUNT if question.provider else None
 
-    def _ask_provider(self, state: AgentState, rights: CallerRights, question: AgentQuestion) -> _Reply:
+    def _ask_provider(
+        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
+    ) -> _Reply:
         if question.provider not in state.providers:
             return reply_status(404, "UnknownProvider", "no provider of the agent has this name")
         provider = state.providers.find(question.provider, question.image)
         pod = self._pod_of(question)
         recalled = None if provider is None else provider.recall(question.image.repository, pod)
         if provider is not None and recalled is None:
-            if self.is_stopping:
-                return self._stop(question)
-            return self._run_provider(state, rights, question, pod)
+            return self._take_turn(caller, question, lambda: self._run_provider(state, rights, question, pod))
         if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
             provider.counters.count("hits")
             self._use(recalled, question.image.repository, self._clock())
@@ -314,25 +347,19 @@ class AgentService:
     def _explain(self, request: AgentRequest, rights: CallerRights) -> _Reply:
         question = read_question(request.body)
         refusal = self._refuse(request, rights, question)
-        return self._explain_allowed(question) if refusal is None else refusal
+        if refusal is not None:
+            return refusal
+        state, is_limited = self._state(), not rights.has_every_registry
+        pod = self._pod_of(question)
+        answer = state.providers.recall(question.image, pod=pod)
+        if answer is not None:
+            return explain_reply(state, question, answer, is_limited=is_limited)
 
-    async def _explain_allowed(self, question: AgentQuestion) -> AgentReply:
-        from keyferry.explain.explanation import Explanation
-        from keyferry.explain.explanation_document import explanation_document
+        async def look_up() -> AgentReply:
+            found = await state.providers.lookup_async(question.image, pod=pod)
+            return explain_reply(state, question, found, is_limited=is_limited)
 
-        state = self._state()
-        answer = await state.providers.lookup_async(question.image, pod=self._pod_of(question))
-        settings = state.settings
-        config: dict[str, object] = {
-            "path": settings.text("providerConfig"),
-            "from": settings.origins["providerConfig"],
-            "binDir": settings.text("binDir"),
-            "binDirFrom": settings.origins["binDir"],
-        }
-        document = explanation_document(Explanation(answer, config=config))
-        kind = document.pop("kind")
-        document.pop("apiVersion")
-        return with_decision(reply_document(str(kind), **document), (question, result_of_answer(answer)))
+        return self._take_turn(request.caller, question, look_up)
 
     def _managed(
         self, handler: Callable[[AgentRequest], _Reply]
@@ -347,24 +374,20 @@ class AgentService:
         return handle
 
     def _evict(self, request: AgentRequest) -> AgentReply:
-        document = read_object(request.body)
-        texts = [document.get(name) for name in ("image", "username", "password")]
-        image, username, password = (text if isinstance(text, str) else None for text in texts)
-        if image is None or username is None or password is None:
-            raise BadQuestionError("image, username and password: expected strings")
-        try:
-            name = parse_image(image)
-        except ImageNameError:
-            name = None
-        if name is None:
-            raise BadQuestionError("image: expected a name such as 'registry.example:5000/team/app:v1'")
+        name, username, password = read_eviction(request.body)
         wait_seconds = self._evictions.wait_seconds(request.caller.uid, time.monotonic())
         if wait_seconds:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
+        self._replies.clear()
         decision = AgentQuestion(name), _EVICTIONS[evicted]
         self._log.write(
-            LogLevel.INFO, "evict", image=name.repository, uid=request.caller.uid, evicted=evicted
+            LogLevel.INFO,
+            "evict",
+            image=name.repository,
+            uid=request.caller.uid,
+            evicted=evicted,
+            **_named(request),
         )
         return with_decision(reply_document("EvictResponse", evicted=evicted), decision)
 
@@ -376,6 +399,11 @@ class AgentService:
 
     def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
         return _STOPPING if self.is_stopping else reply_document("Health", ready=True)
+
+
+def _named(request: AgentRequest) -> dict[str, object]:
+    """Return what names a request in every line of the log about it."""
+    return {"id": request.number, "traceparent": request.traceparent}
 
 
 def _with_config(reply: AgentReply, state: AgentState) -> AgentReply:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import select
 import socket
 import stat
 import struct
@@ -14,7 +15,15 @@ from keyferry._net.listen_address import ListenAddress, why_too_long
 from keyferry.agent.access import Caller
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "listen_at", "peer_of"]
+__all__ = [
+    "Listener",
+    "bind_socket",
+    "check_folder",
+    "has_hung_up",
+    "inherit_sockets",
+    "listen_at",
+    "peer_of",
+]
 
 # The kernel's own limit (net.core.somaxconn) is 4096 by default.
 BACKLOG = 4096
@@ -177,6 +186,13 @@ def _inherit(descriptor: int) -> Listener:
     taken.setblocking(False)
     name = taken.getsockname()
     return Listener(taken, name if isinstance(name, str) else os.fsdecode(name), None)
+
+
+def has_hung_up(connected: socket.socket) -> bool:
+    """Return whether the other end is closed altogether; one that only sends no more still reads."""
+    polled = select.poll()
+    polled.register(connected, 0)
+    return any(events & select.POLLHUP for _, events in polled.poll(0))
 
 
 def peer_of(connected: socket.socket) -> Caller:

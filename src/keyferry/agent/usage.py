@@ -26,6 +26,8 @@ class Usage:
 
     def __init__(self) -> None:
         self.by_status: dict[int, int] = {}
+        # Lookups that were refused since too many of the same user waited.
+        self.too_many_lookups = 0
         self._by_user: dict[int, list[float]] = {}
 
     def count(self, uid: int, status: int, at: float) -> None:

@@ -17,7 +17,7 @@ from keyferry.images.match.rules import Pattern
 from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import ServiceAccounts
 from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
-from keyferry.images.provider.cache import CacheEntry, CacheLimits
+from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
@@ -136,6 +136,7 @@ def make_providers(
         docker_config=settings.docker_config,
         clock=settings.clock,
         patterns=patterns,
+        warm_bytes=min(settings.cache_limits.bytes, MOST_BYTES),
     )
 
 

@@ -17,6 +17,7 @@ from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
+from keyferry.images.provider.cache import MOST_BYTES
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
-_MOST_THREADS = 64
+MOST_THREADS = 64
 _NO_KEYRING = Keyring()
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
@@ -68,8 +69,12 @@ class Providers:
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
         patterns: "Sequence[Sequence[Pattern]] | None" = None,
+        warm_bytes: int = MOST_BYTES,
     ) -> None:
-        """Create providers; *patterns* are the patterns of each provider, if they are already parsed."""
+        """Create providers; *patterns* are the patterns of each provider, if they are already parsed.
+
+        Finished answers take at most *warm_bytes* beside the caches of the providers.
+        """
         self._config_hash = config_hash
         self._providers = tuple(providers)
         self._by_name = {provider.name: provider for provider in providers}
@@ -80,7 +85,8 @@ class Providers:
         self._index = PatternIndex((owner, each) for owner, found in enumerate(of_each) for each in found)
         self._clock = clock
         self._node = _NodeConfig(docker_config)
-        self._warm = WarmTable()
+        self._warm_bytes = warm_bytes
+        self._warm = WarmTable(most_bytes=warm_bytes)
         self._executor: ThreadPoolExecutor | None = None
         # What threads are to do, until it is done.
         self._submitted: set[_Submitted] = set()
@@ -354,8 +360,12 @@ class Providers:
         if gone:
             self._count_hits(gone)
 
+    def settle(self) -> None:
+        """Forget the finished answers, and count their hits with those of the providers, which others may use on."""
+        self._drop_warm()
+
     def _drop_warm(self) -> None:
-        dropped, self._warm = self._warm, WarmTable()
+        dropped, self._warm = self._warm, WarmTable(most_bytes=self._warm_bytes)
         for warm, seen in dropped.hits():
             self._count(warm, seen)
 
@@ -383,7 +393,7 @@ class Providers:
 
         with self._executor_lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="keyferry-lookup")
+                self._executor = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="keyferry-lookup")
             return self._executor
 
     def _reset_after_fork(self) -> None:

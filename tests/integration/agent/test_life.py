@@ -17,7 +17,16 @@ import pytest
 from support.agents import RunningAgent, ask, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need
-from support.plugins import IMAGE, PLUGIN, Node, is_running, provider_entry, wait_until, write_config
+from support.plugins import (
+    IMAGE,
+    PLUGIN,
+    REGISTRY,
+    Node,
+    is_running,
+    provider_entry,
+    wait_until,
+    write_config,
+)
 from support.shims import Place, build, request
 
 
@@ -72,6 +81,46 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Start
     assert agent.stop() == 0
     asking.join()
     assert answers == [200]
+
+
+def test_no_plugin_is_started_for_an_explanation_during_the_end(node: Node, start: Starter) -> None:
+    """What is cached is explained; the client of anything else does the work itself."""
+    node.recording("Image", before="case $image in */slow) sleep 3;; esac")
+    agent = start()
+    agent.look_up(IMAGE)
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    for each in clients:
+        each.settimeout(30)
+        each.connect(agent.socket)
+    lasting, *asking = clients
+
+    def ask_of(client: socket.socket, target: str, image: str) -> None:
+        body = json.dumps({"image": image})
+        client.sendall(f"POST {target} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+
+    def status_of(client: socket.socket) -> bytes:
+        return client.recv(1 << 20).split(b" ", 2)[1]
+
+    # Clients that have begun a request are waited for.
+    ask_of(lasting, "/v1/lookup", f"{IMAGE}/slow")
+    for each in asking:
+        each.sendall(b"POST ")
+    wait_until(lambda: len(node.runs()) == 2, "the run")
+    agent.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: " stopping " in agent.log, "the end")
+    for each, (target, image) in zip(
+        asking,
+        [("/v1/explain", f"{IMAGE}/new"), ("/v1/lookup", f"{IMAGE}/new"), ("/v1/explain", IMAGE)],
+        strict=True,
+    ):
+        body = json.dumps({"image": image})
+        each.sendall(f"{target} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+    assert [status_of(each) for each in asking] == [b"503", b"503", b"200"]
+    assert status_of(lasting) == b"200"
+    assert len(node.runs()) == 2
+    for each in clients:
+        each.close()
+    assert agent.process.wait(20) == 0
 
 
 def test_plugins_that_outlive_the_patience_are_killed(node: Node, start: Starter) -> None:
@@ -153,6 +202,16 @@ def test_nothing_is_taken_over_for_a_provider_that_differs(node: Node, start: St
     first.look_up(IMAGE)
     write_config(node.config, [provider_entry(env=[{"name": "A", "value": "new"}])])
     assert start().look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+
+
+def test_nothing_is_taken_over_for_a_plugin_of_another_bin_dir(node: Node, start: Starter) -> None:
+    start().look_up(IMAGE)
+    (node.root / "other").mkdir()
+    other = Node(node.root / "other")
+    other.recording(auth={REGISTRY: ("user", "other-word")})
+    second = start("--bin-dir", str(other.bin_dir)).look_up(IMAGE).document
+    assert [each["password"] for each in second["credentials"]] == ["other-word"]
+    assert second["sources"] == {PLUGIN: "run"}
 
 
 def test_no_connection_is_refused_while_agents_replace_each_other(start: Starter) -> None:
@@ -335,10 +394,6 @@ def test_memory_stays_flat(start: Starter) -> None:
     """Thousands of requests, also for images that are never asked for again, leave no trace that grows."""
     agent = start()
 
-    def used() -> int:
-        text = Path(f"/proc/{agent.process.pid}/smaps_rollup").read_text()
-        return int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
-
     def burst(first: int) -> None:
         connected = socket.socket(socket.AF_UNIX)
         connected.connect(agent.socket)
@@ -354,7 +409,40 @@ def test_memory_stays_flat(start: Starter) -> None:
         connected.close()
 
     burst(0)
-    before = used()
+    before = used_kib(agent)
     burst(8000)
     burst(16000)
-    assert used() - before < 2048
+    assert used_kib(agent) - before < 2048
+
+
+def used_kib(agent: RunningAgent) -> int:
+    """The memory of an agent."""
+    text = Path(f"/proc/{agent.process.pid}/smaps_rollup").read_text()
+    return int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
+
+
+def test_the_limit_of_the_cache_is_one_of_the_process(node: Node, start: Starter) -> None:
+    """Answers of 400 KB for each image, each asked for twice, the second time from the cache: none is kept beside."""
+    node.python(
+        "import json, sys\n"
+        "image = json.load(sys.stdin)['image']\n"
+        f"auth = {{'{REGISTRY}': {{'username': 'u', 'password': image + 'x' * 400_000}}}}\n"
+        "version = 'credentialprovider.kubelet.k8s.io/v1'\n"
+        "print(json.dumps({'kind': 'CredentialProviderResponse', 'apiVersion': version,\n"
+        "    'cacheKeyType': 'Image', 'cacheDuration': '10m', 'auth': auth}))\n"
+    )
+    limit = 1 << 20
+    agent = start("--cache-bytes", str(limit))
+
+    def burst(first: int, number: int) -> None:
+        for image in (f"{IMAGE}{each}" for each in range(first, first + number)):
+            for source in ("run", "cache"):
+                assert agent.look_up(image).document["sources"] == {PLUGIN: source}
+
+    burst(0, 20)
+    before = used_kib(agent)
+    burst(20, 100)
+    [provider] = agent.status["providers"]
+    assert 400_000 < provider["cache"]["bytes"] <= limit
+    # A hundred answers are 40 MB, and as much again as JSON.
+    assert used_kib(agent) - before < 8 * 1024

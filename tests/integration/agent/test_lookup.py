@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -276,6 +277,12 @@ def test_evict_drops_a_refused_credential_and_is_limited(agent: RunningAgent) ->
         ("POST", "/v1/lookup", {"image": IMAGE, "apiVersion": "agent.keyferry.dev/v1", "new": 1}, 200),
         ("POST", "/v1/lookup", {"image": IMAGE, "apiVersion": "agent.keyferry.dev/v9"}, 400),
         ("POST", "/v1/evict", {"image": IMAGE}, 400),
+        (
+            "POST",
+            "/v1/evict",
+            {"image": IMAGE, "username": "u", "password": "p", "apiVersion": "agent.keyferry.dev/v9"},
+            400,
+        ),
         ("GET", "/v1/lookup", None, 405),
         ("GET", "/v2/lookup", None, 404),
         ("GET", "/v1/health", None, 200),
@@ -297,6 +304,10 @@ def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent)
     assert "keyferry_config_reload_success 1.0" in figures
     assert 'keyferry_agent_requests_total{status="200"}' in figures
     assert 'keyferry_agent_planned_refreshes{plugin_name="plugin"} 1.0' in figures
+    names = {line.partition("{")[0] for line in figures.splitlines() if line.startswith("# HELP")}
+    again = agent.ask("GET", "/v1/metrics")
+    assert again.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert names <= {line.partition("{")[0] for line in again.body.decode().splitlines()}
 
 
 def test_curl_can_ask(agent: RunningAgent) -> None:
@@ -321,6 +332,37 @@ def test_requests_are_in_the_log_at_debug_level_only(node: Node) -> None:
     with running_agent(Node(node.root), "--log-level", "info") as agent:
         agent.look_up(IMAGE)
         assert "/v1/lookup" not in agent.log
+
+
+def test_every_line_about_a_request_has_its_id_and_trace(node: Node) -> None:
+    """Also at the default level, where the request itself is not logged."""
+    with running_agent(node, "--log-format", "json") as agent:
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        agent.look_up(IMAGE)
+        refused = {"image": IMAGE, "username": "user", "password": "pass"}
+        agent.ask("POST", "/v1/evict", refused, traceparent=trace)
+        [evict] = [each for each in map(json.loads, agent.log.splitlines()) if each["event"] == "evict"]
+        assert (evict["id"], evict["traceparent"], evict["evicted"]) == (2, trace, True)
+        assert '"pass"' not in agent.log
+
+
+def test_a_client_that_sends_no_more_gets_the_answer_of_a_run(node: Node) -> None:
+    """As of the cache: shutdown(SHUT_WR) after a request says that there will be no other one."""
+    node.recording(before="sleep 0.5")
+    with running_agent(node) as agent:
+        for source in (b"run", b"cache"):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(30)
+                client.connect(agent.socket)
+                body = json.dumps({"image": IMAGE})
+                head = f"POST /v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
+                client.sendall((head + body).encode())
+                client.shutdown(socket.SHUT_WR)
+                found = b""
+                while piece := client.recv(65536):
+                    found += piece
+            assert found.startswith(b"HTTP/1.1 200 ")
+            assert b'"sources":{"plugin":"%b"}' % source in found
 
 
 def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: RunningAgent) -> None:

@@ -12,6 +12,7 @@ import pytest
 from keyferry._net import agent as client
 from keyferry.agent import connection, lookups, usage
 from keyferry.agent.service import AgentService
+from keyferry.agent.turns import MOST_TURNS, MOST_WAITING
 from support.agents import RunningAgent, running_agent
 from support.parts import need
 from support.plugins import Node, provider_entry, write_config
@@ -99,6 +100,8 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     assert rows["requests that wait on one connection"] == str(connection._MOST_WAITING)
     evictions = f"{usage._BURST} at once, then one in {usage._PER_EVICTION_SECONDS:g} s"
     assert rows["evictions of one user"] == evictions
+    turns = f"{MOST_TURNS // 2} at once; {MOST_WAITING} more wait"
+    assert rows["lookups of one user that need a plugin run"] == turns
     waits = f"{client.CONNECT_SECONDS:g} s for a connection and {client.ANSWER_SECONDS:g} s for an answer"
     assert f"wait {waits}, and take at most {client.MOST_BODY_BYTES >> 20} MiB" in PAGE
 

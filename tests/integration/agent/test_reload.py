@@ -62,6 +62,25 @@ def test_a_replaced_file_is_loaded_and_unchanged_providers_keep_their_cache(agen
     assert {each["provider"] for each in agent.status["refresh"]["next"]} == {"second"}
 
 
+def test_hits_are_counted_on_after_a_reload(agent: RunningAgent) -> None:
+    """A counter that goes back looks to Prometheus like a restart."""
+    for _ in range(21):
+        agent.look_up(IMAGE)
+
+    def hits() -> tuple[int, str]:
+        [provider] = agent.status["providers"]
+        figures = agent.ask("GET", "/v1/metrics").body.decode().splitlines()
+        [line] = [each for each in figures if "provider_lookups_total" in each and 'result="hit"' in each]
+        return provider["hits"], line.split()[-1]
+
+    assert hits() == (20, "20.0")
+    for _ in range(2):
+        assert agent.ask("POST", "/v1/reload").status == 200
+        assert hits() == (20, "20.0")
+    agent.look_up(IMAGE)
+    assert hits() == (21, "21.0")
+
+
 def test_a_changed_provider_loses_its_cache(agent: RunningAgent) -> None:
     assert sources(agent, IMAGE) == {PLUGIN: "run"}
     replace_config(agent.node, provider_entry(args=["--new"]))

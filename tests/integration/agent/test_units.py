@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keyferry.agent.settings import default_socket
+from keyferry.agent import reply_memo
+from keyferry.agent.settings import DEFAULTS, default_socket
+from keyferry.images import warm
+from keyferry.images.provider import cache
 from support.parts import need
 
 UNITS = Path(__file__).resolve().parents[3] / "deploy" / "systemd"
@@ -43,3 +46,17 @@ def test_the_units_and_the_agent_agree() -> None:
     assert service["Type"] == "notify"
     assert int(service["TimeoutStopSec"]) > 10  # the agent's own limit
     assert service["CapabilityBoundingSet"] == ""
+
+
+def test_the_memory_of_the_unit_is_enough_for_two_providers_with_full_caches() -> None:
+    """By the table of the docs, whose figures are those of the code."""
+    page = (UNITS.parents[1] / "docs" / "agent.md").read_text(encoding="utf-8")
+    table = page.partition("## Memory")[2].partition("## ")[0]
+    cache_bytes = int(DEFAULTS["cacheBytes"])
+    assert f"`cacheBytes` ({cache_bytes >> 20} MiB)" in table
+    assert f"| the smaller one of `cacheBytes` and {cache.MOST_BYTES >> 20} MiB |" in table
+    assert f"for {warm.MOST_IMAGES:,} images" in table
+    assert f"| {reply_memo.MOST_BYTES >> 20} MiB |" in table
+    limit = read_unit(SERVICE)["MemoryMax"]
+    assert f"`MemoryMax={limit}`" in table
+    assert (2 * 2 + 1) * cache_bytes + (100 << 20) <= int(limit.removesuffix("M")) << 20

@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+import pytest
 
 from keyferry.agent.connection import IDLE_SECONDS, STEP_SECONDS, AgentConnection, ConnectionTable
 from keyferry.agent.message import AgentReply, AgentRequest
@@ -89,3 +91,144 @@ def test_a_reply_to_head_has_no_body() -> None:
     [reply] = seen
     assert b"content-length: 2\r\n" in reply
     assert reply.endswith(b"\r\n\r\n")
+
+
+class _Served:
+    """Connections of real sockets to one table, with a handler that answers when it is told to."""
+
+    def __init__(self, most: int = 8) -> None:
+        self.clock = _Clock()
+        self.table = ConnectionTable(most, self.clock)
+        self.go_on = asyncio.Event()
+        self.clients: list[socket.socket] = []
+
+    async def connect(self) -> socket.socket:
+        theirs, ours = socket.socketpair()
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: AgentConnection(self.table, self._handle), ours)
+        self.clients.append(theirs)
+        return theirs
+
+    async def ask(self, client: socket.socket, sent: bytes = WHOLE) -> bytes:
+        client.sendall(sent)
+        return await asyncio.get_running_loop().sock_recv(client, 65536)
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(0.02)
+        self.clock.now += seconds
+        self.table.sweep()
+        await asyncio.sleep(0.02)
+
+    def _handle(self, request: AgentRequest) -> AgentReply | Awaitable[AgentReply]:
+        return self._later() if request.path == b"/later" else AgentReply(200, b"{}")
+
+    async def _later(self) -> AgentReply:
+        await self.go_on.wait()
+        return AgentReply(200, b"later")
+
+
+def serve(act: Callable[[_Served], Awaitable[None]], most: int = 8) -> None:
+    """Let clients act on a table of their own."""
+
+    async def run() -> None:
+        served = _Served(most)
+        await act(served)
+        for client in served.clients:
+            client.close()
+        await asyncio.sleep(0.02)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("first", [b"", WHOLE])
+@pytest.mark.parametrize("sent", [b"\r\n", b"\n", b"G"])
+def test_empty_lines_do_not_lengthen_the_time_for_a_head(first: bytes, sent: bytes) -> None:
+    """It begins with the first byte after the last request, whatever that is."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        if first:
+            await served.ask(client)
+        for piece in (sent, b"ET /" if sent == b"G" else sent, b"" if sent == b"G" else sent):
+            client.sendall(piece)
+            await served.pass_time(STEP_SECONDS * 0.4)
+        assert len(served.table) == 0
+        assert served.table.too_slow == 1
+
+    serve(act)
+
+
+def test_half_a_request_behind_a_whole_one_has_the_time_for_a_head() -> None:
+    async def act(served: _Served) -> None:
+        await served.ask(await served.connect(), WHOLE + b"GET /")
+        await served.pass_time(STEP_SECONDS + 1)
+        assert (served.table.too_slow, len(served.table)) == (1, 0)
+
+    serve(act)
+
+
+def test_a_client_between_two_requests_has_its_time_after_an_empty_line_of_the_last_one() -> None:
+    """Some clients end a body with one."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        for _ in range(3):
+            await served.ask(client, WHOLE + b"\r\n")
+            await served.pass_time(STEP_SECONDS + 1)
+        assert len(served.table) == 1
+
+    serve(act)
+
+
+def test_the_client_that_is_silent_for_longest_gives_way() -> None:
+    """Not the one that connected first: it may ask every second."""
+
+    async def act(served: _Served) -> None:
+        asking, silent = await served.connect(), await served.connect()
+        for _ in range(2):
+            assert await served.ask(asking)
+            await served.connect()
+        assert await served.ask(asking)
+        assert await asyncio.get_running_loop().sock_recv(silent, 1) == b""
+        # The first of the two others had to go for the last one.
+        assert (len(served.table), served.table.refused) == (2, 2)
+
+    serve(act, most=4)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_client_that_sends_no_more_gets_its_replies(number: int) -> None:
+    """All of them, in order, and then the end."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        client.sendall(b"GET /later HTTP/1.1\r\n\r\n" + WHOLE * (number - 1))
+        client.shutdown(socket.SHUT_WR)
+        await asyncio.sleep(0.05)
+        assert len(served.table) == 1
+        served.go_on.set()
+        found = b""
+        while piece := await asyncio.get_running_loop().sock_recv(client, 65536):
+            found += piece
+        bodies = [each.partition(b"\r\n\r\n")[2] for each in found.split(b"HTTP/1.1 ")[1:]]
+        assert bodies == [b"later", *[b"{}"] * (number - 1)]
+        assert found.count(b"connection: close") == 1
+
+    serve(act)
+
+
+def test_a_client_that_has_gone_keeps_no_place() -> None:
+    """Its request goes on, since the answer is cached, and nobody waits for the reply."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        client.sendall(b"GET /later HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.02)
+        client.close()
+        await asyncio.sleep(0.05)
+        assert len(served.table) == 0
+        served.go_on.set()
+        await asyncio.sleep(0.02)
+
+    serve(act)

@@ -49,6 +49,7 @@ def test_refusals_are_told_apart(parts: _Parts) -> None:
     for status, times in ((200, 9), (404, 8), (503, 7), (403, 3), (429, 2), (400, 1)):
         for _ in range(times):
             parts.usage.count(1000, status, 1.0)
+    parts.usage.too_many_lookups = 9
     parts.connections.refused, parts.connections.malformed, parts.connections.too_slow = 4, 5, 6
     found = {
         name.split('"')[1]: value
@@ -60,6 +61,7 @@ def test_refusals_are_told_apart(parts: _Parts) -> None:
         "malformed": 6,
         "too-many-connections": 4,
         "too-many-evictions": 2,
+        "too-many-lookups": 9,
         "too-slow": 6,
     }
 

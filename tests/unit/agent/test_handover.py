@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from keyferry import __version__
 from keyferry.agent.handover import hand_over_reply, take_over_entries
+from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.images.load import exec_plugin
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import ProvisionOutcome
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from support.scripted import SECOND, Clock, Scripted, configured, response
 
 
@@ -44,6 +46,28 @@ def test_another_version_or_another_config_gives_nothing() -> None:
     document = handed_over(clock)
     assert take_over_entries(world(clock)[1], document | {"version": "9"}, clock.now) == 0
     assert take_over_entries(world(clock, 60)[1], document, clock.now) == 0
+
+
+def in_bin_dir(clock: Clock, bin_dir: str) -> Providers:
+    """Return a provider whose plugin would be run from this folder."""
+    config = configured()
+    return Providers([Provider(config, exec_plugin(config, bin_dir), clock=clock)], clock=clock)
+
+
+def test_the_same_name_in_another_bin_dir_is_another_plugin() -> None:
+    clock = Clock()
+    first = in_bin_dir(clock, "/one")
+    provision = Provision(
+        "plugin",
+        ProvisionOutcome.CACHED,
+        {"reg.io": AuthConfig("u", "of one")},
+        "Registry",
+        clock.now + 60 * SECOND,
+    )
+    first.providers[0].restore("reg.io/app", provision)
+    document = json.loads(hand_over_reply(first, clock.now).body)
+    assert take_over_entries(in_bin_dir(clock, "/two"), document, clock.now) == 0
+    assert take_over_entries(in_bin_dir(clock, "/one"), document, clock.now) == 1
 
 
 values = st.recursive(

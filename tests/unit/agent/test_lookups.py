@@ -1,15 +1,11 @@
-"""Questions are read strictly, and replies that are kept are those that would be written."""
+"""Questions are read strictly."""
 
 import json
 
 import pytest
 
-from keyferry.agent.lookups import AgentQuestion, BadQuestionError, ReplyMemo, lookup_reply, read_question
+from keyferry.agent.lookups import BadQuestionError, read_eviction, read_question
 from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.reference import parse_image
-from support.function_plugins import answering, provider, providers
-
-SECOND = 1_000_000_000
 
 
 def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:
@@ -59,33 +55,11 @@ def test_a_question_of_another_version_is_refused(version: object) -> None:
         read_question(json.dumps({"apiVersion": version, "registry": "r.example"}).encode())
 
 
-def test_a_kept_reply_is_the_one_that_would_be_written() -> None:
-    """For each image its own, also where the answers of two registries differ in nothing but the key."""
-    auth = {"one.example": ("u", "p1"), "two.example": ("u", "p2"), "two.example/deep": ("u", "p3")}
-    asked = providers(provider("p", ["one.example", "two.example"], answering(auth, "Global")))
-    memo = ReplyMemo()
-    images = ("one.example/a", "one.example/b", "two.example/a", "two.example/deep/a", "else.example/a")
-    for image in images:
-        asked.lookup(image)
-    for image in images * 3:
-        answer = asked.recall(image)
-        assert answer is not None
-        question = AgentQuestion(parse_image(image))
-        assert memo.find(question, answer, SECOND) == lookup_reply(question, answer, SECOND)
-        assert json.loads(memo.find(question, answer, SECOND).body)["image"] == image
-    assert len(memo._kept) == 4
-
-
-def test_kept_replies_are_bounded_and_written_again() -> None:
-    asked = providers(provider("p", ["one.example"], answering({"one.example": ("u", "p")}, "Image")))
-    memo = ReplyMemo(most=3)
-    for number in range(10):
-        asked.lookup(f"one.example/{number}")
-        answer = asked.recall(f"one.example/{number}")
-        assert answer is not None
-        question = AgentQuestion(parse_image(answer.image))
-        memo.find(question, answer, SECOND)
-    assert len(memo._kept) <= 3
-    assert answer is not None
-    first, later = memo.find(question, answer, SECOND), memo.find(question, answer, 100 * SECOND)
-    assert first.body != later.body  # the same instant of one clock is another one of the other
+@pytest.mark.parametrize("version", ["agent.keyferry.dev/v9", "", None, 1])
+def test_an_eviction_of_another_version_is_refused(version: object) -> None:
+    """As every question is: what it means is not known here."""
+    refused = {"image": "r.example/app", "username": "u", "password": "p"}
+    image, *login = read_eviction(json.dumps(refused).encode())
+    assert (image.repository, login) == ("r.example/app", ["u", "p"])
+    with pytest.raises(BadQuestionError, match=r"^apiVersion: expected"):
+        read_eviction(json.dumps(refused | {"apiVersion": version}).encode())

@@ -43,7 +43,7 @@ HELP = {
     ),
     "cacheBytes": (
         "NUMBER",
-        "maximum memory of the answers of each provider, in bytes, and as much again for tenants",
+        "maximum memory of the answers of each provider, in bytes, as much again for tenants, and once more for all",
     ),
     "connections": ("NUMBER", "maximum number of connections; one user has at most half of them"),
     "watch": ("BOOL", "reload when a config changes, true or false"),

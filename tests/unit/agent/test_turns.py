@@ -1,0 +1,134 @@
+"""No user's lookups wait for those of one other user; what waits is bounded."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from keyferry.agent.turns import MOST_TURNS, RunTurns
+from keyferry.images.lookup import MOST_THREADS
+
+Tasks = list[asyncio.Task[None]]
+
+
+async def settle() -> None:
+    """Let every task go on as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Users:
+    """Lookups of several users, each of which lasts until it is told to end."""
+
+    def __init__(self, turns: RunTurns) -> None:
+        self.turns = turns
+        self.begun: dict[int, int] = {}
+        self.refused = 0
+
+    async def ask(self, uid: int, number: int) -> Tasks:
+        """Let a user ask so many times at once."""
+        tasks = [asyncio.create_task(self._begin(uid)) for _ in range(number)]
+        await settle()
+        return tasks
+
+    async def _begin(self, uid: int) -> None:
+        turn = self.turns.take_place(uid)
+        if turn is None:
+            self.refused += 1
+            return
+        await self.turns.begin(uid, turn)
+        self.begun[uid] = self.begun.get(uid, 0) + 1
+
+    async def end(self, uid: int, number: int = 1) -> None:
+        """End some lookups of a user."""
+        for _ in range(number):
+            self.turns.end(uid)
+        await settle()
+
+
+def run(act: Callable[[Users], Awaitable[Tasks]], most: int = 8, most_waiting: int = 100) -> None:
+    """Let users act."""
+
+    async def main() -> None:
+        for task in await act(Users(RunTurns(most, most_waiting))):
+            task.cancel()
+        await settle()
+
+    asyncio.run(main())
+
+
+def test_one_user_takes_half_of_the_turns_and_the_next_one_half_of_the_rest() -> None:
+    async def act(users: Users) -> Tasks:
+        first = await users.ask(1, 300)
+        assert users.begun == {1: 4}
+        second = await users.ask(2, 300)
+        assert users.begun == {1: 4, 2: 2}
+        third = await users.ask(3, 1)
+        assert users.begun == {1: 4, 2: 2, 3: 1}
+        return first + second + third
+
+    run(act, most_waiting=1000)
+
+
+def test_a_turn_that_is_given_back_goes_to_whoever_has_fewest() -> None:
+    async def act(users: Users) -> Tasks:
+        tasks = await users.ask(1, 10) + await users.ask(2, 10)
+        await users.end(1)
+        assert users.begun == {1: 4, 2: 3}
+        await users.end(1)
+        # Both have as many now, so it goes to the one that gave it back; two are left for a third user.
+        assert users.begun == {1: 5, 2: 3}
+        tasks += await users.ask(3, 1)
+        assert users.begun == {1: 5, 2: 3, 3: 1}
+        return tasks
+
+    run(act)
+
+
+def test_everything_that_waits_has_its_turn() -> None:
+    async def act(users: Users) -> Tasks:
+        tasks = await users.ask(1, 20) + await users.ask(2, 20)
+        for _ in range(20):
+            for uid in tuple(users.turns._under_way):
+                await users.end(uid)
+        assert users.begun == {1: 20, 2: 20}
+        assert all(task.done() for task in tasks)
+        assert users.turns._under_way == {}
+        return tasks
+
+    run(act)
+
+
+def test_the_queue_of_a_user_has_an_end_and_is_its_own() -> None:
+    async def act(users: Users) -> Tasks:
+        tasks = await users.ask(1, 4 + 3)
+        assert users.refused == 0
+        tasks += await users.ask(1, 5)
+        assert users.refused == 5
+        tasks += await users.ask(2, 1)
+        assert (users.begun, users.refused) == ({1: 4, 2: 1}, 5)
+        return tasks
+
+    run(act, most_waiting=3)
+
+
+def test_who_gives_up_waiting_takes_no_turn() -> None:
+    """Neither while it waits, nor in the moment in which it is given one."""
+
+    async def act(users: Users) -> Tasks:
+        tasks = await users.ask(1, 6)
+        tasks[4].cancel()
+        await settle()
+        users.turns.end(1)
+        tasks[5].cancel()
+        await settle()
+        assert users.begun == {1: 4}
+        assert users.turns._under_way == {1: 3}
+        await users.end(1, 3)
+        more = await users.ask(2, 8)
+        assert users.begun[2] == 4
+        return more
+
+    run(act)
+
+
+def test_renewals_have_threads_of_their_own() -> None:
+    assert MOST_TURNS == MOST_THREADS - 4
