@@ -129,7 +129,8 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "agent": (
         ("access", "decision", "log", "notify", "schedule", "settings", "tenants", "usage"),
         ("journal", "message", "refresher", "sockets", "state"),
-        ("connection", "handover", "lookups", "management", "reload"),
+        ("connection", "handover", "lookups", "management", "reload", "turns"),
+        ("explained", "reply_memo"),
         ("figures", "metrics_port", "programs", "service", "status"),
         ("page",),
         ("process",),
