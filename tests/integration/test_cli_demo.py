@@ -114,6 +114,7 @@ def test_six_problems_are_shown_with_their_answers_and_nothing_is_left_behind(tm
     assert len(STEPS) == 6
     done = demo(tmp_path)
     check_story(done, STEPS, SHOWN)
+    assert "does not name pier.example/app; this answer assumes that it does" in " ".join(done.stdout.split())
     program = "keyferry" if shutil.which("keyferry") else f"{sys.executable} -m keyferry"
     assert done.stdout.endswith(f"'{program} demo --all' shows the other main commands as well.\n")
     for name in ("tmp", "home", "here"):

@@ -156,7 +156,7 @@ def _other_images(workload: WorkloadPod | None, images: "Sequence[str]") -> "Ite
         return
     for image in images:
         if not workload.using(image):
-            yield f"{workload} does not use {image}; this is about the pod as if it did"
+            yield f"the spec of {workload} does not name {image}; this answer assumes that it does"
 
 
 def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:
