@@ -9,6 +9,7 @@ usage: run_pythons.py [VERSION ...]   such as 3.11 3.13; without one, all
 
 import datetime as dt
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,11 @@ def run_unit(python: str) -> str:
     build = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     print(f"{build}: make unit PYTHON={python}", flush=True)
     done = subprocess.run(
-        ["make", "unit", f"PYTHON={python}"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+        [shutil.which("make") or "make", "unit", f"PYTHON={python}"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     print(done.stdout[-2000:], flush=True)
     return cells_of(done.stdout, build, dt.datetime.now(dt.UTC).date().isoformat())
