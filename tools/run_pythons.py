@@ -9,6 +9,7 @@ usage: run_pythons.py [VERSION ...]   such as 3.11 3.13; without one, all
 
 import datetime as dt
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,14 +33,15 @@ def versions() -> list[str]:
     return [*found, f"3.{max(int(each[2:]) for each in found) + 1}"]
 
 
-def run_unit(python: str) -> str:
+def run_unit(version: str, python: str) -> str:
     """Run the quick tests; return the cells of the line."""
-    build = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
-    print(f"{build}: make unit PYTHON={python}", flush=True)
-    done = subprocess.run(
-        ["make", "unit", f"PYTHON={python}"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
-    )
+    print(f"{version}: make unit PYTHON={python}", flush=True)
+    words = [shutil.which("make") or "make", "unit", f"PYTHON={python}"]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout[-2000:], flush=True)
+    # An environment that is there is used again, whichever build of this version it was made with.
+    ran = ROOT / ".cache" / f"venv-{version}" / "bin" / "python"
+    build = subprocess.run([str(ran), "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     return cells_of(done.stdout, build, dt.datetime.now(dt.UTC).date().isoformat())
 
 
@@ -71,7 +73,7 @@ def main(argv: list[str]) -> int:
         if not python or not Path(python).exists():
             print(f"{version}: not found, not run", flush=True)
             continue
-        made[version] = run_unit(python)
+        made[version] = run_unit(version, python)
         PAGE.write_text(with_lines(PAGE.read_text("utf-8"), made, named), "utf-8")
     return 0 if made and all(cells.endswith("| 0") for cells in made.values()) else 1
 
