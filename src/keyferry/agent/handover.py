@@ -49,8 +49,8 @@ class PredecessorPorts:
         ports = (text.rpartition(":")[2] for text in texts)
         self._ports = frozenset(int(port) for port in ports if port.isdecimal())
 
-    def __contains__(self, address: ListenAddress) -> bool:
-        return self._ports is None or address.port in self._ports
+    def __contains__(self, address: object) -> bool:
+        return isinstance(address, ListenAddress) and (self._ports is None or address.port in self._ports)
 
 
 def hand_over_reply(providers: Providers, now_ns: int) -> AgentReply:
