@@ -136,7 +136,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "bridge": (
-        ("file_change", "json_spans"),
+        ("file_change", "json_edit", "json_spans"),
         ("shim",),
         ("kubelet",),
         ("docker",),

@@ -124,7 +124,7 @@ def test_a_lazy_snapshotter_gets_credentials_that_rotate(world: World) -> None:
         "PATH": "/usr/bin:/bin",
         "DOCKER_CONFIG": str(config.parent),
         "KEYFERRY_AGENT": world.agent.socket,
-        "KEYFERRY_CONFIG": "/nonexistent",
+        "KEYFERRY_HOST_ROOT": "/nonexistent",
     }
     snapshotter = Snapshotter(world, environ)
     assert snapshotter.mount() == 206

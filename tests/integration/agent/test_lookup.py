@@ -384,7 +384,7 @@ def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: RunningA
 def test_the_docker_helper_gets_its_login_from_the_agent(agent: RunningAgent) -> None:
     """Ten at once cause one run of the plugin, and none in the helper's own process."""
     command = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
-    environ = {**os.environ, "KEYFERRY_AGENT": agent.socket, "KEYFERRY_CONFIG": "/nonexistent"}
+    environ = {**os.environ, "KEYFERRY_AGENT": agent.socket, "KEYFERRY_HOST_ROOT": "/nonexistent"}
     helpers = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
         for _ in range(10)

@@ -99,7 +99,7 @@ def test_a_shim_and_an_agent_of_different_ages(pair: Pair, kind: str, tmp_path: 
 @pytest.mark.parametrize("asked", [REGISTRY, IMAGE])
 def test_the_docker_helper_and_an_agent_of_different_ages(pair: Pair, asked: str) -> None:
     """A registry's login, and that of an image; without a config, it can be the agent's alone."""
-    environ = os.environ | {"KEYFERRY_AGENT": pair.agent.socket, "KEYFERRY_CONFIG": "/nonexistent"}
+    environ = os.environ | {"KEYFERRY_AGENT": pair.agent.socket, "KEYFERRY_HOST_ROOT": "/nonexistent"}
     done = subprocess.run(
         [sys.executable, "-c", HELPER, "get"],
         input=asked.encode(),
