@@ -7,11 +7,11 @@ from itertools import count
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller, CallerRights
 from keyferry.agent.decision import (
-    LONGEST_KEPT,
     DecisionOutcome,
     DecisionResult,
     describe_decision,
     result_of_answer,
+    result_of_refusal,
 )
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel
@@ -267,9 +267,8 @@ class AgentService:
     def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
         self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
-        message = f"user {uid} {what}"
-        result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
-        return with_decision(reply_status(403, "Forbidden", message), (question, result))
+        reply = reply_status(403, "Forbidden", f"user {uid} {what}")
+        return with_decision(reply, (question, result_of_refusal(uid, what)))
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:

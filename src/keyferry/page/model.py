@@ -68,7 +68,10 @@ class LatencyBucket(Value):
 
 
 class ProviderCard(Value):
-    """One provider: its state, what it serves, and how its plugin does."""
+    """One provider: its state, what it serves, and how its plugin does.
+
+    *streak_since* is the first of the runs that ended as the last one did: since then it fails, or works.
+    """
 
     name: str
     state: ProviderState
@@ -81,6 +84,7 @@ class ProviderCard(Value):
     failures: int
     latency: tuple[LatencyBucket, ...]
     last_run: float | None
+    streak_since: float | None
     next_refresh: float | None
     last_error: str = ""
     last_error_at: float | None = None
@@ -117,7 +121,7 @@ class DecisionRow(Value):
     program: str  # empty if it cannot be told
     image: str
     account: str
-    provider: str  # empty if all were asked
+    providers: tuple[str, ...]  # those that answered or failed, or the one that was asked for
     outcome: str  # a word: answered, no-credential, no-match, failed, refused, evicted
     source: str  # a word: cache, run, shared; empty if none
     reason: str  # in words, for people
