@@ -220,7 +220,7 @@ _USUAL_LOOKUPS = (
     (8.2, f"{ECR}/shop/checkout:2026.11.1", "", _ROOT, 0.41),
     (6.0, f"{_EAST}/shop/search:12", "", _ROOT, 0.38),
     (3.4, "public.ecr.aws/docker/library/redis:8", "", _ROOT, 0.52),
-    (2.15, "team.azurecr.io/build/base:11", "", _CI, 1.21),
+    (2.14, "team.azurecr.io/build/base:11", "", _CI, 1.21),
     (1.1, f"{_ETL}/etl:4", "", _ROOT, 0.412),
     (0.8, "registry.shop.example/search:31", "shop/search", _ROOT, 0.09),
     (0.6, "registry.payments.example/ledger:7", "payments/ledger", _ROOT, 0.11),

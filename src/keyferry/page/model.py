@@ -8,6 +8,7 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 
 __all__ = [
+    "Advice",
     "CallerRow",
     "DecisionRow",
     "ExplainedPull",
@@ -44,7 +45,7 @@ class StepState(WordEnum):
 
 
 class HealthProblem(Value):
-    """Something that is not well: what, what to do about it, and the path on the page that shows it."""
+    """Something that is not well: what, the command to type, and the path on the page that shows it."""
 
     text: str
     cure: str
@@ -52,12 +53,17 @@ class HealthProblem(Value):
 
 
 class Health(Value):
-    """Whether all is well, in one line, since when, and what is not."""
+    """Whether all is well, in one line, since when, and what is not; an agent without providers is neither."""
 
     is_well: bool
     headline: str
     since: float
     problems: tuple[HealthProblem, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to judge."""
+        return not self.is_well and not self.problems
 
 
 class LatencyBucket(Value):
@@ -149,6 +155,13 @@ class CallerRow(Value):
     last_image: str
 
 
+class Advice(Value):
+    """What can be done: in words, and what to type or paste for it, which may be nothing."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
 class ExplainedStep(Value):
     """One step on the way to a pull: secrets, node config, providers, keys, order, verdict."""
 
@@ -165,8 +178,8 @@ class ExplainedPull(Value):
     account: str
     verdict: str
     steps: tuple[ExplainedStep, ...]
-    cures: tuple[str, ...]
-    command: str  # the command line that explains the same in full
+    cures: tuple[Advice, ...]
+    in_full: tuple[Advice, ...]  # the commands that explain the same, with what the agent does not know
 
 
 class PageModel(Value):

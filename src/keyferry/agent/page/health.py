@@ -25,6 +25,8 @@ class _Dated(NamedTuple):
 def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> Health:
     """Return whether all is well, and since when."""
     found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
+    if not found and not providers:
+        return Health(False, "No provider is configured", snapshot.reloads[-1].since)
     if not found:
         return Health(True, "All is well", _well_since(snapshot, providers))
     number = len(found)
@@ -36,7 +38,7 @@ def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
     if snapshot.taken_over_at is None:
         return []
     text = "Another process has the socket now; this one serves only those who are connected to it"
-    return [_Dated(HealthProblem(text, f"stop process {os.getpid()}", "/settings"), snapshot.taken_over_at)]
+    return [_Dated(HealthProblem(text, f"kill {os.getpid()}", "/settings"), snapshot.taken_over_at)]
 
 
 def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:

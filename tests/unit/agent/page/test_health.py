@@ -33,6 +33,14 @@ def test_all_is_well_since_the_start() -> None:
     assert health() == Health(is_well=True, headline="All is well", since=STARTED)
 
 
+def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
+    clock = Clock()
+    found = judge(take(Providers([], clock=clock), clock))
+    assert found == Health(is_well=False, headline="No provider is configured", since=STARTED)
+    assert found.is_idle
+    assert not health(*REFUSED).is_idle
+
+
 def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
     found = health(*REFUSED)
     [problem] = found.problems
