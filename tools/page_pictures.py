@@ -19,10 +19,11 @@ from support.page_models import NOW, crowded_model, empty_model, usual_model  # 
 from support.page_server import serving  # noqa: E402 - as above
 
 _WIDE, _USUAL, _NARROW = 1920, 1280, 360
+_SCREEN = 800
 
 
 class Picture(NamedTuple):
-    """One picture: its name, the node, the path, the width and height of the window, and the colours."""
+    """One picture: its name, the node, the path, the width and height (0 for the whole page), and the colours."""
 
     name: str
     model: str
@@ -35,13 +36,13 @@ class Picture(NamedTuple):
 MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
 EXPLAIN = "/explain?image=123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/checkout:2026.11.2&account=shop/checkout"
 PICTURES = (
-    Picture("page-light", "usual", "/", _USUAL, 1400),
-    Picture("page-dark", "usual", "/", _USUAL, 1400, "dark"),
+    Picture("page-light", "usual", "/", _USUAL, 0),
+    Picture("page-dark", "usual", "/", _USUAL, 0, "dark"),
     Picture("page-wide", "usual", "/", _WIDE, 900),
     Picture("page-narrow", "usual", "/", _NARROW, 1400),
     Picture("page-empty", "empty", "/", _USUAL, 900),
     Picture("page-crowded", "crowded", "/answers", _USUAL, 1200),
-    Picture("page-explain", "usual", EXPLAIN, _USUAL, 800),
+    Picture("page-explain", "usual", EXPLAIN, _USUAL, 0),
 )
 
 
@@ -49,13 +50,14 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
     """Take one picture, with the node's clock stopped."""
     with serving(MODELS[picture.model]()) as server:
         page = browser.new_page(
-            viewport={"width": picture.width, "height": picture.height}, color_scheme=picture.scheme
+            viewport={"width": picture.width, "height": picture.height or _SCREEN},
+            color_scheme=picture.scheme,
         )
         page.clock.set_fixed_time(NOW)
         page.goto(server.url + picture.path)
         page.wait_for_function("document.getElementById('connection').textContent === 'Live'")
         path = folder / f"{picture.name}.png"
-        page.screenshot(path=str(path))
+        page.screenshot(path=str(path), full_page=not picture.height)
         page.close()
         print(f"{path.name}: {path.stat().st_size // 1024} KB")
 

@@ -245,11 +245,11 @@ def test_texts_of_others_are_text_on_the_page(agent: RunningAgent, client: PageC
     entry = provider_entry(
         "<b>onload", matchImages=["registry.example/<script>alert(1)</script>", "a.example"]
     )
-    (node.bin_dir / "<b>onload").write_text("")
+    node.shell("exit 1", "<b>onload")
     node.config.write_text(
         json.dumps(json.loads(good) | {"providers": [*json.loads(good)["providers"], entry]})
     )
-    agent.ask("POST", "/v1/reload")
+    assert agent.ask("POST", "/v1/reload").status == 200
     agent.look_up("a.example/app")
     node.config.write_text(json.dumps({"apiVersion": ATTACK, "kind": ATTACK, ATTACK: 1}))
     agent.ask("POST", "/v1/reload")
@@ -267,13 +267,14 @@ def test_texts_of_others_are_text_on_the_page(agent: RunningAgent, client: PageC
     finally:
         node.config.write_text(good)
         assert agent.ask("POST", "/v1/reload").status == 200
-    assert any("&lt;script&gt;" in view for view in views)
+    for text in ("&lt;script&gt;", "&lt;b&gt;onload"):
+        assert any(text in view for view in views)
     for view in views:
         found = Elements(view)
         assert all(source.startswith("/static/") for source in found.scripts)
         assert found.handlers == []
         assert "<script>alert" not in view
-        assert "<b>" not in view.replace("<b>onload", "")
+        assert "<b>" not in view
 
 
 def test_no_secret_is_on_any_view_or_in_any_event(agent: RunningAgent, client: PageClient) -> None:

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from keyferry._core.values import Value, replace
 from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
+from support.axe import check_access
 from support.page_models import NOW, crowded_model, empty_model, usual_model
 from support.page_server import PageServer, serving
-from support.parts import need_part
 
 VIEWS = (
     "/",
@@ -89,7 +88,9 @@ def test_an_image_is_typed_and_its_explanation_read(page: Page, page_url: str) -
     page.get_by_label("Service account").fill("shop/checkout")
     page.get_by_role("button", name="Explain").click()
     page.wait_for_url("**/explain?image=team.azurecr.io*&account=shop*")
-    expect(page.get_by_role("heading", level=2)).to_have_text(re.compile("^Would be answered from the cache"))
+    expect(page.get_by_role("heading", level=2)).to_have_text(
+        re.compile("^Would answer from the cache until")
+    )
     steps = page.locator("ol.flow > li")
     titles = ["Pull secrets", "Node config", "Providers", "Keys", "Order", "Verdict"]
     expect(steps.locator("h3")).to_have_text(titles)
@@ -160,6 +161,35 @@ def test_a_pause_holds_changes_and_counts_them(page: Page, page_url: str, node: 
     expect(page.locator("#connection")).to_have_text("Live")
 
 
+def show_tab(page: Page, *, is_hidden: bool) -> None:
+    """Do what a browser does when its tab is left, or looked at again."""
+    page.evaluate(
+        """(value) => {
+          Object.defineProperty(document, "hidden", {value, configurable: true});
+          document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        is_hidden,
+    )
+
+
+def test_a_tab_that_is_looked_at_again_counts_no_change_where_there_is_none(
+    page: Page, page_url: str, node: PageServer
+) -> None:
+    """Its new stream begins with all parts; while it was away, one of them changed, or none."""
+    open_view(page, page_url + "/decisions")
+    page.keyboard.press("p")
+    for number in (1, 2):
+        show_tab(page, is_hidden=True)
+        with page.expect_response("**/events?*"):
+            show_tab(page, is_hidden=False)
+        node.model = with_decision(node.model, f"number-{number}.example/a")
+        waits = "1 change waits" if number == 1 else "2 changes wait"
+        expect(page.locator("#pause")).to_have_text(f"Resume · {waits}")
+    expect(page.locator("#decisions")).not_to_contain_text("number-")
+    page.keyboard.press("p")
+    expect(page.locator("#decisions")).to_contain_text("number-2.example/a")
+
+
 def test_a_change_leaves_focus_selection_scroll_and_what_is_unfolded(
     page: Page, page_url: str, node: PageServer
 ) -> None:
@@ -187,7 +217,7 @@ def test_a_search_follows_what_is_typed_and_the_address_follows_the_search(page:
     open_view(page, page_url + "/decisions")
     box = page.get_by_label("Search", exact=True)
     box.press_sequentially("skopeo")
-    expect(page.locator("#decisions tbody tr")).to_have_count(2)
+    expect(page.locator("#decisions tbody tr")).to_have_count(4)
     page.wait_for_url("**/decisions?q=skopeo")
     expect(box).to_be_focused()
     page.get_by_label("Outcome").select_option("failed")
@@ -218,7 +248,7 @@ def test_everything_works_without_a_script(browser: Browser, page_url: str) -> N
     page.get_by_label("Search", exact=True).fill("skopeo")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**/decisions?q=skopeo*")
-    expect(page.locator("#decisions tbody tr")).to_have_count(2)
+    expect(page.locator("#decisions tbody tr")).to_have_count(4)
     expect(page.locator("#pause")).to_be_hidden()
     expect(page.locator("#health time")).to_have_text("since 2026-09-21 14:04:20 UTC")
     context.close()
@@ -283,34 +313,6 @@ def test_a_page_whose_cookie_is_no_longer_good_says_what_to_type(browser: Browse
     page.close()
 
 
-@cache
-def axe() -> str:
-    return Path(need_part("deploy/node_modules/axe-core/axe.min.js")).read_text("utf-8")
-
-
-# Rows that are like the first ones need not be looked at again, which takes minutes.
-ALIKE = [
-    "tbody tr:nth-of-type(n + 6)",
-    "tbody:nth-of-type(n + 4)",
-    ".card:nth-of-type(n + 6)",
-    ".rows > li:nth-child(n + 6)",
-]
-CHECK = """async ([exclude, rules]) => {
-  const options = {resultTypes: ['violations'], ...(rules.length ? {runOnly: rules} : {})};
-  const {violations} = await axe.run({include: [['html']], exclude: exclude.map((each) => [each])}, options);
-  return violations.filter(({impact}) => impact === 'serious' || impact === 'critical')
-    .flatMap(({id, nodes}) => nodes.map(({html}) => `${id}: ${html.slice(0, 160)}`));
-}"""
-
-
-def check_access(page: Page, *rules: str) -> list[str]:
-    """What axe finds that is serious, by rule and element; *rules* are those to look for, all by default."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(axe())
-    found: list[str] = page.evaluate(CHECK, [ALIKE, rules])
-    return found
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_axe_finds_nothing_serious_in_any_view_light_or_dark(name: str, page: Page) -> None:
     with serving(MODELS[name]()) as node:
@@ -331,6 +333,58 @@ def test_no_view_is_wider_than_a_phone(name: str, page: Page) -> None:
         for path in VIEWS if name == "usual" else LISTS:
             page.goto(node.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") == 360, path
+
+
+def test_a_phone_has_the_views_on_one_line_and_times_on_one(page: Page, page_url: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    open_view(page, page_url)
+    links = [each.bounding_box() for each in page.locator("nav[aria-label=Views] a").all()]
+    assert len({box["y"] for box in links if box}) == 1
+    heights = page.evaluate(
+        "[...document.querySelectorAll('.lives time')].map((each) => each.getClientRects().length)"
+    )
+    assert set(heights) == {1}
+
+
+def test_the_labels_of_an_axis_are_under_their_lines_and_apart_from_what_is_beside_it(
+    page: Page, page_url: str
+) -> None:
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        open_view(page, page_url)
+        places = page.evaluate(
+            """[...document.querySelectorAll('#upcoming .axis text')].filter((each) => each.checkVisibility())
+            .map((each) => each.getBoundingClientRect()).map(({left, right}) => [left, right])"""
+        )
+        middles = [(left + right) / 2 for left, right in places]
+        steps = [after - before for before, after in pairwise(middles)]
+        assert max(steps) - min(steps) < 2, places
+        inner = page.locator("#upcoming").bounding_box()
+        assert inner is not None
+        assert places[0][0] >= inner["x"]
+        assert places[-1][1] <= inner["x"] + inner["width"]
+        if width == 1280:
+            renewal = page.locator("#upcoming thead th").nth(2).bounding_box()
+            assert renewal is not None
+            assert places[-1][1] + 8 <= renewal["x"] + 12  # its text begins after its padding
+
+
+def test_a_card_that_fails_leaves_no_blank_in_those_beside_it(page: Page, page_url: str) -> None:
+    open_view(page, page_url)
+    boxes = {
+        kind: page.locator(f"#cards .card.{kind}").first.bounding_box() for kind in ("has-failure", "is-well")
+    }
+    failing, well = boxes["has-failure"], boxes["is-well"]
+    assert failing is not None
+    assert well is not None
+    assert failing["y"] + failing["height"] <= well["y"]
+    badges = page.evaluate(
+        """[...document.querySelectorAll('.card header')]
+        .map((each) => [each.querySelector('h3'), each.querySelector('.badge')])
+        .map((pair) => pair.map((each) => each.getBoundingClientRect()))
+        .map(([name, badge]) => badge.top >= name.bottom)"""
+    )
+    assert set(badges) == {True}
 
 
 def test_axe_would_find_what_is_wrong(page: Page, page_url: str) -> None:

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support.agents import RunningAgent, running_agent
-from support.page import make_link, page_host
+from support.axe import check_access
+from support.page import VIEWS, make_link, page_host
 from support.plugins import IMAGE, Node, provider_entry, write_config
 
 
@@ -15,7 +18,8 @@ from support.plugins import IMAGE, Node, provider_entry, write_config
 def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
     found = Node(tmp_path_factory.mktemp("node"))
     found.recording("Image")
-    write_config(found.config, [provider_entry()])
+    found.recording("Image", name="short", duration="61s", auth={"short.example": ("user", "pass")})
+    write_config(found.config, [provider_entry(), provider_entry("short", matchImages=["short.example"])])
     return found
 
 
@@ -28,6 +32,12 @@ def agent(node: Node) -> Iterator[RunningAgent]:
 @pytest.fixture
 def page(browser: Browser, agent: RunningAgent) -> Iterator[Page]:
     """A browser that has opened a link; nothing may be refused by the policy."""
+    with opened_page(browser, agent) as found:
+        yield found
+
+
+@contextmanager
+def opened_page(browser: Browser, agent: RunningAgent) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     found = context.new_page()
     complaints: list[str] = []
@@ -75,6 +85,68 @@ def test_a_pause_holds_and_a_search_finds(page: Page, agent: RunningAgent) -> No
     expect(page.locator("#decisions")).to_contain_text("elsewhere.example/held")
     page.get_by_label("Search", exact=True).fill("elsewhere")
     expect(page.locator("#decisions tbody tr")).to_have_count(1)
+
+
+def test_the_page_can_be_used_by_keyboard_alone(page: Page, agent: RunningAgent) -> None:
+    """From the first Tab to a copied command, through the box and the explanation of an image."""
+    image = f"{IMAGE}-typed"
+    agent.look_up(image)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Image", exact=True)).to_be_focused()
+    page.keyboard.type(image)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_have_text(
+        re.compile("^Would answer from the cache until")
+    )
+    expect(page.locator("#connection")).to_have_text("Live")
+    copied = page.locator("button.copy:focus")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if copied.count():
+            break
+    page.keyboard.press("Enter")
+    expect(copied).to_have_text(re.compile("^(Copied|Selected)$"))
+    expect(copied).to_have_attribute("aria-label", re.compile("^Copy keyferry explain .* --check-registry$"))
+
+
+def test_axe_finds_nothing_serious_in_any_view(browser: Browser, tmp_path: Path) -> None:
+    """Also of a provider that fails, and in the dark."""
+    node = Node(tmp_path)
+    node.recording()
+    node.shell("exit 1", "failing")
+    write_config(node.config, [provider_entry(), provider_entry("failing", matchImages=["failing.example"])])
+    with running_agent(node, "--page", "127.0.0.1:0") as agent, opened_page(browser, agent) as page:
+        agent.look_up(IMAGE)
+        agent.look_up("failing.example/app")
+        others = ("/providers/failing", "/answers/1", "/decisions/1", "/explain?image=failing.example/app")
+        for path in (*VIEWS, *others):
+            page.emulate_media(color_scheme="light")
+            page.goto(f"http://{page_host(agent)}{path}")
+            expect(page.locator("#connection")).to_have_text("Live")
+            assert check_access(page) == [], path
+            page.emulate_media(color_scheme="dark")
+            assert check_access(page, "color-contrast") == [], path
+
+
+def test_an_answer_is_seen_being_renewed(page: Page, agent: RunningAgent, node: Node) -> None:
+    """The agent renews one that lives for a minute after half a minute to 54 seconds."""
+    image = "short.example/app"
+    agent.look_up(image)
+    page.get_by_role("link", name="Answers", exact=True).click()
+    row = page.locator("#answers tbody tr", has_text=image)
+    ends = row.locator("td[data-label=Ends] time")
+    before = ends.get_attribute("datetime")
+    assert before
+    identifier = row.get_attribute("id")
+    expect(ends).not_to_have_attribute("datetime", before, timeout=70_000)
+    assert (ends.get_attribute("datetime") or "") > before
+    assert row.get_attribute("id") == identifier
+    assert node.runs("short") == [image, image]
+    expect(page.locator("#connection")).to_have_text("Live")
 
 
 def test_a_browser_without_a_link_is_told_what_to_type(browser: Browser, agent: RunningAgent) -> None:

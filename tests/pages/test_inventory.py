@@ -35,7 +35,7 @@ ACCOUNTS = {
     ("docs/kit.md", "python"): (1, "pages/test_kit.py"),
     ("docs/kit.md", "sh"): (1, "pages/test_kit.py"),
     ("docs/kit.md", "text"): (1, "pages/test_kit.py"),
-    ("docs/kubernetes.md", "sh"): (3, "integration/deploy/test_page_kubernetes.py"),
+    ("docs/kubernetes.md", "sh"): (4, "integration/deploy/test_page_kubernetes.py"),
     ("docs/library.md", "pycon"): (1, "integration/test_library.py"),
     ("docs/library.md", "python"): (4, "integration/test_library.py"),
     ("docs/lint.md", "diff"): (1, "integration/test_cli_lint.py"),

@@ -1,310 +1,306 @@
-"""Models of the agent's page: a usual node, one that has just started, and a crowded one; the same at every call."""
+"""Made-up nodes for the agent's page: a usual one, one that has just started, and a crowded one.
 
+Only what goes in is made up: configs, answers of plugins, requests and reloads, on a stepped clock. What the page shows
+of it is the product's own work, and the same at every call.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 
-from keyferry._core.values import replace
-from keyferry.page.model import (
-    CallerRow,
-    DecisionRow,
-    ExplainedPull,
-    ExplainedStep,
-    Health,
-    HealthProblem,
-    LatencyBucket,
-    Life,
-    PageModel,
-    ProviderCard,
-    ProviderState,
-    ReloadRow,
-    StepState,
+from keyferry._core.values import field, replace
+from keyferry.agent.access import AccessPolicy, Caller
+from keyferry.agent.decision import DecisionResult, RequestDecision, result_of_answer, result_of_refusal
+from keyferry.agent.journal import JournalEntry
+from keyferry.agent.page.explanation import explain_cached
+from keyferry.agent.page.model import ModelBuilder
+from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.agent.reload import ReloadOutcome
+from keyferry.agent.schedule import PlannedRefresh, refresh_at_ns
+from keyferry.agent.settings import DEFAULTS, AgentSettings
+from keyferry.agent.state import AgentState
+from keyferry.agent.usage import CallerUsage
+from keyferry.api.agentconfig.v1alpha1 import AgentConfig
+from keyferry.api.credentialprovider.v1 import (
+    AuthConfig,
+    CredentialProviderRequest,
+    CredentialProviderResponse,
 )
+from keyferry.errors import PluginExitError, PluginTimeoutError
+from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.lookup import Providers
+from keyferry.images.node.kubelet import Kubelet
+from keyferry.images.provider.accounts import Relayed
+from keyferry.images.provider.plugin import ExecPlugin
+from keyferry.images.provider.provider import Provider
+from keyferry.page.model import ExplainedPull, PageModel
+from support.scripted import SECOND, V1, Clock, attributes, configured
 
-__all__ = ["NOW", "crowded_model", "empty_model", "explanation", "long_names", "usual_model"]
+__all__ = ["ACR", "ECR", "NOW", "crowded_model", "empty_model", "explanation", "long_names", "usual_model"]
 
 NOW = 1_790_000_000.0
-_HOUR = 3600
-_LIMITS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, None)
+_HOUR = 3600.0
+_FIRST_LIFE = 101
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+ACR = "acr-credential-provider"
+_BIN_DIR = "/opt/kubelet/plugins"
+_KUBELET, _SKOPEO, _DOCKER = "/usr/bin/kubelet", "/usr/bin/skopeo", "/usr/bin/docker-credential-keyferry"
 
 
-def latency(*runs: int) -> tuple[LatencyBucket, ...]:
-    return tuple(LatencyBucket(limit, number) for limit, number in zip(_LIMITS, runs, strict=True))
+class MadeUpPlugin(ExecPlugin):
+    """A plugin whose answers live for *life_seconds*, for a registry or an image; it fails while it is in *broken*."""
+
+    life_seconds: float = 12 * _HOUR
+    key_type: str = "Registry"
+    broken: set[str] = field(default_factory=set)
+
+    def __call__(
+        self, request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        """Answer without a run, or fail."""
+        del timeout_seconds
+        if self.name in self.broken:
+            raise _failure(self.name)
+        key = request.image.partition("/")[0]
+        duration = int(self.life_seconds * SECOND)
+        auth = {key: AuthConfig("user", "word")}
+        return CredentialProviderResponse(self.key_type, duration, auth), 0.31
 
 
-def life(identifier: int, provider: str, scope: str, age: float, length: float, account: str = "") -> Life:
-    """An answer that was got *age* hours ago and lives for *length* hours, renewed ahead unless it has an account."""
-    got = NOW - age * _HOUR
-    start, end = got + 0.5 * length * _HOUR, got + 0.9 * length * _HOUR
-    planned = (
-        None
-        if account
-        else max(NOW + 60 + 37 * (identifier % 29), got + (0.55 + identifier % 7 * 0.05) * length * _HOUR)
+def _failure(name: str) -> PluginTimeoutError | PluginExitError:
+    """How a plugin fails here: the cloud's at a timeout, the others at once."""
+    error = PluginTimeoutError(name, 60) if name == ACR else PluginExitError(name, 1)
+    error.seconds = 60.0 if name == ACR else 0.02
+    return error
+
+
+class World:
+    """A node: its clock, its providers, and what they were asked for."""
+
+    def __init__(self) -> None:
+        self.clock = Clock(int(NOW * SECOND))
+        self.made: list[Provider] = []
+        self.entries: list[JournalEntry] = []
+        self.broken: set[str] = set()
+        self._planned: list[tuple[float, Callable[..., object], tuple[object, ...]]] = []
+
+    def add(
+        self,
+        name: str,
+        patterns: tuple[str, ...],
+        life_seconds: float,
+        key_type: str = "Registry",
+        *,
+        is_for_accounts: bool = False,
+    ) -> Provider:
+        """Configure a provider."""
+        plugin = MadeUpPlugin(
+            name,
+            f"{_BIN_DIR}/{name}",
+            V1,
+            life_seconds=life_seconds,
+            key_type=key_type,
+            broken=self.broken,
+        )
+        config = configured(
+            name, match_images=patterns, token_attributes=attributes() if is_for_accounts else None
+        )
+        self.made.append(Provider(config, plugin, clock=self.clock))
+        return self.made[-1]
+
+    def later(self, seconds_ago: float, action: Callable[..., object], *arguments: object) -> None:
+        """Plan what happened so long ago."""
+        self._planned.append((seconds_ago, action, arguments))
+
+    def play(self) -> None:
+        """Let everything happen in its order."""
+        for seconds_ago, action, arguments in sorted(self._planned, key=lambda each: -each[0]):
+            self.clock.now = int((NOW - seconds_ago) * SECOND)
+            action(*arguments)
+        self.clock.now = int(NOW * SECOND)
+
+    def note(self, caller: Caller, image: str, account: str, result: DecisionResult, seconds: float) -> None:
+        """Write an entry into the journal."""
+        decision = RequestDecision(image, account, "", result)
+        self.entries.append(JournalEntry(0, self.clock.now / SECOND, caller, decision, seconds))
+
+    def ask(self, providers: Providers, image: str, account: str, caller: Caller, seconds: float) -> None:
+        """Look an image up, for an account if there is one, as the agent does."""
+        namespace, _, name = account.partition("/")
+        ref = ServiceAccountRef(namespace, name, "u")
+        until_ns = self.clock.now + int(_HOUR * SECOND)
+        pod = Relayed(token=account, key=account.encode(), until_ns=until_ns, ref=ref) if account else None
+        self.note(caller, image, account, result_of_answer(providers.lookup(image, pod=pod)), seconds)
+
+    def plan(self, random: Random) -> Iterator[tuple[int, PlannedRefresh, int]]:
+        """Yield when each answer for everybody is renewed; those that failed last, after a pause."""
+        for provider in self.made:
+            is_failing = provider.counters.read().has_last_failed
+            for at, held in enumerate(each for each in provider.held() if each.is_shared):
+                got_ns = held.provision.got_ns or 0
+                failures = 5 if is_failing and at == 0 else 0
+                planned_ns = 0 if failures else refresh_at_ns(got_ns, held.expires_ns, random.random)
+                soonest_ns = self.clock.now + int(random.uniform(60, 400) * SECOND)
+                refresh = PlannedRefresh(provider.name, held.base, held.image)
+                yield max(planned_ns, soonest_ns), refresh, failures
+
+
+def _spread(provider: Provider, runs: int, middle: float, random: Random) -> None:
+    """Count earlier runs, most of which took about *middle* seconds."""
+    for _ in range(runs):
+        seconds = middle * random.lognormvariate(0, 0.7)
+        provider.counters.ran(seconds, None, int((NOW - 20 * _HOUR) * SECOND))
+
+
+def _settings() -> AgentSettings:
+    kubelet = f"flags of {Kubelet(812, 'kubelet', '/proc/812', frozenset(), {})}"
+    given: dict[str, tuple[str, str]] = {
+        "socket": ("/run/keyferry/agent.sock", "default"),
+        "providerConfig": ("/etc/kubernetes/credential-providers.yaml", kubelet),
+        "binDir": (_BIN_DIR, kubelet),
+        "page": ("127.0.0.1:7475", "flag --page"),
+    }
+    values = DEFAULTS | {name: value for name, (value, _) in given.items()}
+    origins = dict.fromkeys(DEFAULTS, "default") | {name: origin for name, (_, origin) in given.items()}
+    return AgentSettings(values, origins, AgentConfig())
+
+
+def _take(world: World, node: str, reloads: tuple[ReloadOutcome, ...], entries_total: int) -> PageSnapshot:
+    """Return what the page gets of a node."""
+    entries = tuple(each._replace(number=entries_total - at) for at, each in enumerate(world.entries[::-1]))
+    upcoming = sorted(world.plan(Random(5)))  # noqa: S311 - made-up instants
+    accounts = {each.decision.account for each in entries if each.decision.account}
+    return PageSnapshot(
+        AgentState(_settings(), Providers(world.made, clock=world.clock), AccessPolicy(own_uid=0), NOW),
+        node,
+        NOW,
+        world.clock.now,
+        reloads[0].at,
+        "/run/keyferry/agent.sock",
+        taken_over_at=None,
+        is_refreshing=True,
+        upcoming=lambda: upcoming,
+        reloads=reloads,
+        users=_users(entries),
+        entries=entries,
+        entries_total=entries_total,
+        last_of_user={each.caller.uid: each for each in entries[::-1]},
+        accounts=tuple(sorted(accounts)),
     )
-    is_renewed = planned is not None
-    return Life(
-        identifier,
-        provider,
-        scope,
-        account,
-        got,
-        got + length * _HOUR,
-        start if is_renewed else None,
-        end if is_renewed else None,
-        planned,
-        0,
-        1 + identifier % 2,
+
+
+def _users(entries: tuple[JournalEntry, ...]) -> dict[int, CallerUsage]:
+    """Count what each user asked for, a thousand times for each entry that is kept."""
+    found: dict[int, CallerUsage] = {}
+    for entry in entries[::-1]:
+        uid, outcome = entry.caller.uid, entry.decision.result.outcome
+        before = found.get(uid, CallerUsage(0, 0, 0.0))
+        refused = before.refused + (13 if outcome == "refused" else 0)
+        more = 13 if outcome == "refused" else 2417
+        found[uid] = CallerUsage(before.requests + more, refused, entry.at)
+    return found
+
+
+def _build(snapshot: PageSnapshot) -> PageModel:
+    """Return what is shown of it; answers have the same numbers at every call."""
+    model = ModelBuilder().build(snapshot)
+    lives = tuple(replace(each, identifier=_FIRST_LIFE + at) for at, each in enumerate(model.lives))
+    return replace(model, lives=lives)
+
+
+# How many hours ago, what was asked for, for which account, by whom (user and program), and in how many seconds.
+_ROOT, _CI, _BUILD, _NOBODY = (
+    Caller(0, frozenset(), 812, _KUBELET),
+    Caller(10_001, frozenset(), 3121, _SKOPEO),
+    Caller(10_002, frozenset(), 4007, _DOCKER),
+    Caller(65_534, frozenset(), 0, ""),
+)
+_EAST, _ETL = "123456789012.dkr.ecr.us-east-1.amazonaws.com", "210987654321.dkr.ecr.eu-west-1.amazonaws.com"
+_USUAL_LOOKUPS = (
+    (8.2, f"{ECR}/shop/checkout:2026.11.1", "", _ROOT, 0.41),
+    (6.0, f"{_EAST}/shop/search:12", "", _ROOT, 0.38),
+    (3.4, "public.ecr.aws/docker/library/redis:8", "", _ROOT, 0.52),
+    (2.14, "team.azurecr.io/build/base:11", "", _CI, 1.21),
+    (1.1, f"{_ETL}/etl:4", "", _ROOT, 0.412),
+    (0.8, "registry.shop.example/search:31", "shop/search", _ROOT, 0.09),
+    (0.6, "registry.payments.example/ledger:7", "payments/ledger", _ROOT, 0.11),
+    (0.4, "shared.azurecr.io/tools/lint:3", "", _CI, 1.04),
+    (0.34, "ghcr.io/acme/tools:v3", "", _BUILD, 0.0002),
+    (0.3, "registry.payments.example/settlement:18", "payments/settlement", _ROOT, 0.12),
+    (0.25, "docker.io/library/nginx:1.27", "", _ROOT, 0.0002),
+    (0.1, "registry.shop.example/checkout:2026.11.2", "shop/checkout", _ROOT, 0.118),
+    (0.026, "team.azurecr.io/build/base:12", "", _CI, 0.0003),
+    (0.001, f"{ECR}/shop/checkout:2026.11.2", "", _ROOT, 0.0001),
+)
+_LAST_ENTRY = 48_213
+_REFUSED_CONFIG = (
+    "/etc/kubernetes/credential-providers.yaml:31:5: "
+    "providers[3].matchImages[0]: port '99999' is not in 1-65535"
+)
+
+
+def usual_snapshot() -> PageSnapshot:
+    """A node with four providers, one of which cannot renew what it has since nine minutes."""
+    world, random = World(), Random(3)  # noqa: S311 - made-up durations
+    ecr = world.add("ecr-credential-provider", _ECR_PATTERNS, 12 * _HOUR)
+    acr = world.add(ACR, ("*.azurecr.io",), 3 * _HOUR)
+    own = world.add(
+        "keyferry-federate",
+        ("registry.payments.example", "registry.shop.example"),
+        _HOUR,
+        "Image",
+        is_for_accounts=True,
     )
+    world.add("gcr-credential-provider", ("gcr.io", "*.gcr.io", "*.pkg.dev"), _HOUR)
+    for provider, runs, middle, hits in (
+        (ecr, 67, 0.3, 39_104),
+        (acr, 27, 0.9, 6_418),
+        (own, 208, 0.09, 2_691),
+    ):
+        _spread(provider, runs, middle, random)
+        provider.counters.count("hits", hits)
+    providers = Providers(world.made, clock=world.clock)
+    for hours, image, account, caller, seconds in _USUAL_LOOKUPS:
+        world.later(hours * _HOUR, world.ask, providers, image, account, caller, seconds)
+    world.later(600, world.broken.add, ACR)
+    for seconds in (540, 470, 380, 240, 62):
+        world.later(seconds, acr.refresh, "team.azurecr.io/build/base")
+    refusal = result_of_refusal(65_534, "may not ask for images of registry.payments.example")
+    world.later(7_260, world.note, _NOBODY, "registry.payments.example/ledger:7", "", refusal, 0.0001)
+    world.later(500, world.ask, providers, "new.azurecr.io/app:1", "", _CI, 60.02)
+    world.play()
+    reloads = (
+        ReloadOutcome(NOW - 31 * _HOUR, True, NOW - 31 * _HOUR),
+        ReloadOutcome(NOW - 5_520, False, NOW - 5_520, (_REFUSED_CONFIG,)),
+        ReloadOutcome(NOW - 5_400, True, NOW - 5_400),
+    )
+    return _take(world, "ip-10-0-3-17.eu-west-1.compute.internal", reloads, _LAST_ENTRY)
+
+
+_ECR_PATTERNS = (
+    *("*.dkr.ecr.*.amazonaws.com", "*.dkr.ecr.*.amazonaws.com.cn"),
+    *("public.ecr.aws", "*.dkr-ecr.*.on.aws"),
+)
 
 
 def usual_model() -> PageModel:
-    """A node with four providers, one of which cannot renew what it has."""
-    return PageModel(
-        version="0.1.0",
-        node="ip-10-0-3-17.eu-west-1.compute.internal",
-        now=NOW,
-        started=NOW - 31 * _HOUR,
-        socket="/run/keyferry/agent.sock",
-        health=Health(
-            is_well=False,
-            headline="1 thing is not well: acr-credential-provider cannot renew its answers",
-            since=NOW - 540,
-            problems=(
-                HealthProblem(
-                    "acr-credential-provider: the renewal for team.azurecr.io fails since 9 min; "
-                    "the answer is valid for 51 min more",
-                    "check that the node can reach login.microsoftonline.com: keyferry doctor --online",
-                    "/providers/acr-credential-provider",
-                ),
-            ),
-        ),
-        providers=_usual_providers(),
-        lives=_usual_lives(),
-        lives_total=11,
-        decisions=_usual_decisions(),
-        decisions_total=48_213,
-        reloads=_usual_reloads(),
-        callers=(
-            CallerRow(0, "root", "/usr/bin/kubelet", 41_872, 0, NOW - 4, f"{ECR}/shop/checkout:2026.11.2"),
-            CallerRow(1000, "ci", "/usr/bin/skopeo", 6_201, 0, NOW - 95, "team.azurecr.io/build/base:12"),
-            CallerRow(
-                998,
-                "buildkit",
-                "/usr/bin/docker-credential-keyferry",
-                127,
-                0,
-                NOW - 3_900,
-                "ghcr.io/acme/tools:v3",
-            ),
-            CallerRow(65534, "", "", 13, 13, NOW - 7_260, ""),
-        ),
-        accounts=("payments/settlement", "payments/ledger", "shop/checkout", "shop/search"),
-        settings=(
-            ("socket", "/run/keyferry/agent.sock", "default"),
-            ("providerConfig", "/etc/kubernetes/credential-providers.yaml", "the node's kubelet"),
-            ("binDir", "/opt/kubelet/plugins", "the node's kubelet"),
-            ("refreshAhead", "true", "default"),
-            ("page", "127.0.0.1:9180", "--page"),
-        ),
-    )
+    """What the page shows of that node."""
+    return _build(usual_snapshot())
 
 
-def _usual_providers() -> tuple[ProviderCard, ...]:
-    return (
-        ProviderCard(
-            "ecr-credential-provider",
-            ProviderState.WELL,
-            (
-                "*.dkr.ecr.*.amazonaws.com",
-                "*.dkr.ecr.*.amazonaws.com.cn",
-                "public.ecr.aws",
-                "*.dkr-ecr.*.on.aws",
-            ),
-            "/opt/kubelet/plugins/ecr-credential-provider",
-            is_for_accounts=False,
-            cached=4,
-            hits=39_104,
-            runs=71,
-            failures=0,
-            latency=latency(0, 2, 18, 34, 12, 4, 1, 0, 0),
-            last_run=NOW - 2_040,
-            next_refresh=NOW + 190,
-        ),
-        ProviderCard(
-            "acr-credential-provider",
-            ProviderState.RENEWAL_FAILS,
-            ("*.azurecr.io",),
-            "/opt/kubelet/plugins/acr-credential-provider",
-            is_for_accounts=False,
-            cached=2,
-            hits=6_418,
-            runs=34,
-            failures=5,
-            latency=latency(0, 0, 1, 6, 14, 5, 2, 1, 5),
-            last_run=NOW - 62,
-            next_refresh=NOW + 118,
-            last_error="the plugin did not finish within 1 min and was ended",
-            last_error_at=NOW - 62,
-            last_error_image="team.azurecr.io/build/base:12",
-            cure="check that the node can reach login.microsoftonline.com: keyferry doctor --online",
-        ),
-        ProviderCard(
-            "keyferry-federate",
-            ProviderState.WELL,
-            ("registry.payments.example", "registry.shop.example"),
-            "/opt/kubelet/plugins/keyferry-federate",
-            is_for_accounts=True,
-            cached=5,
-            hits=2_691,
-            runs=212,
-            failures=1,
-            latency=latency(12, 88, 79, 21, 9, 2, 1, 0, 0),
-            last_run=NOW - 340,
-            next_refresh=None,
-        ),
-        ProviderCard(
-            "gcr-credential-provider",
-            ProviderState.UNUSED,
-            ("gcr.io", "*.gcr.io", "*.pkg.dev"),
-            "/opt/kubelet/plugins/gcr-credential-provider",
-            is_for_accounts=False,
-            cached=0,
-            hits=0,
-            runs=0,
-            failures=0,
-            latency=latency(*[0] * 9),
-            last_run=None,
-            next_refresh=None,
-        ),
-    )
-
-
-def _usual_lives() -> tuple[Life, ...]:
-    ecr, acr, own = "ecr-credential-provider", "acr-credential-provider", "keyferry-federate"
-    return (
-        life(101, ecr, ECR, 8.2, 12),
-        life(102, ecr, "123456789012.dkr.ecr.us-east-1.amazonaws.com", 6.0, 12),
-        life(103, ecr, "210987654321.dkr.ecr.eu-west-1.amazonaws.com", 1.1, 12),
-        life(104, ecr, "public.ecr.aws", 3.4, 12),
-        replace(life(105, acr, "team.azurecr.io", 2.15, 3), failures=5, refresh_at=NOW + 118),
-        life(106, acr, "shared.azurecr.io", 0.4, 3),
-        life(107, own, "registry.payments.example/settlement", 0.3, 1, "payments/settlement"),
-        life(108, own, "registry.payments.example/ledger", 0.6, 1, "payments/ledger"),
-        life(109, own, "registry.shop.example/checkout", 0.1, 1, "shop/checkout"),
-        life(110, own, "registry.shop.example/search", 0.8, 1, "shop/search"),
-        life(111, own, "registry.shop.example/assets", 0.05, 0.5, "shop/checkout"),
-    )
-
-
-def _usual_decisions() -> tuple[DecisionRow, ...]:
-    ecr, acr, own = "ecr-credential-provider", "acr-credential-provider", "keyferry-federate"
-    base = DecisionRow(
-        48_213,
-        NOW - 4,
-        0,
-        "/usr/bin/kubelet",
-        f"{ECR}/shop/checkout:2026.11.2",
-        "",
-        ecr,
-        "answered",
-        "cache",
-        f"{ecr} matches by *.dkr.ecr.*.amazonaws.com; cached for 3 h 48 min more",
-        0.1,
-    )
-    by_acr = replace(base, provider=acr, image="team.azurecr.io/build/base:12")
-    anonymous = replace(base, provider="", outcome="no-match", source="")
-    rows = (
-        base,
-        replace(by_acr, at=NOW - 62, reason="the renewal failed; the cached answer is valid for 51 min more"),
-        replace(
-            by_acr, at=NOW - 95, uid=1000, program="/usr/bin/skopeo", reason=f"{acr} matches by *.azurecr.io"
-        ),
-        replace(
-            base,
-            at=NOW - 340,
-            image="registry.shop.example/assets:9",
-            account="shop/checkout",
-            provider=own,
-            source="run",
-            reason="the plugin was run with the token of shop/checkout",
-            milliseconds=118.4,
-        ),
-        replace(
-            anonymous,
-            at=NOW - 902,
-            image="docker.io/library/nginx:1.27",
-            reason="no provider matches docker.io: the pull is anonymous",
-        ),
-        replace(
-            anonymous,
-            at=NOW - 1210,
-            uid=998,
-            program="/usr/bin/docker-credential-keyferry",
-            image="ghcr.io/acme/tools:v3",
-            reason="no provider matches ghcr.io: the pull is anonymous",
-        ),
-        replace(
-            base,
-            at=NOW - 2040,
-            image="210987654321.dkr.ecr.eu-west-1.amazonaws.com/etl:4",
-            source="run",
-            reason="nothing was cached; the plugin was run",
-            milliseconds=412.0,
-        ),
-        replace(
-            anonymous,
-            at=NOW - 7260,
-            uid=65534,
-            program="",
-            image="registry.payments.example/ledger:7",
-            outcome="refused",
-            reason="user 65534 has no rule in the agent's config",
-        ),
-        replace(
-            by_acr,
-            at=NOW - 7300,
-            uid=1000,
-            program="/usr/bin/skopeo",
-            image="team.azurecr.io/build/base:11",
-            outcome="failed",
-            source="run",
-            reason="the plugin did not finish within 1 min and was ended",
-            milliseconds=60_000.0,
-        ),
-    )
-    return tuple(replace(row, identifier=48_213 - at) for at, row in enumerate(rows))
-
-
-def _usual_reloads() -> tuple[ReloadRow, ...]:
-    return (
-        ReloadRow(NOW - 5_400, is_applied=True, problems=(), notes=("2 providers kept their cache",)),
-        ReloadRow(
-            NOW - 5_520,
-            is_applied=False,
-            problems=(
-                "/etc/kubernetes/credential-providers.yaml:31:5: providers[3].matchImages[0]: "
-                "port '99999' is not in 1-65535",
-            ),
-            notes=(),
-        ),
-        ReloadRow(NOW - 31 * _HOUR, is_applied=True, problems=(), notes=()),
-    )
+def explanation(
+    image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout"
+) -> ExplainedPull:
+    """What the page says of an image on that node."""
+    return explain_cached(usual_snapshot(), image, account)
 
 
 def empty_model() -> PageModel:
     """An agent that has just started, without providers."""
-    return replace(
-        usual_model(),
-        started=NOW - 3,
-        health=Health(is_well=True, headline="All is well", since=NOW - 3),
-        providers=(),
-        lives=(),
-        lives_total=0,
-        decisions=(),
-        decisions_total=0,
-        reloads=(),
-        callers=(),
-        accounts=(),
-    )
+    world = World()
+    world.play()
+    reloads = (ReloadOutcome(NOW - 3, True, NOW - 3),)
+    return _build(_take(world, "ip-10-0-3-17.eu-west-1.compute.internal", reloads, 0))
 
 
 def long_names() -> tuple[str, ...]:
@@ -317,117 +313,45 @@ def long_names() -> tuple[str, ...]:
     )
 
 
+@cache
 def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
-    """A node with so many providers and answers, some with names of 250 characters."""
-    random = Random(7)  # noqa: S311 - made-up ages
+    """A node with so many providers and answers, some with names of 250 characters.
+
+    Of each four providers, one is well, one is not used, one fails, and one cannot renew what it has.
+    """
+    world, random = World(), Random(7)  # noqa: S311 - made-up ages
     odd = dict(enumerate(long_names()))
-    names = [odd.get(at, f"provider-{at:03}") for at in range(providers)]
-    usual = usual_model()
-    states = list(ProviderState)
-    cards = tuple(
-        replace(
-            usual.providers[at % 3],
-            name=name,
-            state=states[at % 4],
-            patterns=tuple(f"{name[:200]}.registry-{each}.example" for each in range(1 + at % 9)),
-            cached=lives // providers,
-            last_error="the plugin exited with status 1" if at % 4 in (2, 3) else "",
-            cure="run the plugin by hand: keyferry plugin test" if at % 4 in (2, 3) else "",
-        )
-        for at, name in enumerate(names)
+    for at in range(providers):
+        _crowd(world, at, odd.get(at, f"provider-{at:03}"), 2 * lives // providers, random)
+    asked = Providers(world.made, clock=world.clock)
+    for at in range(0, 2 * providers, 4):
+        image = f"registry-{at % providers}.example/team-{at % 53}/{'x' * 200 if at == 0 else f'app-{at}'}:v1"
+        caller = Caller(at // 4, frozenset(), 1, odd.get(at // 4, "/usr/bin/crane"))
+        world.later(at * 1.7, world.ask, asked, image, odd.get(at // 4, ""), caller, 0.0002)
+    world.play()
+    reloads = tuple(
+        ReloadOutcome(NOW - at * 600, at % 3 > 0, NOW - at * 600, (odd[at % 4],) if at % 3 == 0 else ())
+        for at in range(49, -1, -1)
     )
-    answers = tuple(
-        life(
-            at + 1,
-            names[at % providers],
-            f"{'deep/' * 45 if at % 97 == 0 else ''}registry-{at % 9}.example/team-{at % 53}/app-{at}",
-            random.uniform(0, 10),
-            random.choice((12, 12, 12, 24)),
-            f"team-{at % 53}/app" if at % 7 == 0 else "",
-        )
-        for at in range(lives)
-    )
-    rows = tuple(
-        replace(
-            usual.decisions[at % len(usual.decisions)],
-            identifier=9_000 - at,
-            at=NOW - at * 1.7,
-            image=odd.get(at, f"registry-{at % 9}.example/team-{at % 53}/app-{at}:v1"),
-            program=odd.get(at - 1, "/usr/bin/kubelet"),
-            account=odd.get(at - 2, ""),
-        )
-        for at in range(500)
-    )
-    broken = [each for each in cards if each.state in (ProviderState.FAILING, ProviderState.RENEWAL_FAILS)]
-    return replace(
-        usual,
-        node=odd[3],
-        health=Health(
-            is_well=False,
-            headline=f"{len(broken)} things are not well",
-            since=NOW - 86_400,
-            problems=tuple(
-                HealthProblem(f"{each.name}: the plugin exited with status 1", each.cure, "/providers")
-                for each in broken
-            ),
-        ),
-        providers=cards,
-        lives=answers,
-        lives_total=lives,
-        decisions=rows,
-        decisions_total=1_204_822,
-        reloads=tuple(
-            ReloadRow(
-                NOW - at * 600,
-                is_applied=at % 3 > 0,
-                problems=(long_names()[at % 4],) if at % 3 == 0 else (),
-                notes=(),
-            )
-            for at in range(50)
-        ),
-        callers=tuple(
-            CallerRow(
-                at,
-                odd.get(at, f"user{at}"),
-                odd.get(at, "/usr/bin/crane"),
-                10 * at,
-                at % 4,
-                NOW - at,
-                odd.get(at, "r.example/a"),
-            )
-            for at in range(300)
-        ),
-        accounts=tuple(f"team-{at}/app" for at in range(53)),
-    )
+    model = _build(_take(world, odd[3], reloads, 1_204_822))
+    # The names of users are those of this machine.
+    callers = tuple(replace(each, name=odd.get(each.uid, f"user{each.uid}")) for each in model.callers)
+    return replace(model, callers=callers)
 
 
-def explanation(
-    image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout"
-) -> ExplainedPull:
-    """An explanation in six steps."""
-    secrets = (
-        "The agent does not know the pull secrets of a pod; the kubelet tries them first",
-        "Those of the service account: kubectl get serviceaccount checkout -n shop -o yaml",
+def _crowd(world: World, at: int, name: str, lives: int, random: Random) -> None:
+    """Add the provider with this number, and what happened to it."""
+    patterns = (
+        f"registry-{at}.example",
+        *(f"{name[:200]}.registry-{each}.example" for each in range(at % 9)),
     )
-    providers = (
-        "ecr-credential-provider: matches by '*.dkr.ecr.*.amazonaws.com'",
-        "ecr-credential-provider: cached for 3 h 48 min more",
-        "3 providers do not match the image",
-    )
-    unread = "The agent does not read the docker config of the node; the kubelet tries it second"
-    verdict = "Would be answered from the cache, with 1 credential, for 3 h 48 min more"
-    return ExplainedPull(
-        image,
-        account,
-        verdict,
-        (
-            ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, secrets),
-            ExplainedStep("node-config", "Node config", StepState.UNKNOWN, (unread,)),
-            ExplainedStep("providers", "Providers", StepState.USED, providers),
-            ExplainedStep("keys", "Keys", StepState.USED, (f"'{ECR}' matches the image",)),
-            ExplainedStep("order", "Order", StepState.PASSED, ("1 credential: there is nothing to order",)),
-            ExplainedStep("verdict", "Verdict", StepState.USED, (verdict,)),
-        ),
-        (f"keyferry can-pull {image}",),
-        f"keyferry explain {image} --service-account {account}",
-    )
+    provider = world.add(name, patterns, random.choice((12, 12, 24)) * _HOUR, "Image")
+    if at % 4 in (0, 3):
+        _spread(provider, 20 + at, 0.2, random)
+        for number in range(lives):
+            folder = "deep/" * 45 if number % 97 == 0 else ""
+            image = f"registry-{at}.example/{folder}team-{number % 53}/app-{number}"
+            world.later(random.uniform(0.2, 10) * _HOUR, provider.provide, image)
+    if at % 4 in (2, 3):
+        world.later(0.1 * _HOUR, world.broken.add, name)
+        world.later(0.05 * _HOUR, provider.refresh, f"registry-{at}.example/app")

@@ -26,20 +26,21 @@ def take(
     clock: Clock,
     *,
     planned: tuple[tuple[int, PlannedRefresh, int], ...] = (),
-    reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(STARTED, is_applied=True),),
+    reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(STARTED, True, STARTED),),
     entries: tuple[JournalEntry, ...] = (),
-    is_taken_over: bool = False,
+    taken_over_at: float | None = None,
 ) -> PageSnapshot:
     """Return a snapshot; the clock's instant is NOW."""
     settings = AgentSettings(VALUES, dict.fromkeys(VALUES, "default"), AgentConfig())
     state = AgentState(settings, providers, AccessPolicy(own_uid=0), STARTED)
     return PageSnapshot(
         state,
+        "node",
         NOW,
         clock.now,
         STARTED,
         "/run/agent.sock",
-        is_taken_over,
+        taken_over_at,
         is_refreshing=True,
         upcoming=lambda: list(planned),
         reloads=reloads,

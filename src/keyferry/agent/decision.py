@@ -1,5 +1,7 @@
 """What was decided on a request, in words for people: never a credential, a token or what a plugin printed."""
 
+from collections.abc import Iterable
+
 from keyferry._core.values import NamedTuple
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import (
@@ -40,6 +42,7 @@ __all__ = [
     "own_words",
     "result_of_answer",
     "result_of_provision",
+    "result_of_refusal",
 ]
 
 # Of each text of a caller; so the journal has a size.
@@ -69,15 +72,19 @@ class DecisionOutcome(WordEnum):
 
 
 class DecisionResult(NamedTuple):
-    """What came of a request, how the answer was got (empty if there is none), and why."""
+    """What came of a request, how the answer was got (empty if there is none), why, and by which providers.
+
+    *providers* are those that answered, from wherever, or failed.
+    """
 
     outcome: DecisionOutcome
     source: str
     reason: str
+    providers: tuple[str, ...] = ()
 
 
 class RequestDecision(NamedTuple):
-    """A request about an image, and its result; *provider* is empty if all were asked."""
+    """A request about an image, and its result; *provider* is the one that was asked for, empty for all."""
 
     image: str
     account: str
@@ -128,12 +135,22 @@ def result_of_answer(answer: Answer) -> DecisionResult:
     got = {provision.outcome for provision in provisions}
     source = next((word for outcome, word in SOURCES.items() if outcome in got), "")
     if source and useful:
-        return DecisionResult(DecisionOutcome.ANSWERED, source, reason)
-    if any(provision.error is not None for provision in provisions):
-        return DecisionResult(DecisionOutcome.FAILED, source, reason)
-    return DecisionResult(
-        DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH, source, reason
-    )
+        outcome = DecisionOutcome.ANSWERED
+    elif any(provision.error is not None for provision in provisions):
+        outcome = DecisionOutcome.FAILED
+    else:
+        outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
+    return DecisionResult(outcome, source, reason, _taking_part(provisions))
+
+
+def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
+    """Return the providers that answered or failed; not those that were skipped."""
+    return tuple([each.provider for each in provisions if each.outcome in SOURCES or each.error is not None])
+
+
+def result_of_refusal(uid: int, what: str) -> DecisionResult:
+    """Return the result of a request that a user may not make."""
+    return DecisionResult(DecisionOutcome.REFUSED, "", f"user {uid} {what}"[:LONGEST_KEPT])
 
 
 def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:
@@ -148,7 +165,7 @@ def result_of_provision(provision: Provision | None, image: ImageName) -> Decisi
         outcome = DecisionOutcome.ANSWERED
     else:
         outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
-    return DecisionResult(outcome, source, _say(provision, is_useful=is_useful))
+    return DecisionResult(outcome, source, _say(provision, is_useful=is_useful), _taking_part((provision,)))
 
 
 def _say(provision: Provision, *, is_useful: bool) -> str:

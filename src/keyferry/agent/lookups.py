@@ -227,7 +227,13 @@ def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int)
     if answer.expires_ns is not None:
         fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
     reply = reply_document("RegistryResponse", **fields)
-    return with_decision(reply, (question, _REGISTRY_RESULTS[answer.outcome]))
+    names = (*_names(answer.credential), *(failure.provider for failure in answer.failures))
+    result = _REGISTRY_RESULTS[answer.outcome]._replace(providers=tuple(dict.fromkeys(names)))
+    return with_decision(reply, (question, result))
+
+
+def _names(credential: Credential | None) -> tuple[str, ...]:
+    return () if credential is None else (credential.source.name,)
 
 
 _REGISTRY_RESULTS = {

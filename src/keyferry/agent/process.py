@@ -71,7 +71,7 @@ class AgentProcess(Management):
         self._given = given
         self._log = log
         self._started_at = time.time()
-        self._is_taken_over = False
+        self._taken_over_at: float | None = None
         self._refresher = Refresher(log, 0)
         self._reloader = Reloader(given, log, self._refresher.note)
         self._apply_settings()
@@ -198,7 +198,7 @@ class AgentProcess(Management):
                 self._service.usage,
                 self._service.journal,
                 sockets=lambda: [each.path for each in self._listeners],
-                is_taken_over=lambda: self._is_taken_over,
+                taken_over_at=lambda: self._taken_over_at,
             )
             page = PageServer(
                 address,
@@ -236,8 +236,8 @@ class AgentProcess(Management):
                 self._metrics_port.sweep()
             # At its end, the agent removes its socket itself.
             is_gone = not all(each.is_in_place() for each in self._listeners)
-            if is_gone and not self._is_taken_over and not self._service.is_stopping:
-                self._is_taken_over = True
+            if is_gone and self._taken_over_at is None and not self._service.is_stopping:
+                self._taken_over_at = time.time()
                 self._refresher.is_on = False
                 if self._metrics_port is not None:
                     self._metrics_port.stop_listening()
@@ -283,7 +283,7 @@ class AgentProcess(Management):
     def _apply_settings(self) -> None:
         settings = self.state.settings
         self._log.configure(LogLevel(settings.text("logLevel")), is_json=settings.text("logFormat") == "json")
-        self._refresher.is_on = settings.is_on("refreshAhead") and not self._is_taken_over
+        self._refresher.is_on = settings.is_on("refreshAhead") and self._taken_over_at is None
         self._refresher.plan.idle_ns = settings.number("refreshIdle")
 
     def status(self) -> dict[str, object]:
@@ -295,7 +295,7 @@ class AgentProcess(Management):
             "startedAt": format_time(int(self._started_at * _SECOND)),
             "sockets": [each.path for each in self._listeners],
             "socketActivated": any(each.is_inherited for each in self._listeners),
-            "takenOver": self._is_taken_over,
+            "takenOver": self._taken_over_at is not None,
             "page": None if self._page is None else self._page.url,
             "pageProblem": self._page_problem,
             "metrics": None if self._metrics_port is None else str(self._metrics_port.address),

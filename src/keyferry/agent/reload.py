@@ -28,10 +28,11 @@ _MOST_REMEMBERED = 50
 
 
 class ReloadOutcome(Value):
-    """One load: when, whether it was put in force, and every problem if it was not."""
+    """One load: when, whether it was put in force, since when all were or were not, and every problem if not."""
 
     at: float
     is_applied: bool
+    since: float
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -89,7 +90,8 @@ class Reloader:
         self._last_look: Fingerprint = ()
         self.succeeded = self.failed = 0
         self.state, self._seen = self._read(None)
-        first = ReloadOutcome(time.time(), is_applied=True)
+        now = time.time()
+        first = ReloadOutcome(now, True, now)
         self.history: deque[ReloadOutcome] = deque((first,), maxlen=_MOST_REMEMBERED)
 
     @property
@@ -112,7 +114,7 @@ class Reloader:
         except KeyferryError as error:
             self.failed += 1
             problems = error.problems if isinstance(error, ConfigError) else (error,)
-            self.history.append(ReloadOutcome(time.time(), False, tuple(map(str, problems))))
+            self._remember(is_applied=False, problems=tuple(map(str, problems)))
             for problem in self.last.problems:
                 self._log.write(
                     LogLevel.ERROR, "the new config is refused; the old one stays", problem=problem
@@ -129,7 +131,7 @@ class Reloader:
         self.state = state
         before.settle()
         self.succeeded += 1
-        self.history.append(ReloadOutcome(time.time(), True, (), notes))
+        self._remember(is_applied=True, notes=notes)
         self._log.write(
             LogLevel.INFO,
             "reloaded",
@@ -138,6 +140,14 @@ class Reloader:
             note="; ".join(notes),
         )
         return self.last
+
+    def _remember(
+        self, *, is_applied: bool, problems: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+    ) -> None:
+        now = time.time()
+        # Kept in each outcome, since the history has an end.
+        since = self.last.since if self.last.is_applied is is_applied else now
+        self.history.append(ReloadOutcome(now, is_applied, since, problems, notes))
 
     def _read(self, previous: AgentState | None) -> tuple[AgentState, Fingerprint]:
         """Return a state whose files did not change while they were read, and the state of the files.

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller, CallerRights
 from keyferry.agent.decision import (
-    LONGEST_KEPT,
     DecisionOutcome,
     DecisionResult,
     describe_decision,
+    result_of_refusal,
 )
 from keyferry.agent.explained import explain_reply
 from keyferry.agent.journal import Journal
@@ -300,9 +300,8 @@ class AgentService:
         self._log.write_seldom(
             LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what, **_named(request)
         )
-        message = f"user {uid} {what}"
-        result = DecisionResult(DecisionOutcome.REFUSED, "", message[:LONGEST_KEPT])
-        return with_decision(reply_status(403, "Forbidden", message), (question, result))
+        reply = reply_status(403, "Forbidden", f"user {uid} {what}")
+        return with_decision(reply, (question, result_of_refusal(uid, what)))
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:

@@ -70,19 +70,23 @@ def _seconds(seconds: float) -> str:
 
 
 def _summary(buckets: Sequence[LatencyBucket], runs: int) -> str:
-    """Return the limits below which half and nearly all of the runs stayed."""
+    """Return the limits within which half and nearly all of the runs stayed."""
     half, most = (_quantile(buckets, runs, share) for share in (0.5, 0.95))
-    return f"half {half}" if half == most else f"half {half}, 95 % {most}"
+    if half is None:
+        return f"most runs took {_labels(buckets)[-1][0]}"
+    if most is None:
+        return f"half within {half}, the slowest {_labels(buckets)[-1][0]}"
+    return f"95 % within {most}" if half == most else f"half within {half}, 95 % within {most}"
 
 
-def _quantile(buckets: Sequence[LatencyBucket], runs: int, share: float) -> str:
-    counted_so_far = 0
-    labels = _labels(buckets)
-    for each, (label, _) in zip(buckets, labels, strict=True):
-        counted_so_far += each.runs
-        if counted_so_far >= share * runs:
-            return label
-    return labels[-1][0]
+def _quantile(buckets: Sequence[LatencyBucket], runs: int, share: float) -> str | None:
+    """Return the limit within which this share of the runs stayed, or None if they did not stay within any."""
+    so_far = 0
+    for each in buckets:
+        so_far += each.runs
+        if so_far >= share * runs:
+            return None if each.up_to_seconds is None else _seconds(each.up_to_seconds)
+    return None
 
 
 def _description(bars: Sequence[LatencyBar], runs: int) -> str:

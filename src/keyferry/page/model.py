@@ -8,6 +8,7 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 
 __all__ = [
+    "Advice",
     "CallerRow",
     "DecisionRow",
     "ExplainedPull",
@@ -44,7 +45,7 @@ class StepState(WordEnum):
 
 
 class HealthProblem(Value):
-    """Something that is not well: what, what to do about it, and the path on the page that shows it."""
+    """Something that is not well: what, the command to type, and the path on the page that shows it."""
 
     text: str
     cure: str
@@ -52,12 +53,17 @@ class HealthProblem(Value):
 
 
 class Health(Value):
-    """Whether all is well, in one line, since when, and what is not."""
+    """Whether all is well, in one line, since when, and what is not; an agent without providers is neither."""
 
     is_well: bool
     headline: str
     since: float
     problems: tuple[HealthProblem, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to judge."""
+        return not self.is_well and not self.problems
 
 
 class LatencyBucket(Value):
@@ -68,7 +74,10 @@ class LatencyBucket(Value):
 
 
 class ProviderCard(Value):
-    """One provider: its state, what it serves, and how its plugin does."""
+    """One provider: its state, what it serves, and how its plugin does.
+
+    *streak_since* is the first of the runs that ended as the last one did: since then it fails, or works.
+    """
 
     name: str
     state: ProviderState
@@ -81,6 +90,7 @@ class ProviderCard(Value):
     failures: int
     latency: tuple[LatencyBucket, ...]
     last_run: float | None
+    streak_since: float | None
     next_refresh: float | None
     last_error: str = ""
     last_error_at: float | None = None
@@ -117,7 +127,7 @@ class DecisionRow(Value):
     program: str  # empty if it cannot be told
     image: str
     account: str
-    provider: str  # empty if all were asked
+    providers: tuple[str, ...]  # those that answered or failed, or the one that was asked for
     outcome: str  # a word: answered, no-credential, no-match, failed, refused, evicted
     source: str  # a word: cache, run, shared; empty if none
     reason: str  # in words, for people
@@ -145,6 +155,13 @@ class CallerRow(Value):
     last_image: str
 
 
+class Advice(Value):
+    """What can be done: in words, and what to type or paste for it, which may be nothing."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
 class ExplainedStep(Value):
     """One step on the way to a pull: secrets, node config, providers, keys, order, verdict."""
 
@@ -161,8 +178,8 @@ class ExplainedPull(Value):
     account: str
     verdict: str
     steps: tuple[ExplainedStep, ...]
-    cures: tuple[str, ...]
-    command: str  # the command line that explains the same in full
+    cures: tuple[Advice, ...]
+    in_full: tuple[Advice, ...]  # the commands that explain the same, with what the agent does not know
 
 
 class PageModel(Value):

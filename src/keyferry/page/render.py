@@ -5,6 +5,7 @@ text are replaced, wherever a template writes a value. No template has an inline
 """
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -121,10 +122,12 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     found.filters |= {
+        "breakable": _breakable,
         "count": wording.count_text,
         "instant": wording.instant_text,
         "iso": wording.instant_iso,
         "local": wording.local_path,
+        "spelt": wording.spell_word,
     }
     found.globals |= {
         "counted": wording.counted,
@@ -136,6 +139,12 @@ def _environment() -> Environment:
         "step_words": _STEPS,
     }
     return found
+
+
+def _breakable(text: str) -> Markup:
+    """Return a text whose long names may be broken after their dots and slashes, too, on a narrow screen."""
+    pieces = re.split(r"(?<=[./])(?=\w)", printable(text))
+    return Markup("<wbr>").join(pieces)  # it escapes each piece
 
 
 def _harmless(value: object) -> object:

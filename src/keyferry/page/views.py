@@ -117,7 +117,7 @@ def _provider(model: PageModel, name: str) -> View:
             "axis": axis,
             "density": draw_density(lives, axis),
             "rows": life_rows(soonest, axis),
-            "decisions": [each for each in model.decisions if each.provider == provider.name][
+            "decisions": [each for each in model.decisions if provider.name in each.providers][
                 :_OVERVIEW_DECISIONS
             ],
         },
@@ -152,7 +152,7 @@ def _decisions(model: PageModel, query: Query) -> View:
 
 
 def _decision_text(row: DecisionRow) -> tuple[str, ...]:
-    words = (row.image, row.account, row.provider, row.program, row.outcome, row.source, row.reason)
+    words = (row.image, row.account, *row.providers, row.program, row.outcome, row.source, row.reason)
     return (*words, f"uid={row.uid}")
 
 

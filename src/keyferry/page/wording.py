@@ -4,7 +4,16 @@ from datetime import UTC, datetime
 
 from keyferry._net.forms import encode_percent, encode_query
 
-__all__ = ["clock_text", "count_text", "counted", "instant_iso", "instant_text", "link_to", "local_path"]
+__all__ = [
+    "clock_text",
+    "count_text",
+    "counted",
+    "instant_iso",
+    "instant_text",
+    "link_to",
+    "local_path",
+    "spell_word",
+]
 
 # Instants that a date cannot express, or that are so far away that nobody means a date.
 _EARLIEST, _LATEST = 0, 253_402_300_799
@@ -36,6 +45,11 @@ def count_text(number: int) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun: *many* is the plural if it is not *one* with an s."""
     return f"{count_text(number)} {one if number == 1 else many or one + 's'}"
+
+
+def spell_word(word: str) -> str:
+    """Return a word of the protocol as people write it: ``no-match`` is "no match"."""
+    return word.replace("-", " ")
 
 
 def link_to(*segments: str, **query: str) -> str:

@@ -1,9 +1,11 @@
 """The agent's page, served by a real agent: off unless asked for, opened by a link, live, and without effect."""
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,69 @@ def test_a_decision_is_shown_with_who_made_it_and_why(agent: RunningAgent, clien
         assert words in text
     assert token not in text
     assert "ns/builder" in str(client.text("/explain")) + text
+
+
+def test_a_provider_names_the_decisions_in_which_it_took_part(tmp_path: Path) -> None:
+    """Whoever was asked for: all providers, this one, or a registry; from a run, from the cache, or in vain."""
+    node = Node(tmp_path)
+    node.recording()
+    node.shell("exit 1", "broken")
+    other = provider_entry("other", matchImages=["other.example"])
+    broken = provider_entry("broken", matchImages=["broken.example", f"{REGISTRY}/both"])
+    node.recording(name="other", auth={"other.example": ("user", "pass")})
+    write_config(node.config, [provider_entry(), other, broken])
+    with running_agent(node, "--page", ANYWHERE) as agent:
+        client = log_in(agent)
+        assert "No recent decision names this provider" in client.text(f"/providers/{PLUGIN}")
+        agent.look_up(f"{REGISTRY}/run:v1")
+        agent.look_up(f"{REGISTRY}/cached:v1")
+        agent.look_up(f"{REGISTRY}/both:v1")
+        agent.look_up("broken.example/app:v1")
+        agent.look_up("elsewhere.example/app:v1")
+        agent.ask("POST", "/v1/lookup", {"registry": "other.example"})
+        shown = {
+            name: set(_decided(client.text(f"/providers/{name}"))) for name in (PLUGIN, "other", "broken")
+        }
+        assert shown == {
+            PLUGIN: {f"{REGISTRY}/{each}:v1" for each in ("run", "cached", "both")},
+            "other": {"other.example"},
+            "broken": {f"{REGISTRY}/both:v1", "broken.example/app:v1"},
+        }
+        assert '<a href="/providers/broken">' in client.text("/decisions/3")
+
+
+def _decided(view: str) -> list[str]:
+    """The images of the decisions on the view of a provider."""
+    return re.findall(r'<li id="decision-\d+">.*?<a [^>]*title="([^"]+)"', view, re.DOTALL)
+
+
+def test_it_says_since_when_all_is_well_or_not(tmp_path: Path) -> None:
+    """The first failure counts, not the last; then the first run that did not fail."""
+    node = Node(tmp_path)
+    node.shell("exit 1")
+    write_config(node.config, [provider_entry()])
+    with running_agent(node, "--page", ANYWHERE) as agent:
+        client = log_in(agent)
+
+        def since(words: str) -> str:
+            agent.look_up(IMAGE)
+            view = client.text("/")
+            assert words in view
+            [found] = re.findall(r'<p class="since"><time class="lasting" datetime="([^"]+)">', view)
+            return str(found)
+
+        first = since("1 thing is not well")
+        wait_until(lambda: utc_now() > first, "the next second")
+        assert since("1 thing is not well") == first
+        node.recording(duration="0s")
+        well = since("All is well")
+        assert well > first
+        wait_until(lambda: utc_now() > well, "the next second")
+        assert since("All is well") == well
+
+
+def utc_now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_who_follows_sees_a_decision_and_a_broken_reload_come_and_go(

@@ -198,3 +198,10 @@ def test_the_notes_teach_the_next_command(chart: Path) -> None:
     assert "The provider mine is added to the kubelet's config" in added
     assert "from its next restart on" in added
     assert "helm uninstall node-agent -n kube-system" in notes(chart, "--set", "uninstall=true")
+
+
+def test_the_notes_say_how_to_open_a_page_that_is_on(chart: Path) -> None:
+    text = notes(chart, "--set", "config.page=127.0.0.1:7480")
+    assert "kubectl -n kube-system exec POD -- keyferry agent page" in text
+    assert "kubectl -n kube-system port-forward POD 7480\n" in text
+    assert "port-forward" not in notes(chart) + notes(chart, "--set", "config.page=off")

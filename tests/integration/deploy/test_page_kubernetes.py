@@ -42,9 +42,9 @@ def test_every_command_of_helm_renders() -> None:
         selectors.append(spec["nodeSelector"].get("keyferry"))
         names += [each["name"] for each in spec["containers"]]
         assert {each["image"] for each in spec["containers"]} == {"registry.example/keyferry:0.1.0"}
-    assert verbs == ["install", "upgrade", "install", "upgrade", "uninstall"]
-    assert selectors == ["first", None, None, None]
-    assert names == ["agent", "agent", "agent", "wait"]
+    assert verbs == ["install", "upgrade", "upgrade", "install", "upgrade", "uninstall"]
+    assert selectors == ["first", None, None, None, None]
+    assert names == ["agent", "agent", "agent", "agent", "wait"]
 
 
 OWN_FOLDERS = (

@@ -17,6 +17,8 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
 from support.scripted import Clock, Scripted, attributes, configured, response
 
+NAMES = ("plugin",)
+
 
 def world(plugin: Scripted, **fields: object) -> Providers:
     clock = Clock()
@@ -26,8 +28,8 @@ def world(plugin: Scripted, **fields: object) -> Providers:
 def test_a_run_and_then_the_cache() -> None:
     asked = world(Scripted(response(cache_seconds=60)))
     ran, cached = (result_of_answer(asked.lookup("reg.io/app")) for _ in range(2))
-    assert ran == (DecisionOutcome.ANSWERED, "run", "provider 'plugin': the plugin was run")
-    assert cached == (DecisionOutcome.ANSWERED, "cache", "provider 'plugin': from the cache")
+    assert ran == (DecisionOutcome.ANSWERED, "run", "provider 'plugin': the plugin was run", NAMES)
+    assert cached == (DecisionOutcome.ANSWERED, "cache", "provider 'plugin': from the cache", NAMES)
 
 
 def test_an_answer_without_a_credential_says_so() -> None:
@@ -35,7 +37,7 @@ def test_an_answer_without_a_credential_says_so() -> None:
     for way, source in (("the plugin was run", "run"), ("from the cache", "cache")):
         found = result_of_answer(asked.lookup("reg.io/app"))
         reason = f"provider 'plugin': {way}, without a credential"
-        assert found == (DecisionOutcome.NO_CREDENTIAL, source, reason)
+        assert found == (DecisionOutcome.NO_CREDENTIAL, source, reason, NAMES)
 
 
 def test_an_answer_whose_keys_are_for_other_images_says_so() -> None:
@@ -46,17 +48,19 @@ def test_an_answer_whose_keys_are_for_other_images_says_so() -> None:
         DecisionOutcome.NO_CREDENTIAL,
         "run",
         reason,
+        NAMES,
     )
     fails = Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1)))
     found = result_of_answer(Providers([Provider(configured(), answers), fails]).lookup("reg.io/app"))
     assert (found.outcome, found.reason.startswith(reason)) == (DecisionOutcome.FAILED, True)
+    assert found.providers == ("plugin", "broken")
 
 
 def test_no_provider_and_a_provider_that_does_not_apply() -> None:
     asked = world(Scripted(response()), token_attributes=attributes())
     assert result_of_answer(asked.lookup("other.io/app")).reason == "no provider matches the image"
     found = result_of_answer(asked.lookup("reg.io/app"))
-    assert (found.outcome, found.source) == (DecisionOutcome.NO_MATCH, "")
+    assert (found.outcome, found.source, found.providers) == (DecisionOutcome.NO_MATCH, "", ())
     assert found.reason == "provider 'plugin': it needs a service account"
 
 
@@ -67,6 +71,7 @@ def test_a_failure_has_our_words_and_not_the_plugins() -> None:
         DecisionOutcome.FAILED,
         "",
         "provider 'plugin': failed: plugin 'plugin': exited with status 3",
+        NAMES,
     )
 
 
@@ -94,13 +99,16 @@ def test_one_provider_that_was_asked_by_name() -> None:
         DecisionOutcome.NO_CREDENTIAL,
         "shared",
         "provider 'p': the run of another lookup, without a credential for the image",
+        ("p",),
     )
     empty = Provision("p", ProvisionOutcome.CACHED)
     assert result_of_provision(empty, image)[:2] == (DecisionOutcome.NO_CREDENTIAL, "cache")
     skipped = Provision("p", ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
-    assert result_of_provision(skipped, image)[::2] == (
+    assert result_of_provision(skipped, image) == (
         DecisionOutcome.NO_MATCH,
+        "",
         "provider 'p': skipped: it lacks an annotation",
+        (),
     )
     failed = Provision("p", ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
     assert result_of_provision(failed, image).outcome is DecisionOutcome.FAILED

@@ -10,7 +10,7 @@ from keyferry.agent.log import AgentLog
 from keyferry.agent.reload import Reloader, fingerprint
 from keyferry.agent.settings import Given
 from keyferry.agent.state import AgentState, load_state
-from keyferry.errors import EnvironmentProblem
+from keyferry.errors import ConfigError, EnvironmentProblem
 from support.plugins import Node, provider_entry, write_config
 
 
@@ -58,3 +58,26 @@ def test_a_file_that_changed_a_moment_ago_is_left_to_come_to_rest(node: Node) ->
     # The first look only finds out which files there are.
     assert len(ages_ns) == 2
     assert ages_ns[1] >= 20_000_000
+
+
+def test_an_outcome_says_since_when_loads_end_like_it(node: Node) -> None:
+    """The first refusal in a row counts, also after more of them than are remembered."""
+    node.recording()
+    write_config(node.config, [provider_entry()])
+    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    results: list[ConfigError | None] = [None, None, *([ConfigError([])] * 60), None, None]
+
+    def load(*given: object) -> AgentState:
+        if error := results[0]:
+            raise error
+        return load_state(*given)  # type: ignore[arg-type] # handed on as it came
+
+    reloader = Reloader(given, AgentLog(), load=load)
+    found = [reloader.last]
+    while len(results) > 1:
+        del results[0]
+        found.append(reloader.load())
+    assert {each.since for each in found[:2]} == {found[0].at}
+    assert {each.since for each in found[2:62]} == {found[2].at}
+    assert {each.since for each in found[62:]} == {found[62].at}
+    assert len(reloader.history) == 50

@@ -1,5 +1,7 @@
 """The histogram of run times."""
 
+import pytest
+
 from keyferry.page.latency import draw_latency
 from keyferry.page.model import LatencyBucket
 
@@ -30,11 +32,26 @@ def test_the_picture_is_told_in_words() -> None:
         "over 2.5 s",
     ]
     assert [each.short for each in picture.bars] == ["100 ms", "500 ms", "2.5 s", ">2.5 s"]
-    assert picture.summary == "half up to 500 ms, 95 % up to 2.5 s"
+    assert picture.summary == "half within 500 ms, 95 % within 2.5 s"
     assert picture.description == "Duration of 40 runs: 30 up to 500 ms, 9 up to 2.5 s, 1 over 2.5 s"
 
 
 def test_one_limit_is_named_once() -> None:
     picture = draw_latency((LatencyBucket(0.1, 1),))
     assert picture is not None
-    assert picture.summary == "half up to 100 ms"
+    assert picture.summary == "95 % within 100 ms"
+
+
+@pytest.mark.parametrize(
+    ("runs", "summary"),
+    [
+        ((9, 1), "half within 100 ms, the slowest over 100 ms"),
+        ((1, 9), "most runs took over 100 ms"),
+    ],
+)
+def test_runs_beyond_the_last_limit_are_not_said_to_stay_within_one(
+    runs: tuple[int, int], summary: str
+) -> None:
+    picture = draw_latency(tuple(map(LatencyBucket, (0.1, None), runs)))
+    assert picture is not None
+    assert picture.summary == summary

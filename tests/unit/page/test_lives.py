@@ -22,7 +22,7 @@ def test_answers_are_grouped_by_provider_and_those_that_end_first_come_first() -
     assert [(each.provider, each.total) for each in groups] == [
         ("ecr-credential-provider", 4),
         ("acr-credential-provider", 2),
-        ("keyferry-federate", 5),
+        ("keyferry-federate", 4),
     ]
     for group in groups:
         ends = [row.life.expires for row in group.rows]
@@ -33,8 +33,8 @@ def test_answers_are_grouped_by_provider_and_those_that_end_first_come_first() -
     ("query", "found"),
     [
         ({"provider": "acr-credential-provider"}, [105, 106]),
-        ({"account": "shop/checkout"}, [111, 109]),
-        ({"q": "Settlement payments"}, [107]),
+        ({"account": "shop/checkout"}, [110]),
+        ({"q": "Settlement payments"}, [109]),
         ({"q": "azurecr", "account": "shop/checkout"}, []),
         ({"provider": "unknown"}, []),
     ],
@@ -59,6 +59,6 @@ def test_many_answers_are_paged_and_each_is_on_one_page() -> None:
     for page in range(1, 6):
         groups = list_answers(model, {"page": str(page)})["groups"]
         assert isinstance(groups, tuple)
-        assert all(isinstance(each, LifeGroup) and each.total == 50 for each in groups)
+        assert all(isinstance(each, LifeGroup) and each.total >= 100 for each in groups)
         seen += [row.life.identifier for group in groups for row in group.rows]
     assert len(seen) == len(set(seen)) == 250

@@ -12,7 +12,7 @@ from keyferry._core.values import Value, replace
 from keyferry.page import model as models
 from keyferry.page.model import ExplainedPull, PageModel, ProviderState
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
-from support.page_models import NOW, crowded_model, empty_model, explanation, usual_model
+from support.page_models import ECR, NOW, crowded_model, empty_model, explanation, usual_model
 
 PATHS = (
     "/",
@@ -28,7 +28,7 @@ PATHS = (
     "/callers",
     "/settings",
 )
-VOID = {"meta", "link", "img", "input", "br"}
+VOID = {"meta", "link", "img", "input", "br", "wbr"}
 # Text that would be code if it were not escaped, with characters that hide or reorder text.
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}&amp;\u202e\x1b[31m\x00\udc80"
 SHOWN = (
@@ -236,7 +236,9 @@ def test_nothing_changes_with_the_time_alone(path: str) -> None:
 
 def test_a_fresh_node_is_told_the_next_command() -> None:
     page = document(empty_model(), "/")
-    assert "All is well" in page.text
+    assert "No provider is configured" in page.text
+    assert "All is well" not in page.text
+    assert ("section", "class", "health is-none") in page.attributes
     assert "keyferry doctor" in page.text
     assert "keyferry get IMAGE" in page.text
     page = document(replace(empty_model(), place_options=" --config /my.yaml"), "/")
@@ -250,7 +252,7 @@ def test_a_fresh_node_is_told_the_next_command() -> None:
 
 def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:
     text = document(usual_model(), "/").text
-    for word in ("well", "renewal fails, still served", "not used yet", "answered", "no-match", "refused"):
+    for word in ("well", "renewal fails, still served", "not used yet", "answered", "no match"):
         assert word in text
 
 
@@ -260,7 +262,7 @@ def test_an_answer_without_a_credential_has_a_mark_of_its_own() -> None:
     decision = replace(usual.decisions[0], outcome="no-credential")
     card = replace(usual.providers[0], state=ProviderState.NO_CREDENTIAL, last_error="long ago")
     model = replace(usual, providers=(card,), decisions=(decision,))
-    for path, words in (("/decisions", "no-credential"), ("/providers", "no credential in its last answer")):
+    for path, words in (("/decisions", "no credential"), ("/providers", "no credential in its last answer")):
         found = view(model, path)
         assert found is not None
         html = found.html
@@ -272,7 +274,7 @@ def test_an_answer_without_a_credential_has_a_mark_of_its_own() -> None:
 def test_an_unknown_outcome_is_shown_as_it_is() -> None:
     model = usual_model()
     odd = replace(model, decisions=(replace(model.decisions[0], outcome="of-a-later-version"),))
-    assert "of-a-later-version" in document(odd, "/decisions").text
+    assert "of a later version" in document(odd, "/decisions").text
 
 
 def test_instants_that_are_no_date_are_shown() -> None:
@@ -280,6 +282,112 @@ def test_instants_that_are_no_date_are_shown() -> None:
     endless = replace(model, lives=(replace(model.lives[0], expires=float("inf")),))
     for path in ("/", "/answers", "/answers/101"):
         assert "no end" in document(endless, path).text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0.12, "0.1 ms"), (412.4, "412 ms"), (1040.0, "1.0 s"), (60_020.0, "60.0 s")]
+)
+def test_a_duration_is_in_a_unit_that_people_can_read(number: float, text: str) -> None:
+    model = usual_model()
+    row = replace(model.decisions[0], milliseconds=number)
+    assert text in document(replace(model, decisions=(row,)), "/decisions").text
+
+
+def commands(html: str) -> list[str]:
+    """What the copy buttons of a view copy."""
+    found = re.findall(r'<code class="copied">(.*?)</code>', html)
+    return [Document(each).text for each in found]
+
+
+def test_every_command_of_a_cure_and_of_an_explanation_can_be_copied() -> None:
+    """And no option is broken after its hyphens."""
+    model = usual_model()
+    cure = model.providers[1].cure
+    for path in ("/", "/providers", f"/providers/{model.providers[1].name}"):
+        found = view(model, path)
+        assert found is not None
+        assert cure in commands(found.html)
+        assert '<span class="word">--config</span> /etc/' in found.html
+    explained = explanation("new.azurecr.io/app:2", "shop/checkout")
+    found = view(model, "/explain?image=a", explained)
+    assert found is not None
+    told = [*explained.cures, *explained.in_full]
+    assert len(told) >= 4
+    assert commands(found.html) == [line for each in told for line in each.lines]
+    assert "keyferry" not in "".join(line for step in explained.steps for line in step.lines)
+
+
+def test_there_is_nothing_to_do_about_a_good_verdict() -> None:
+    model = usual_model()
+    for image, is_told in ((f"{ECR}/a", False), ("new.azurecr.io/app", True)):
+        found = view(model, "/explain?image=a", explanation(image, ""))
+        assert found is not None
+        assert ("What to do" in found.html) is is_told
+
+
+def test_long_names_of_callers_are_cut_and_can_be_read_in_full() -> None:
+    name = "n" * 250
+    model = usual_model()
+    caller = replace(model.callers[0], name=name, program=name)
+    found = view(replace(model, callers=(caller,)), "/callers")
+    assert found is not None
+    assert found.html.count(f'<bdi class="two" title="{name}">{name}</bdi>') == 2
+
+
+CSS = (static_file("page.css") or (b"", ""))[0].decode()
+COLOURS = {
+    scheme: dict(re.findall(r"--([\w-]+): (#[0-9a-f]+);", block))
+    for scheme, block in zip(("light", "dark"), re.findall(r":root {(.*?)}", CSS, re.DOTALL), strict=True)
+}
+GROUNDS = ("panel", "ground", "sunk")
+STATES = ("well", "warning", "bad")
+# What is written, and drawn, on what. A window is told from its ground by its outline, which is tested below.
+WRITTEN = [(each, ground) for each in ("text", "soft", "accent", *STATES) for ground in GROUNDS]
+WRITTEN += [(each, f"{ground}-ground") for ground in STATES for each in ("text", "soft", ground)]
+WRITTEN += [("accent-text", "accent")]
+DRAWN = [(each, ground) for each in ("lived", "edge", "now", "accent") for ground in GROUNDS]
+
+
+def brightness(colour: str) -> float:
+    """The relative luminance of a colour, by WCAG 2.2."""
+    digits = colour.removeprefix("#")
+    full = digits if len(digits) == 6 else "".join(2 * each for each in digits)
+    parts = [int(full[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, bright = sorted(map(brightness, (one, other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", COLOURS)
+def test_colours_have_the_contrast_that_wcag_asks_for(scheme: str) -> None:
+    """4.5 for text (1.4.3), 3 for what a picture or a control consists of (1.4.11)."""
+    colours = COLOURS[scheme]
+    assert contrast("#fff", "#000") == pytest.approx(21)
+    for pairs, least in ((WRITTEN, 4.5), (DRAWN, 3.0)):
+        found = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+        assert {pair: round(each, 2) for pair, each in found.items() if each < least} == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "rule"),
+    [
+        (".lived", "fill: var(--lived)"),
+        (".latency .run", "fill: var(--lived)"),
+        (".window", "stroke: var(--lived)"),
+        (".hatch", "fill: var(--lived)"),
+        (".renewed", "fill: var(--accent)"),
+        (".ended", "fill: var(--edge)"),
+        (".now", "stroke: var(--now)"),
+    ],
+)
+def test_bars_are_drawn_in_a_colour_with_that_contrast(shape: str, rule: str) -> None:
+    assert re.search(rf"^{re.escape(shape)} {{[^}}]*{re.escape(rule)}", CSS, re.MULTILINE)
 
 
 def test_a_notice_says_what_to_type() -> None:

@@ -76,9 +76,10 @@ def test_providers_are_filtered(query: dict[str, str], number: int) -> None:
 @pytest.mark.parametrize(
     ("query", "number"),
     [
-        ({}, 9),
+        ({}, 16),
         ({"outcome": "no-match"}, 2),
-        ({"q": "uid=1000"}, 2),
+        ({"q": "uid=10001"}, 4),
+        ({"q": "ecr-credential-provider"}, 5),
         ({"q": "skopeo azurecr", "outcome": "failed"}, 1),
         ({"q": "nobody"}, 0),
     ],

@@ -17,7 +17,7 @@ from keyferry.images.provider.cache import covers
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.why.nearness import find_misses
-from keyferry.page.model import ExplainedPull, ExplainedStep, StepState
+from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
 from keyferry.show.paste import join_words
 
 __all__ = ["explain_cached"]
@@ -25,6 +25,8 @@ __all__ = ["explain_cached"]
 _SECOND = 1_000_000_000
 _MOST_LINES = 20
 _LONGEST_IMAGE = 1024
+_SECRETS = "The agent does not know the pull secrets of a pod; the kubelet tries them first"
+_NODE_CONFIG = "The agent does not read the docker config of the node; the kubelet tries it second"
 
 
 def explain_cached(snapshot: PageSnapshot, image: str, account: str = "") -> ExplainedPull:
@@ -33,7 +35,7 @@ def explain_cached(snapshot: PageSnapshot, image: str, account: str = "") -> Exp
         answer = snapshot.state.providers.foresee(image[:_LONGEST_IMAGE])
     except ImageNameError as error:
         verdict = printable(error.message)
-        return ExplainedPull(printable(image[:_LONGEST_IMAGE]), printable(account), verdict, (), (), "")
+        return ExplainedPull(printable(image[:_LONGEST_IMAGE]), printable(account), verdict, (), (), ())
     return _Explainer(snapshot, answer, account).explain()
 
 
@@ -62,16 +64,8 @@ class _Explainer:
         """Return the steps in the kubelet's order, and the verdict."""
         verdict = self._verdict()
         steps = (
-            self._secrets(),
-            ExplainedStep(
-                "node-config",
-                "Node config",
-                StepState.UNKNOWN,
-                (
-                    "The agent does not read the docker config of the node; the kubelet tries it second",
-                    f"On the node: {printable(self._command)} --docker-config auto",
-                ),
-            ),
+            ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, (_SECRETS,)),
+            ExplainedStep("node-config", "Node config", StepState.UNKNOWN, (_NODE_CONFIG,)),
             self._providers(),
             self._keys(),
             self._order(),
@@ -82,17 +76,28 @@ class _Explainer:
             printable(self._account),
             verdict,
             steps,
-            tuple(dict.fromkeys(map(printable, self._cures()))),
-            printable(self._command),
+            tuple(dict.fromkeys(self._cures())),
+            self._in_full(),
         )
 
-    def _secrets(self) -> ExplainedStep:
-        lines = ["The agent does not know the pull secrets of a pod; the kubelet tries them first"]
+    def _in_full(self) -> tuple[Advice, ...]:
+        """Return the commands that have what the agent has not."""
         namespace, slash, name = self._account.partition("/")
-        if slash:
-            command = ("kubectl", "get", "serviceaccount", name, "-n", namespace, "-o", "yaml")
-            lines.append(f"Those of the service account: {join_words(*command)}")
-        return ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, tuple(map(printable, lines)))
+        pod = join_words("keyferry", "explain", "pod/POD", "-n", namespace or "NAMESPACE", "--check-registry")
+        account = join_words("kubectl", "get", "serviceaccount", name, "-n", namespace, "-o", "yaml")
+        found = (
+            _advice(
+                "With the node's docker config; plugins are run, and each credential is tried at the registry:",
+                f"{self._command} --docker-config auto --check-registry",
+            ),
+            _advice(
+                "The same with the pull secrets of a pod, which are read from the cluster; POD is its name:",
+                pod,
+            ),
+        )
+        return (
+            (*found, _advice("The pull secrets that the service account names:", account)) if slash else found
+        )
 
     def _providers(self) -> ExplainedStep:
         lines = [*self._provider_lines(), *self._missed(), *self._traps()]
@@ -191,12 +196,13 @@ class _Explainer:
             return self._provider_state()
         return StepState.USED if self._answer.credentials or self._for_account else StepState.PASSED
 
-    def _cures(self) -> Iterator[str]:
+    def _cures(self) -> Iterator[Advice]:
         for each in self._unknown:
             if self._is_failing(each.provider):
-                yield cure_of(self._snapshot, self._by_name[each.provider])
+                command = cure_of(self._snapshot, self._by_name[each.provider])
+                yield _advice(f"See why {each.provider!r} fails:", command)
         for cure in find_cause(self._explanation).cures:
-            yield from cure.lines or (cure.text,)
+            yield _advice(f"{cure.text[:1].upper()}{cure.text[1:]}{':' if cure.lines else ''}", *cure.lines)
 
     def _reasons(self, *stages: ReasonStage) -> Iterator[Reason]:
         return (reason for reason in self._answer.reasons if reason.stage in stages)
@@ -215,6 +221,10 @@ class _Explainer:
 
     def _time(self, instant_ns: int) -> str:
         return format_time(int(self._snapshot.wall(instant_ns) * _SECOND))
+
+
+def _advice(text: str, *lines: str) -> Advice:
+    return Advice(printable(text), tuple(map(printable, lines)))
 
 
 def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision]:

@@ -5,7 +5,6 @@ import os
 from keyferry._core.secrets import printable
 from keyferry._core.values import NamedTuple
 from keyferry.agent.page.snapshot import PageSnapshot
-from keyferry.agent.reload import ReloadOutcome
 from keyferry.page.model import Health, HealthProblem, ProviderCard, ProviderState
 from keyferry.page.wording import link_to
 from keyferry.show.paste import join_words
@@ -26,6 +25,8 @@ class _Dated(NamedTuple):
 def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> Health:
     """Return whether all is well, and since when."""
     found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
+    if not found and not providers:
+        return Health(False, "No provider is configured", snapshot.reloads[-1].since)
     if not found:
         return Health(True, "All is well", _well_since(snapshot, providers))
     number = len(found)
@@ -34,10 +35,10 @@ def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) ->
 
 
 def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
-    if not snapshot.is_taken_over:
+    if snapshot.taken_over_at is None:
         return []
     text = "Another process has the socket now; this one serves only those who are connected to it"
-    return [_Dated(HealthProblem(text, f"stop process {os.getpid()}", "/settings"), snapshot.now)]
+    return [_Dated(HealthProblem(text, f"kill {os.getpid()}", "/settings"), snapshot.taken_over_at)]
 
 
 def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
@@ -47,15 +48,8 @@ def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
     settings = snapshot.state.settings
     configs = (settings.config_file, settings.text("providerConfig"))
     command = join_words("keyferry", "lint", *filter(None, configs))
-    first = next((each.at for each in _refused_in_a_row(snapshot.reloads)), last.at)
     problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
-    return [_Dated(problem, first)]
-
-
-def _refused_in_a_row(reloads: tuple[ReloadOutcome, ...]) -> tuple[ReloadOutcome, ...]:
-    """Return the refused loads since the last one that was put in force, oldest first."""
-    applied = [at for at, each in enumerate(reloads) if each.is_applied]
-    return reloads[applied[-1] + 1 :] if applied else reloads
+    return [_Dated(problem, last.since)]
 
 
 def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
@@ -66,7 +60,7 @@ def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
                 card.cure,
                 link_to("providers", card.name),
             ),
-            card.last_error_at or 0.0,
+            card.streak_since or 0.0,
         )
         for card in providers
         if card.state in _WORDS
@@ -75,11 +69,6 @@ def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
 
 def _well_since(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> float:
     """Return when the last thing that was not well was put right."""
-    repaired = [
-        after.at
-        for before, after in zip(snapshot.reloads, snapshot.reloads[1:], strict=False)
-        if after.is_applied and not before.is_applied
-    ]
-    # What failed last and is well now has run well since.
-    recovered = [card.last_run or 0.0 for card in providers if card.last_error_at is not None]
-    return max(snapshot.started, *repaired, *recovered, 0.0)
+    # A provider that has never failed was well before its first run, too.
+    recovered = [card.streak_since or 0.0 for card in providers if card.last_error_at is not None]
+    return max(snapshot.started, snapshot.reloads[-1].since, *recovered)

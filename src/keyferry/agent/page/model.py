@@ -148,10 +148,15 @@ def _card(
         counts.runs,
         sum(counts.failures.values()),
         tuple(map(LatencyBucket, (*BUCKETS, None), counts.buckets)),
-        counts.last_run_at,
-        None if first_ns is None else snapshot.wall(first_ns),
+        _wall(snapshot, counts.last_run_ns),
+        _wall(snapshot, counts.streak_ns),
+        _wall(snapshot, first_ns),
         *_last_error(snapshot, provider, state),
     )
+
+
+def _wall(snapshot: PageSnapshot, instant_ns: int | None) -> float | None:
+    return None if instant_ns is None else snapshot.wall(instant_ns)
 
 
 def _state(provider: Provider, counts: Counts, *, is_held: bool) -> ProviderState:
@@ -222,7 +227,8 @@ def _decision(entry: JournalEntry) -> DecisionRow:
         printable(entry.caller.program),
         printable(image),
         printable(account),
-        printable(provider),
+        # As they are, like the names of the cards: templates make them harmless.
+        result.providers or ((provider,) if provider else ()),
         str(result.outcome),
         result.source,
         printable(result.reason),

@@ -25,11 +25,12 @@ class PageSnapshot(Value):
     """
 
     state: AgentState
+    node: str  # the name of the machine
     now: float
     now_ns: int
     started: float
     socket: str
-    is_taken_over: bool
+    taken_over_at: float | None
     is_refreshing: bool
     upcoming: Callable[[], list[tuple[int, PlannedRefresh, int]]]
     reloads: tuple[ReloadOutcome, ...]
@@ -44,14 +45,9 @@ class PageSnapshot(Value):
         """Return an instant of the monotonic clock in seconds since 1970."""
         return self.now + (instant_ns - self.now_ns) / _SECOND
 
-    @property
-    def node(self) -> str:
-        """The name of this machine."""
-        return os.uname().nodename
-
 
 class PageSource:
-    """Takes snapshots of the agent; *sockets* and *is_taken_over* tell what only its process knows."""
+    """Takes snapshots of the agent; *sockets* and *taken_over_at* tell what only its process knows."""
 
     def __init__(
         self,
@@ -61,14 +57,14 @@ class PageSource:
         journal: Journal,
         *,
         sockets: Callable[[], list[str]],
-        is_taken_over: Callable[[], bool],
+        taken_over_at: Callable[[], float | None],
     ) -> None:
         self._reloader = reloader
         self._refresher = refresher
         self._usage = usage
         self._journal = journal
         self._sockets = sockets
-        self._is_taken_over = is_taken_over
+        self._taken_over_at = taken_over_at
         self._started = time.time()
 
     @property
@@ -88,11 +84,12 @@ class PageSource:
         last = {uid: self._journal.last_of(uid) for uid in users}
         return PageSnapshot(
             self._reloader.state,
+            os.uname().nodename,
             time.time(),
             monotonic_ns(),
             self._started,
             " ".join(self._sockets()),
-            self._is_taken_over(),
+            self._taken_over_at(),
             self._refresher.is_on,
             self._refresher.plan.upcoming,
             tuple(self._reloader.history),

@@ -2,7 +2,6 @@
 
 from _thread import allocate_lock
 from bisect import bisect_left
-from time import time
 
 from keyferry._core.values import Value
 from keyferry.errors import (
@@ -30,7 +29,10 @@ CAUSES = (
 
 
 class Counts(Value):
-    """The values of one provider's counters at an instant; the last run's is in seconds since 1970."""
+    """The values of one provider's counters at an instant, and its last run's instant on the provider's clock.
+
+    *streak_ns* is the first of the runs that ended as the last one did: since then the plugin fails, or works.
+    """
 
     hits: int
     shared: int
@@ -39,16 +41,17 @@ class Counts(Value):
     failures: dict[Kind, int]
     buckets: tuple[int, ...]
     seconds: float
-    last_run_at: float | None = None
+    last_run_ns: int | None = None
     has_last_failed: bool = False
+    streak_ns: int | None = None
 
 
 class Counters:
     """The counters of one provider; thread-safe."""
 
     __slots__ = (
-        *("_buckets", "_errors", "_failures", "_has_last_failed", "_last_run_at"),
-        *("_lock", "_runs", "_seconds", "_tallies"),
+        *("_buckets", "_errors", "_failures", "_has_last_failed", "_last_run_ns"),
+        *("_lock", "_runs", "_seconds", "_streak_ns", "_tallies"),
     )
 
     def __init__(self) -> None:
@@ -59,20 +62,24 @@ class Counters:
         self._seconds = 0.0
         self._failures: dict[Kind, int] = {}
         self._buckets = [0] * (len(BUCKETS) + 1)
-        self._last_run_at: float | None = None
+        self._last_run_ns: int | None = None
         self._has_last_failed = False
+        self._streak_ns: int | None = None
 
     def count(self, what: str, by: int = 1) -> None:
         """Count a cache hit (``hits``) or an answer from another lookup's run (``shared``)."""
         with self._lock:
             self._tallies[what] += by
 
-    def ran(self, seconds: float | None, problem: KeyferryError | None) -> None:
-        """Count a run and its failure, if it failed."""
+    def ran(self, seconds: float | None, problem: KeyferryError | None, at_ns: int) -> None:
+        """Count a run that ended at *at_ns*, and its failure, if it failed."""
+        has_failed = problem is not None
         with self._lock:
             self._runs += 1
             self._observe(seconds or 0.0)
-            self._last_run_at, self._has_last_failed = time(), problem is not None
+            if self._streak_ns is None or has_failed is not self._has_last_failed:
+                self._streak_ns = at_ns
+            self._last_run_ns, self._has_last_failed = at_ns, has_failed
             if problem is not None:
                 self._fail(problem.kind if isinstance(problem, PluginError) else Kind.ERROR)
                 self._errors += isinstance(problem, _EXECUTION)
@@ -93,8 +100,9 @@ class Counters:
                 dict(self._failures),
                 tuple(self._buckets),
                 self._seconds,
-                self._last_run_at,
+                self._last_run_ns,
                 self._has_last_failed,
+                self._streak_ns,
             )
 
     def _fail(self, kind: Kind) -> None:

@@ -448,21 +448,25 @@ class Provider:
         try:
             response, seconds = self.plugin(request, timeout_seconds)
         except PluginError as error:
-            self.counters.ran(error.seconds, error)
+            self._note_failure(image, error, error.seconds)
             text = _FAILED_RUN + error.kubernetes_text
             # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
             log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
-            self.last_failure = LastFailure(image, error, self._clock())
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
         log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.name, seconds * 1000)
         problem = self._refuse(response, identity)
-        self.counters.ran(seconds, problem)
         if problem is not None:
-            self.last_failure = LastFailure(image, problem, self._clock())
+            self._note_failure(image, problem, seconds)
             return _Run(image, seconds=seconds, error=problem, kubernetes_text=problem.kubernetes_text)
+        self.counters.ran(seconds, None, self._clock())
         self.last_answer = LastAnswer(image, tuple(response.auth or ()))
         return _Run(image, response, self._expiry_ns(response, identity), seconds)
+
+    def _note_failure(self, image: str, error: PluginError, seconds: float | None) -> None:
+        now_ns = self._clock()
+        self.counters.ran(seconds, error, now_ns)
+        self.last_failure = LastFailure(image, error, now_ns)
 
     def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
         """Return the error of a response that is decoded but not allowed, or None."""

@@ -5,7 +5,9 @@
 const live = document.getElementById("live");
 const pauseButton = document.getElementById("pause");
 const connection = document.getElementById("connection");
-const state = { stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "" };
+const state = {
+  stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "", seen: new Map(),
+};
 
 // --- Times: "in 3 min", counted on; the time itself is in the tooltip ---
 
@@ -199,12 +201,8 @@ function listen() {
   state.stream = stream;
   stream.addEventListener("sections", (event) => receive(JSON.parse(event.data)));
   stream.addEventListener("gone", () => { state.gone = true; show(); });
-  stream.addEventListener("open", () => {
-    const wasAway = state.lost || state.gone;
-    state.lost = state.gone = false;
-    show();
-    if (wasAway) refresh();
-  });
+  // A stream begins with all parts, so nothing else has to be asked for: its reply could come late, and be older.
+  stream.addEventListener("open", () => { state.lost = state.gone = false; show(); });
   stream.addEventListener("error", () => {
     state.lost = true;
     show();
@@ -215,9 +213,25 @@ function listen() {
   });
 }
 
+// A part as this browser writes it, so that two of them can be compared.
+const parse = (id, html) => new DOMParser().parseFromString(html, "text/html").getElementById(id)?.outerHTML;
+
+// The parts that differ from what was last told; a new stream begins with all of them.
+function note(sections) {
+  const parts = Object.entries(sections).map(([id, html]) => [id, parse(id, html)]);
+  const changed = parts.filter(([id, html]) => html && state.seen.get(id) !== html);
+  for (const [id, html] of changed) state.seen.set(id, html);
+  return changed;
+}
+
 function receive(sections) {
-  if (!state.paused) return swap(sections);
-  for (const [id, html] of Object.entries(sections)) state.waiting.set(id, html);
+  const changed = note(sections);
+  if (!changed.length) return;
+  if (!state.paused) {
+    swap(Object.fromEntries(changed));
+    return;
+  }
+  for (const [id, html] of changed) state.waiting.set(id, html);
   state.changes += 1;
   show();
 }
@@ -253,6 +267,7 @@ async function search(form) {
   const sections = await fetchSections(url);
   // Another letter was typed meanwhile.
   if (!sections || state.asked !== url) return;
+  note(sections);
   swap(sections);
   history.replaceState(null, "", url);
   state.waiting.clear();
@@ -296,6 +311,8 @@ function onKey(event) {
 
 // --- Start ---
 
+// Before anything is changed here: as the server wrote it.
+for (const each of document.querySelectorAll("[data-part]")) state.seen.set(each.id, each.outerHTML);
 tick();
 showTitle();
 setInterval(tick, 1000);
@@ -313,7 +330,7 @@ if (live) {
   // Browsers open six connections to a server at most: a tab that nobody sees gives its own back.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) state.stream?.close();
-    else { listen(); refresh(); }
+    else listen();
   });
   showKeys();
   show();

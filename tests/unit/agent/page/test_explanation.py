@@ -8,7 +8,7 @@ from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.provider import Provider
-from keyferry.page.model import ExplainedPull, StepState
+from keyferry.page.model import Advice, ExplainedPull, StepState
 from support.page_snapshots import take
 from support.scripted import Clock, Scripted, attributes, configured, response
 
@@ -75,8 +75,13 @@ def test_what_is_cached_would_be_answered_until_its_end() -> None:
     assert "from the cache, the plugin was not run" in lines(found, "providers")
     assert "1 provider does not match the image" in lines(found, "providers")
     assert lines(found, "order") == "1. the login of provider open, key 'reg.io'"
-    assert found.command == "keyferry explain reg.io/app:v2"
-    assert found.cures == ("keyferry explain reg.io/app:v2 --check-registry",)
+    assert found.cures == (
+        Advice("To check whether reg.io accepts it:", ("keyferry explain reg.io/app:v2 --check-registry",)),
+    )
+    assert [each.lines for each in found.in_full] == [
+        ("keyferry explain reg.io/app:v2 --docker-config auto --check-registry",),
+        ("keyferry explain pod/POD -n NAMESPACE --check-registry",),
+    ]
 
 
 def test_what_is_not_cached_would_run_the_plugin() -> None:
@@ -95,9 +100,8 @@ def test_a_plugin_that_failed_is_named_in_our_words() -> None:
     assert found.verdict == "Would run the plugin 'open'; the last run failed"
     assert (states(found)["providers"], states(found)["verdict"]) == (StepState.BROKEN, StepState.BROKEN)
     assert "printed-this" not in repr(found)
-    assert found.cures == (
-        "keyferry plugin trace /bin-dir/open reg.io/app --config /etc/providers.yaml -o text",
-    )
+    command = "keyferry plugin trace /bin-dir/open reg.io/app --config /etc/providers.yaml -o text"
+    assert found.cures == (Advice("See why 'open' fails:", (command,)),)
 
 
 def test_no_provider_and_a_near_miss() -> None:
@@ -119,8 +123,11 @@ def test_a_service_account_finds_its_own_answer_by_the_name_that_the_caller_gave
     found = world.explain("sa.io/other", "ns/builder")
     assert found.verdict.endswith("to who has the same token")
     assert "an answer for ns/builder is cached until" in lines(found, "providers")
-    assert "kubectl get serviceaccount builder -n ns -o yaml" in lines(found, "secrets")
-    assert found.command == "keyferry explain sa.io/other --service-account ns/builder"
+    assert [each.lines for each in found.in_full] == [
+        ("keyferry explain sa.io/other --service-account ns/builder --docker-config auto --check-registry",),
+        ("keyferry explain pod/POD -n ns --check-registry",),
+        ("kubectl get serviceaccount builder -n ns -o yaml",),
+    ]
     assert world.explain("sa.io/app", "ns/other").verdict == "Would run the plugin 'closed'"
     assert world.explain("sa.io/app").verdict == "Would run the plugin 'closed'"
 
@@ -128,6 +135,6 @@ def test_a_service_account_finds_its_own_answer_by_the_name_that_the_caller_gave
 @pytest.mark.parametrize("image", ["a b", "\x1b[31m", "x" * 5000, "/", "<script>"])
 def test_what_is_no_image_is_told_as_text(image: str) -> None:
     found = World().explain(image)
-    assert (found.steps, found.command) == ((), "")
+    assert (found.steps, found.in_full) == ((), ())
     assert "\x1b" not in repr(found)
     assert len(found.image) <= 1024

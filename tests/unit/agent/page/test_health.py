@@ -11,7 +11,7 @@ from keyferry.page.model import Health
 from support.page_snapshots import NOW, STARTED, take
 from support.scripted import Clock, Scripted, configured, response
 
-REFUSED = tuple(ReloadOutcome(STARTED + at, False, ("broken",)) for at in (10, 20))
+REFUSED = tuple(ReloadOutcome(STARTED + at, False, STARTED + 10, ("broken",)) for at in (10, 20))
 
 
 def world(plugin: Scripted) -> tuple[Clock, Providers]:
@@ -23,15 +23,22 @@ def judge(snapshot: PageSnapshot) -> Health:
     return judge_health(snapshot, ModelBuilder().build(snapshot).providers)
 
 
-def health(*reloads: ReloadOutcome, is_taken_over: bool = False) -> Health:
+def health(*reloads: ReloadOutcome, taken_over_at: float | None = None) -> Health:
     clock, providers = world(Scripted(response()))
-    first = ReloadOutcome(STARTED, is_applied=True)
-    taken = take(providers, clock, reloads=(first, *reloads), is_taken_over=is_taken_over)
-    return judge(taken)
+    first = ReloadOutcome(STARTED, True, STARTED)
+    return judge(take(providers, clock, reloads=(first, *reloads), taken_over_at=taken_over_at))
 
 
 def test_all_is_well_since_the_start() -> None:
     assert health() == Health(is_well=True, headline="All is well", since=STARTED)
+
+
+def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
+    clock = Clock()
+    found = judge(take(Providers([], clock=clock), clock))
+    assert found == Health(is_well=False, headline="No provider is configured", since=STARTED)
+    assert found.is_idle
+    assert not health(*REFUSED).is_idle
 
 
 def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
@@ -42,24 +49,43 @@ def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
 
 
 def test_a_repaired_config_is_well_since_then() -> None:
-    assert health(*REFUSED, ReloadOutcome(STARTED + 30, is_applied=True)).since == STARTED + 30
+    """And not since the last load, of which there may have been more."""
+    later = (ReloadOutcome(STARTED + at, True, STARTED + 30) for at in (30, 40))
+    assert health(*REFUSED, *later).since == STARTED + 30
 
 
 def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
+    """Since the first failure in a row; then it is well since the first run that did not fail."""
     plugin = Scripted(PluginExitError("plugin", 1))
     clock, providers = world(plugin)
-    providers.lookup("reg.io/app")
-    clock.step(7)
+    for _ in range(3):
+        providers.lookup("reg.io/app")
+        clock.step(7)
     found = judge(take(providers, clock))
-    assert (found.problems[0].link, found.since) == ("/providers/plugin", NOW - 7)
+    assert (found.problems[0].link, found.since) == ("/providers/plugin", NOW - 21)
     assert found.problems[0].cure.startswith("keyferry plugin trace")
-    plugin.answer = response()
-    providers.lookup("reg.io/app")
+    plugin.answer = response(cache_seconds=0)
+    for _ in range(3):
+        providers.lookup("reg.io/app")
+        clock.step(5)
     after = judge(take(providers, clock))
-    last_run = providers.providers[0].counters.read().last_run_at
-    assert (after.is_well, after.since) == (True, last_run)
+    assert (after.is_well, after.since) == (True, NOW - 15)
+    plugin.answer = PluginExitError("plugin", 1)
+    providers.lookup("reg.io/app")
+    assert judge(take(providers, clock)).since == NOW
+
+
+def test_a_provider_that_has_never_failed_changes_nothing() -> None:
+    clock, providers = world(Scripted(response()))
+    providers.lookup("reg.io/app")
+    assert judge(take(providers, clock)).since == STARTED
+
+
+def test_a_process_without_its_socket_is_not_well_since_then() -> None:
+    assert health(taken_over_at=STARTED + 9).since == STARTED + 9
 
 
 def test_several_things_are_counted() -> None:
-    found = health(*REFUSED, is_taken_over=True)
+    found = health(*REFUSED, taken_over_at=NOW)
     assert (found.headline, len(found.problems)) == ("2 things are not well", 2)
+    assert found.since == STARTED + 10

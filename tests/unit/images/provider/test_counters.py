@@ -39,7 +39,7 @@ def test_the_buckets_are_the_kubelets() -> None:
 def test_only_failed_executions_are_errors(problem: KeyferryError, cause: str, errors: int) -> None:
     """An answer that cannot be used is a failure by cause, but no execution error."""
     counters = Counters()
-    counters.ran(0.1, problem)
+    counters.ran(0.1, problem, 0)
     counts = counters.read()
     assert (counts.runs, counts.execution_errors, counts.failures) == (1, errors, {cause: 1})
 
@@ -48,7 +48,7 @@ def test_every_run_is_observed() -> None:
     """A duration falls into the first bucket that holds it, its bound included; the rest goes to the last."""
     counters = Counters()
     for seconds in (0.0, 0.005, 0.0051, 10.0, 10.1, None):
-        counters.ran(seconds, None)
+        counters.ran(seconds, None, 0)
     counts = counters.read()
     assert counts.buckets == (3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1)
     assert counts.seconds == pytest.approx(20.1101)
@@ -68,7 +68,7 @@ def test_a_reading_does_not_change_afterwards() -> None:
     """What was read is a moment's state, not a view."""
     counters = Counters()
     before = counters.read()
-    counters.ran(1, PluginExitError("p", 1))
+    counters.ran(1, PluginExitError("p", 1), 0)
     counters.count("hits")
     assert (before.runs, before.hits, before.failures, sum(before.buckets)) == (0, 0, {}, 0)
 
@@ -81,7 +81,7 @@ def test_no_count_is_lost_between_threads() -> None:
         for _ in range(2_000):
             counters.count("hits")
             counters.count("shared", 2)
-            counters.ran(0.1, None)
+            counters.ran(0.1, None, 0)
 
     threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
@@ -92,12 +92,13 @@ def test_no_count_is_lost_between_threads() -> None:
     assert (counts.hits, counts.shared, counts.runs) == (16_000, 32_000, 16_000)
 
 
-def test_the_last_run_is_known() -> None:
-    """When it was, and whether it failed."""
-    counters = Counters()
-    assert (counters.read().last_run_at, counters.read().has_last_failed) == (None, False)
-    counters.ran(0.1, PluginExitError("p", 1))
-    assert counters.read().has_last_failed
-    counters.ran(0.1, None)
-    assert not counters.read().has_last_failed
-    assert (counters.read().last_run_at or 0) > 1_000_000_000
+def test_the_last_run_is_known_and_since_when_runs_end_like_it() -> None:
+    """The first failure in a row counts, and the first run after it that did not fail."""
+    counters, found = Counters(), []
+    problem = PluginExitError("p", 1)
+    assert (counters.read().last_run_ns, counters.read().streak_ns) == (None, None)
+    for at_ns, error in enumerate((problem, problem, None, None, problem)):
+        counters.ran(0.1, error, at_ns)
+        counts = counters.read()
+        found.append((counts.last_run_ns, counts.has_last_failed, counts.streak_ns))
+    assert found == [(0, True, 0), (1, True, 0), (2, False, 2), (3, False, 2), (4, True, 4)]
