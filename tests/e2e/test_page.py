@@ -1,7 +1,7 @@
 """The agent's page in Chromium: what an operator does with it, and that nothing but its own code runs in it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -29,7 +29,11 @@ VIEWS = (
 )
 # Those that look different on a new and on a crowded node.
 LISTS = ("/", "/providers", "/answers", "/decisions", "/reloads", "/callers")
-MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
+MODELS: dict[str, Callable[[], PageModel]] = {
+    "usual": usual_model,
+    "empty": empty_model,
+    "crowded": crowded_model,
+}
 HOSTILE = "\"'><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 
 

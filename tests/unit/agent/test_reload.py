@@ -65,7 +65,7 @@ def test_an_outcome_says_since_when_loads_end_like_it(node: Node) -> None:
     node.recording()
     write_config(node.config, [provider_entry()])
     given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
-    results: list[ConfigError | None] = [None, None, *([ConfigError([])] * 60), None, None]
+    results: list[ConfigError | None] = [None, None, *([ConfigError(())] * 60), None, None]
 
     def load(*given: object) -> AgentState:
         if error := results[0]:
