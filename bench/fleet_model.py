@@ -1,8 +1,9 @@
 """A fleet of nodes that ask one token endpoint, on a clock of events: boots, pulls, renewals, restarts.
 
 The nodes' cache, flights and failures are those of a real `Provider`, and keyferry's renewals are planned by the
-agent's own `RefreshPlan`: a change there changes the result. One provider and one plan hold the entries of all nodes,
-each under a registry name of its own, so that the entries of one node are nothing to another.
+agent's own `RefreshPlan`: a change there changes the result. While a run of the plugin is under way, the other pods
+of its node ask too, and join it or not, as the provider decides. One provider and one plan hold the entries of all
+nodes, each under a registry name of its own, so that the entries of one node are nothing to another.
 """
 
 from array import array
@@ -20,7 +21,7 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderResponse,
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.errors import PluginExitError
+from keyferry.errors import KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.provider import Provider
 
@@ -28,6 +29,8 @@ SECOND = 1_000_000_000
 LIFE_NS = 12 * 3600 * SECOND
 # Pods of a node that wait for the registry when it boots; their images are pulled in parallel.
 PODS = 3
+# How long a run of the plugin takes that gets an answer; a refusal comes at once.
+RUN_NS = SECOND // 2
 # Afterwards, how often a node pulls, on average.
 PULL_EVERY_NS = 600 * SECOND
 # The kubelet's pauses between the pulls of one image, without jitter.
@@ -245,17 +248,22 @@ class Fleet:
         self._number_lacking = nodes
         self._random = Random(seed)  # noqa: S311 - the same numbers in every run
         self._renewals = renewals(self._random)
-        # A run of one pod is not shared with another one's in the kubelet, which knows of no registries there.
-        self._is_sharing = not isinstance(self._renewals, Never)
         self._clock = Clock()
         self._provider = Provider(
             CredentialProvider(name=_NAME, match_images=("*.example",), default_cache_duration_ns=0),
             self._run_plugin,
             clock=self._clock,
+            # The kubelet shares a run only with lookups of the same image.
+            coalesce=not isinstance(self._renewals, Never),
+            # A lookup that waits for another one's run tells so at once: the clock does not go on while it waits.
+            timeout_seconds=0.0,
             cache_limits=CacheLimits(4 * nodes + 1, 1 << 60),
             on_cached=self._note,
         )
         self._problem = PluginExitError(_NAME, 1)
+        # Lookups that begin while the plugin runs, and the errors of those that began.
+        self._beginning: list[str] = []
+        self._errors: list[KeyferryError | None] = []
         self._generations = [0] * nodes
         self._is_watched = bytearray(nodes)
         self._is_pulling = bytearray(nodes)
@@ -314,9 +322,16 @@ class Fleet:
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
     ) -> tuple[CredentialProviderResponse, float]:
         del request, timeout_seconds
-        if self.endpoint.ask(self._clock.now_ns):
-            return _RESPONSE, 0.0
-        raise self._problem
+        now_ns = self._clock.now_ns
+        is_answered = self.endpoint.ask(now_ns)
+        # One after the other begins, and each that runs the plugin too lets the next one begin.
+        while self._beginning:
+            self._begin()
+            self._clock.now_ns = now_ns
+        if not is_answered:
+            raise self._problem
+        self._clock.now_ns = now_ns + RUN_NS
+        return _RESPONSE, RUN_NS / SECOND
 
     def _note(self, provider: Provider, entry: CacheEntry) -> None:
         """Plan the renewal of what was cached, as the agent does; look at the node when it expires."""
@@ -336,14 +351,11 @@ class Fleet:
                 self.complete_at_ns = self._clock.now_ns
 
     def _renew(self, due: PlannedRefresh) -> None:
-        now_ns = self._clock.now_ns
         if due.base != self._registry(_node_of(due.base)):
-            self._renewals.finish(due, now_ns)  # of an agent that was replaced
+            self._renewals.finish(due, self._clock.now_ns)  # of an agent that was replaced
             return
-        if self._provider.refresh(due.image).error is None:
-            self._renewals.finish(due, now_ns)
-        else:
-            self._renewals.fail(due, now_ns)
+        is_renewed = self._provider.refresh(due.image).error is None
+        (self._renewals.finish if is_renewed else self._renewals.fail)(due, self._clock.now_ns)
 
     def _pull(self, node: int, pods: int, attempt: int) -> None:
         """Pull the images of some pods at once; those that fail are pulled again after the kubelet's pause."""
@@ -356,26 +368,37 @@ class Fleet:
             self._schedule(now_ns + pause_ns, self._pull, node, failed, attempt + 1)
 
     def _ask(self, node: int, pods: int) -> int:
-        """Ask for the credentials of some pods at one instant; return how many got none.
+        """Ask for the credentials of some pods at once; return how many got none.
 
-        They ask one after the other while the clock stands still. With the agent, a run that succeeds serves the
-        others, as a flight does; after one that fails each runs the plugin itself, as after a flight. In the kubelet
-        each runs the plugin in any case, unless the answer is cached.
+        If the first one needs a run of the plugin, the others ask while it is under way. Whether they wait for it is
+        up to the provider. Those that waited for a run that failed run the plugin then, all at the same time.
         """
         now_ns = self._clock.now_ns
-        is_cached = self._provider.recall(self._image(node)) is not None
-        ask = self._provider.provide if self._is_sharing or is_cached else self._provider.refresh
-        failed = 0
-        for pod in range(pods):
-            # An endpoint that has nothing left refuses all pods of this instant, and a refusal leaves no trace in the
-            # provider, so that most of them can be counted without it.
-            if not (is_cached or self._is_thorough) and self.endpoint.is_empty(now_ns):
-                self.endpoint.refuse(now_ns, pods - pod)
-                return failed + pods - pod
-            is_failed = ask(self._image(node, pod)).error is not None
-            failed += is_failed
-            is_cached = is_cached or (self._is_sharing and not is_failed)
+        # An endpoint that has nothing left refuses all pods of this instant, and a refusal leaves no trace in the
+        # provider, so that they can be counted without it.
+        if not self._is_thorough and self.endpoint.is_empty(now_ns) and not self._has_credential(node):
+            self.endpoint.refuse(now_ns, pods)
+            return pods
+        self._beginning = [self._image(node, pod) for pod in range(pods)]
+        self._errors = []
+        while self._beginning:
+            self._begin()
+        waited = [each for each in self._errors if isinstance(each, PluginTimeoutError)]
+        failed = sum(each is not None for each in self._errors) - len(waited)
+        if not waited or self._has_credential(node):
+            return failed
+        for pod in range(len(waited)):
+            self._clock.now_ns = now_ns
+            failed += self._provider.refresh(self._image(node, pod)).error is not None
         return failed
+
+    def _begin(self) -> None:
+        """Let the next lookup begin; it ends here too, unless it waits for the run of another one."""
+        image = self._beginning.pop()
+        self._errors.append(self._provider.provide(image).error)
+
+    def _has_credential(self, node: int) -> bool:
+        return self._provider.recall(self._image(node)) is not None
 
     def _expect_pull(self, node: int) -> None:
         """A node without a credential asks for one at its next pull."""

@@ -121,8 +121,13 @@ def is_start_failure(error: KeyferryError) -> bool:
     if isinstance(error, PluginNotFoundError | PluginStartError):
         return error.seconds is None  # else it ran, and its end is unknown
     return isinstance(error, PluginExitError) and (
-        error.status in _NOTHING_THERE or _TOO_OLD in error.stderr_tail.rpartition("\n")[2]
+        error.status in _NOTHING_THERE or _is_of_loader(error.stderr_tail)
     )
+
+
+def _is_of_loader(said: str) -> bool:
+    """Return whether the last line of a program's standard error is the loader's word for a library that is too old."""
+    return _TOO_OLD in said.rpartition("\n")[2]
 
 
 def result_of_answer(answer: Answer) -> DecisionResult:

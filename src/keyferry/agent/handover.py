@@ -1,13 +1,10 @@
-"""Hand-over of cached answers and ports to the process that takes the agent's place, so that an upgrade is no herd.
+"""Hand-over of cached answers to the process that takes the agent's place, so that an upgrade is no herd.
 
 Only answers that any lookup may get are handed over, between processes of the same version and user. What was got
 with a service account's token stays where it is, since its key holds in one process only.
 """
 
-import os
-
 from keyferry import __version__
-from keyferry._net.listen_address import ListenAddress
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.images.lookup import Providers
@@ -16,41 +13,10 @@ from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
 
-__all__ = ["PredecessorPorts", "hand_over_reply", "take_over_entries"]
+__all__ = ["hand_over_reply", "take_over_entries"]
 
 _MILLISECOND = 1_000_000
 _MOST_BYTES = 16 * 1024 * 1024
-_STATUS_SECONDS = 5.0
-
-
-class PredecessorPorts:
-    """The TCP ports of the agent whose place this process takes; only these may be shared for a while."""
-
-    def __init__(self) -> None:
-        self._ports: frozenset[int] | None = frozenset()
-
-    def find(self, path: str) -> None:
-        """Ask the agent that listens at *path*, if there is one."""
-        # Imported here: most agents have no port.
-        from keyferry.agent.management import AgentAbsentError, AgentUnavailableError, ask_for_document
-
-        uid = os.geteuid()
-        try:
-            document = ask_for_document(
-                path, "GET", "/v1/status", only_uid=uid, answer_seconds=_STATUS_SECONDS
-            )
-        except AgentAbsentError:
-            return
-        except AgentUnavailableError:
-            self._ports = None  # it does not tell: its place is taken all the same
-            return
-        # An address, and the URL of the page.
-        texts = (str(document.get(name) or "").rstrip("/") for name in ("metrics", "page"))
-        ports = (text.rpartition(":")[2] for text in texts)
-        self._ports = frozenset(int(port) for port in ports if port.isdecimal())
-
-    def __contains__(self, address: object) -> bool:
-        return isinstance(address, ListenAddress) and (self._ports is None or address.port in self._ports)
 
 
 def hand_over_reply(providers: Providers, now_ns: int) -> AgentReply:

@@ -3,13 +3,16 @@
 import os
 
 from keyferry._net.agent import Fallback, SocketReply, ask_agent
+from keyferry._net.listen_address import ListenAddress
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["AgentAbsentError", "AgentUnavailableError", "ask_for_document"]
+__all__ = ["AgentAbsentError", "AgentUnavailableError", "PredecessorPorts", "ask_for_document"]
 
 # People wait for an agent that is busy, or that loads its config anew.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 70.0
+# A successor does not wait for an agent that is stuck.
+_STATUS_SECONDS = 5.0
 # The whole cache, for a successor.
 _MOST_BYTES = 32 * 1024 * 1024
 # A refused config is an answer: the document has its problems.
@@ -70,3 +73,30 @@ def _document(path: str, reply: SocketReply) -> dict[str, object]:
     if reply.status not in _ANSWERS:
         raise AgentUnavailableError(f"{path}: the agent refuses: {document.get('message', reply.status)}")
     return document
+
+
+class PredecessorPorts:
+    """The TCP ports of the agent whose place this process takes; only these may be shared for a while."""
+
+    def __init__(self) -> None:
+        self._ports: frozenset[int] | None = frozenset()
+
+    def find(self, path: str) -> None:
+        """Ask the agent that listens at *path*, if there is one."""
+        uid = os.geteuid()
+        try:
+            document = ask_for_document(
+                path, "GET", "/v1/status", only_uid=uid, answer_seconds=_STATUS_SECONDS
+            )
+        except AgentAbsentError:
+            return
+        except AgentUnavailableError:
+            self._ports = None  # it does not tell: its place is taken all the same
+            return
+        # An address, and the URL of the page.
+        texts = (str(document.get(name) or "").rstrip("/") for name in ("metrics", "page"))
+        ports = (text.rpartition(":")[2] for text in texts)
+        self._ports = frozenset(int(port) for port in ports if port.isdecimal())
+
+    def __contains__(self, address: object) -> bool:
+        return isinstance(address, ListenAddress) and (self._ports is None or address.port in self._ports)

@@ -10,9 +10,15 @@ import time
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
-from keyferry.agent.handover import PredecessorPorts, hand_over_reply, take_over_entries
+from keyferry.agent.handover import hand_over_reply, take_over_entries
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger
+from keyferry.agent.management import (
+    AgentAbsentError,
+    AgentUnavailableError,
+    PredecessorPorts,
+    ask_for_document,
+)
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.agent.notify import SystemdNotifier
 from keyferry.agent.programs import NamedConnection
@@ -215,8 +221,6 @@ class AgentProcess(Management):
         self._page = page
 
     def _take_over(self, path: str) -> None:
-        from keyferry.agent.management import AgentAbsentError, AgentUnavailableError, ask_for_document
-
         try:
             document = ask_for_document(path, "POST", "/v1/handover", only_uid=os.geteuid())
         except AgentAbsentError:
