@@ -68,7 +68,7 @@ def targets(wanted: str = "") -> list[str]:
 
 def instrument() -> None:
     """Import the targets so that libFuzzer knows what code an input reaches; that takes long, and is done once."""
-    import atheris
+    import atheris  # type: ignore[import-untyped]  # it has no types, and is in the fuzzer's environment alone
 
     with atheris.instrument_imports(include=["keyferry", "keyferry_plugins"]):
         import fuzz.targets  # noqa: F401 - for the processes to come
