@@ -11,6 +11,7 @@ from keyferry.errors import (
     PluginNotFoundError,
     PluginStartError,
     PluginTimeoutError,
+    ServiceAccountError,
 )
 from keyferry.images.answer import Answer
 from keyferry.images.provider.agent import OUTCOMES
@@ -117,7 +118,12 @@ def own_words(error: KeyferryError) -> str:
 
 
 def is_start_failure(error: KeyferryError) -> bool:
-    """Return whether a plugin, or a program or library that it needs, cannot be started in the agent's place."""
+    """Return whether a plugin, or what it needs, cannot be started in the agent's place, or not with this token.
+
+    The agent's config may name another audience than the config of the caller, whose own plugin takes the token.
+    """
+    if isinstance(error, ServiceAccountError):
+        return True
     if isinstance(error, PluginNotFoundError | PluginStartError):
         return error.seconds is None  # else it ran, and its end is unknown
     return isinstance(error, PluginExitError) and (

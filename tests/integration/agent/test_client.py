@@ -229,7 +229,7 @@ def test_a_plugin_that_cannot_be_started_in_the_agent_is_run_here(node: Node) ->
     with running_agent(node) as agent:
         answer = load(node, agent.socket).lookup(IMAGE)
     assert fallback(answer, node, runs=2) == "not started"
-    assert "; the node agent was not used: the plugin cannot be started in the agent: " in told(answer)[0]
+    assert "; the node agent was not used: the plugin was not started in the agent: " in told(answer)[0]
 
 
 def other_agents() -> dict[str, object]:

@@ -208,6 +208,17 @@ def tenant_node(node: Node, key_type: str = "Registry") -> None:
     )
 
 
+def test_a_token_for_another_audience_is_left_to_the_caller(node: Node) -> None:
+    """The caller's own config may name that audience, so this is no failure of the plugin."""
+    tenant_node(node)
+    with running_agent(node) as agent:
+        token = make_token(time.time() + 600, aud=["elsewhere"])
+        document = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document
+        assert document["outcome"] == "notStarted"
+        assert "'elsewhere'" in document["message"]
+        assert node.runs() == []
+
+
 def test_a_tenant_gets_the_answer_of_its_own_token_alone(node: Node) -> None:
     """A forged token with the same claims runs the plugin with that forged token."""
     tenant_node(node)

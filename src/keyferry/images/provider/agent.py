@@ -48,7 +48,7 @@ OUTCOMES = {
     "cache": ProvisionOutcome.CACHED,
 }
 _FAILURES: "dict[object, tuple[FallbackReason, str]]" = {
-    "notStarted": (FallbackReason.NOT_STARTED, "cannot be started"),
+    "notStarted": (FallbackReason.NOT_STARTED, "was not started"),
     "failed": (FallbackReason.FAILED, "failed"),
 }
 _REFUSALS = {
