@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.agents import RunningAgent, make_token, running_agent
-from support.page import VIEWS, PageClient, connect, log_in, make_link, page_host
+from support.page import VIEWS, PageClient, connect, log_in, make_link, page_host, shown_text
 from support.parts import need, root
 from support.plugins import (
     IMAGE,
@@ -113,7 +113,7 @@ def test_without_a_cookie_nothing_is_shown(stranger: PageClient, view: str) -> N
     for cookie in ("", "keyferry-page=x", f"keyferry-page-{stranger.host.rpartition(':')[2]}=" + "A" * 43):
         reply = PageClient(stranger.host, cookie).ask(view)
         assert reply.status == (403 if view.startswith("/login") else 401)
-        assert b"keyferry agent page --socket /" in reply.body
+        assert "keyferry agent page --socket /" in shown_text(reply.body)
         assert b"plugin" not in reply.body
 
 

@@ -1,9 +1,11 @@
 """A client of the agent's page that does what a browser does, and what a browser would not do."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 
 from support.agents import Reply, RunningAgent
@@ -67,6 +69,11 @@ def _events(response: HTTPResponse) -> Iterator[tuple[str, dict[str, str]]]:
             name = text.removeprefix("event: ")
         elif text.startswith("data: "):
             yield name, json.loads(text.removeprefix("data: "))
+
+
+def shown_text(html: bytes) -> str:
+    """Return the text of a document, without its elements."""
+    return unescape(re.sub(r"<[^>]*>", "", html.decode()))
 
 
 def page_host(agent: RunningAgent) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from support.agents import RunningAgent, make_token, running_agent
 from support.commands import run_keyferry
-from support.page import VIEWS, PageClient, log_in, make_link, page_host
+from support.page import VIEWS, PageClient, log_in, make_link, page_host, shown_text
 from support.plugins import (
     IMAGE,
     PLUGIN,
@@ -82,7 +82,8 @@ def test_the_command_prints_a_link_that_opens_the_page(agent: RunningAgent) -> N
 def test_the_command_of_a_notice_reaches_this_agent(agent: RunningAgent) -> None:
     stranger = PageClient(page_host(agent))
     for view in ("/", "/login?key=x"):
-        assert f"keyferry agent page --socket {agent.socket}<" in stranger.ask(view).body.decode()
+        shown = shown_text(stranger.ask(view).body)
+        assert f"keyferry agent page --socket {agent.socket}\n" in shown
 
 
 def test_the_command_opens_a_browser_on_request(agent: RunningAgent, tmp_path: Path) -> None:
