@@ -23,7 +23,7 @@ BEGIN, END = (
     "<!-- end of what `make pythons` writes -->\n",
 )
 HEAD = "| Python | date | build | passed | skipped | failed |\n|---|---|---|---|---|---|"
-NOT_RUN = "not run | no build at hand | | | "
+NOT_RUN = "not run | | | | "
 _OUTCOMES = ("passed", "skipped", "failed")
 
 
