@@ -260,7 +260,7 @@ def test_the_agents_page_comes_first_on_request_and_the_agent_ends_with_it(key: 
     assert ("# 1/6 " in shown.raw) is goes_on
     for provider in ("harbour", "pier", "wharf"):
         assert provider in page
-    for words in ("no-credential", "no credential in its last answer", "without a credential for the image"):
+    for words in ("no credential in its last answer", "without a credential for the image"):
         assert words in page
     assert "the demo expected" not in shown.raw
     assert shown.status == 0, shown.raw

@@ -53,10 +53,10 @@ def test_the_memory_of_the_unit_is_enough_for_two_providers_with_full_caches() -
     page = (UNITS.parents[1] / "docs" / "agent.md").read_text(encoding="utf-8")
     table = page.partition("## Memory")[2].partition("## ")[0]
     cache_bytes = int(DEFAULTS["cacheBytes"])
-    assert f"`cacheBytes` ({cache_bytes >> 20} MiB)" in table
-    assert f"| the smaller one of `cacheBytes` and {cache.MOST_BYTES >> 20} MiB |" in table
+    assert f"`cacheBytes` ({cache_bytes >> 20} MiB by default)" in table
+    assert f"| `cacheBytes`, and at most {cache.MOST_BYTES >> 20} MiB |" in table
     assert f"for {warm.MOST_IMAGES:,} images" in table
-    assert f"| {reply_memo.MOST_BYTES >> 20} MiB |" in table
+    assert f"| at most {reply_memo.MOST_BYTES >> 20} MiB |" in table
     limit = read_unit(SERVICE)["MemoryMax"]
     assert f"`MemoryMax={limit}`" in table
     assert (2 * 2 + 1) * cache_bytes + (100 << 20) <= int(limit.removesuffix("M")) << 20

@@ -14,5 +14,5 @@ def test_without_the_packages_the_extra_is_named(
 ) -> None:
     """A token bound to a key needs both, and says so before anything is asked for."""
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ProvideError, match=rf"{package}.*'keyferry\[crypto\]'"):
+    with pytest.raises(ProvideError, match=rf"{package}.*'\.\[crypto\]'"):
         make_proof()
