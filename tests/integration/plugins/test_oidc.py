@@ -119,7 +119,7 @@ def test_a_wrong_secret_is_a_failure_with_advice_and_without_the_secret(issuer: 
     issuer.give("/token", refused("invalid_client", f"the secret {SECRET} is wrong", 401))
     said = failure(ask(*AS_CLIENT, secret=SECRET))
     assert "invalid_client" in said
-    assert "check --oidc-client-id and --oidc-client-secret" in said
+    assert "compare the client at the issuer with --oidc-client-id and --oidc-client-secret" in said
 
 
 def test_an_answer_without_an_id_token_says_what_to_do(issuer: FakeIssuer, ask: Ask) -> None:
