@@ -3,8 +3,9 @@
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 
@@ -49,16 +50,31 @@ class PageClient:
 
     @contextmanager
     def follow(self, view: str = "/") -> Iterator[Iterator[tuple[str, dict[str, str]]]]:
-        """Yield the events of a stream: their names and data."""
+        """Yield the events of a stream: their names and data. When it ends, the page has forgotten this client."""
         connection = HTTPConnection(self.host, timeout=PATIENCE_SECONDS)
+        connection.connect()
+        client = connection.sock
         try:
             target = "/events?view=" + view.replace("?", "%3F").replace("&", "%26").replace("=", "%3D")
             connection.request("GET", target, headers={"Cookie": self.cookie})
             response = connection.getresponse()
             assert (response.status, response.headers["content-type"]) == (200, "text/event-stream")
-            yield _events(response)
+            with response:
+                yield _events(response)
+                if not response.isclosed():
+                    leave(client)
         finally:
             connection.close()
+
+
+def leave(client: socket.socket) -> None:
+    """Say that no more is sent, as a browser that closes a tab does, and wait until the page has closed as well."""
+    with suppress(OSError):  # the page was quicker
+        client.shutdown(socket.SHUT_WR)
+    until = time.monotonic() + PATIENCE_SECONDS
+    with suppress(ConnectionError):
+        while client.recv(65536):
+            assert time.monotonic() < until, "the page keeps the stream of a client that has gone"
 
 
 def _events(response: HTTPResponse) -> Iterator[tuple[str, dict[str, str]]]:

@@ -78,7 +78,7 @@ def read_question(body: bytes) -> AgentQuestion:
     document = read_object(body)
     text = document.get("image")
     if text is None and "registry" in document:
-        return _read_registry(_text(document, "registry"))
+        return _read_registry(document)
     if not isinstance(text, str):
         raise BadQuestionError("image: expected a string")
     image = _image(text)
@@ -95,15 +95,17 @@ def read_question(body: bytes) -> AgentQuestion:
     )
 
 
-def _read_registry(host: str) -> AgentQuestion:
+def _read_registry(document: Mapping[str, object]) -> AgentQuestion:
     """Return the question of a tool that names no image."""
+    host = _text(document, "registry")
     try:
         image = parse_image(f"{host}/{ANY_REPOSITORY}")
     except ImageNameError:
         image = None
     if image is None or image.registry != host:
         raise BadQuestionError("registry: expected a host, with its port, such as 'registry.example:5000'")
-    return AgentQuestion(image, registry=host)
+    config_hash, bin_dir = _text(document, "configHash"), _text(document, "binDir")
+    return AgentQuestion(image, registry=host, config_hash=config_hash, bin_dir=bin_dir)
 
 
 _PLAIN = {"apiVersion", "kind", "image"}

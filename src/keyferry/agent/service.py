@@ -205,17 +205,15 @@ class AgentService:
         question = self._questions.get(request.body)
         if question is None:
             question = self._read(request.body)
-        if question.registry:
-            return self._lookup_registry(request, rights, question)
-        refusal = self._refuse(request, rights, question)
+        refusal = None if question.registry else self._refuse(request, rights, question)
         if refusal is not None:
             return refusal
         state = self._state()
         if not question.config_hash:
-            return self._answer(state, request.caller, rights, question)
+            return self._answer(state, request, rights, question)
         if not state.has_config(question.config_hash, question.bin_dir):
             return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
-        reply = self._answer(state, request.caller, rights, question)
+        reply = self._answer(state, request, rights, question)
         if isinstance(reply, AgentReply):
             return _with_config(reply, state)
         return self._tell_config(reply, state)
@@ -224,14 +222,16 @@ class AgentService:
         return _with_config(await pending, state)
 
     def _answer(
-        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> _Reply:
+        if question.registry:
+            return self._lookup_registry(state, request, rights, question)
         if question.provider:
-            return self._ask_provider(state, caller, rights, question)
+            return self._ask_provider(state, request.caller, rights, question)
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return self._take_turn(caller, question, lambda: self._look_up(state, question, pod))
+            return self._take_turn(request.caller, question, lambda: self._look_up(state, question, pod))
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
@@ -240,10 +240,10 @@ class AgentService:
         return self._replies.find(question, answer, now_ns)
 
     def _lookup_registry(
-        self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> _Reply:
         """Answer for a whole registry, if the caller may ask for every image that is looked up for it."""
-        state, host = self._state(), question.registry
+        host = question.registry
         images = images_of(state.providers.configs, host)
         names = [image.repository for image in images] or [f"{host}/"]
         if not all(map(rights.may_ask, names)):

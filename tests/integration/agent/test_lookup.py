@@ -431,6 +431,18 @@ def test_an_answer_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
     assert agent.node.runs() == [IMAGE]
 
 
+def test_the_login_of_a_registry_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
+    config = agent.status["config"]
+    mine = {"registry": REGISTRY, "configHash": config["hash"], "binDir": config["binDir"]}
+    for other in ({"configHash": "sha256:0"}, {"binDir": "/elsewhere"}):
+        reply = agent.ask("POST", "/v1/lookup", {**mine, **other})
+        assert (reply.status, reply.document["reason"]) == (409, "OtherConfig")
+    assert agent.node.runs() == []
+    reply = agent.ask("POST", "/v1/lookup", mine)
+    assert (reply.document["outcome"], reply.document["configHash"]) == ("found", config["hash"])
+    assert "configHash" not in agent.ask("POST", "/v1/lookup", {"registry": REGISTRY}).document
+
+
 def test_a_lookup_tells_the_inputs_that_were_not_given(node: Node) -> None:
     """The kubelet, which has the pod, may get another answer."""
     optional = {**TOKENS, "requireServiceAccount": False}

@@ -49,6 +49,10 @@ class PageConnection(AgentConnection, EventSink):
         if lower in KEPT_HEADERS:
             self._kept[lower] = self._kept[lower] + b", " + value if lower in self._kept else value
 
+    def eof_received(self) -> bool:
+        """Close a stream with its client: a browser that sends no more has gone, which TCP alone does not tell."""
+        return self._on_gone is None and super().eof_received()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its stream."""
         super().connection_lost(exc)

@@ -9,7 +9,7 @@ from keyferry.bridge.docker.login import Login, LoginOutcome, ambiguous_login, f
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from keyferry.bridge.docker.server import Server
 
@@ -30,23 +30,19 @@ def ask_for_login(server: "Server", images: "Sequence[str]", environ: "Mapping[s
     that config and its bin dir counts.
     """
     place = find_socket(environ)
-    if not place:
+    config = _named_config(place, environ) if environ.get("KEYFERRY_CONFIG") else {}
+    if not place or config is None:
         return None
+    agent = _Agent(place, server, config)
+    questions = [{"image": image} for image in images] or [{"registry": host} for host in server.hosts]
     try:
-        if environ.get("KEYFERRY_CONFIG"):
-            return _ask_for_config(place, server, images, environ)
-        agent = _Agent(place, server)
-        if images:
-            return first_known(agent.ask({"image": image}) for image in images)
-        return first_known(agent.ask({"registry": host}) for host in server.hosts)
+        return first_known(map(agent.ask, questions))
     except _NoAgentError:
         return None
 
 
-def _ask_for_config(
-    place: str, server: "Server", images: "Sequence[str]", environ: "Mapping[str, str]"
-) -> Login | None:
-    """Ask for images with the hash of the config; an agent does not compare configs for a registry as a whole."""
+def _named_config(place: str, environ: "Mapping[str, str]") -> dict[str, str] | None:
+    """Return what tells the agent of the config that the environment names; None if there is no agent or no config."""
     # Imported here: in a pod there is no config, and on a node the agent has the node's.
     from keyferry.errors import KeyferryError
     from keyferry.images.config.contents import hash_of_files
@@ -58,50 +54,17 @@ def _ask_for_config(
         found = discover(environ=environ)
     except KeyferryError:
         return None
-    bin_dir = os.path.abspath(found.bin_dir)
-    if not images:
-        return _ask_for_all_images(place, server, found.config, bin_dir)
     config_hash = hash_of_files(found.config)
-    agent = _Agent(place, server, config_hash, bin_dir)
-    return first_known(agent.ask({"image": image}) for image in images) if config_hash else None
-
-
-def _ask_for_all_images(place: str, server: "Server", config: str, bin_dir: str) -> Login | None:
-    """Return the login that all images of the registry have in common, by the patterns of the config."""
-    from keyferry.images.config.files import read_config
-    from keyferry.images.registries import images_of
-
-    read = read_config(config)
-    if not read.hash or read.problems:
-        return None
-    agent = _Agent(place, server, read.hash, bin_dir)
-
-    def ask_each() -> "Iterator[Login | None]":
-        for host in server.hosts:
-            names = [image.repository for image in images_of(read.providers, host)]
-            yield _common(server, names, [agent.ask({"image": name}) for name in names])
-
-    return first_known(ask_each())
-
-
-def _common(server: "Server", names: "Sequence[str]", logins: "Sequence[Login | None]") -> Login | None:
-    known = [login for login in logins if login is not None]
-    if len(known) != len(logins):
-        return None
-    failed = next((login for login in known if login.outcome is LoginOutcome.FAILED), None)
-    if any(login != known[0] for login in known):
-        return failed or ambiguous_login(server, names)
-    return known[0] if known else Login(LoginOutcome.NONE)
+    return {"configHash": config_hash, "binDir": os.path.abspath(found.bin_dir)} if config_hash else None
 
 
 class _Agent:
     """Asks the agent about one server; all questions together have the time for one answer."""
 
-    def __init__(self, place: str, server: "Server", config_hash: str = "", bin_dir: str = "") -> None:
+    def __init__(self, place: str, server: "Server", config: "Mapping[str, str]") -> None:
         self._place = place
         self._server = server
-        self._hash = config_hash
-        self._config = {"configHash": config_hash, "binDir": bin_dir} if config_hash else {}
+        self._config = config
         self._until = monotonic() + ANSWER_SECONDS
 
     def ask(self, question: dict[str, str]) -> Login | None:
@@ -114,7 +77,7 @@ class _Agent:
             raise _NoAgentError
         document = reply.read_object() if reply.status == 200 else {}
         kind = "LookupResponse" if "image" in question else "RegistryResponse"
-        if not _is_known(document, kind) or document.get("configHash", "") != self._hash:
+        if not _is_known(document, kind) or document.get("configHash") != self._config.get("configHash"):
             return None
         return _read_answer(document, self._server)
 
