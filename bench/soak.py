@@ -25,7 +25,7 @@ from bench.agent_place import AgentPlace
 from bench.fleet_plot import Line, Panel, Plot, draw, linear_marks
 from bench.measure import ROOT
 from bench.report import Machine, aligned, describe_machine
-from bench.soak_work import Chosen, start_all
+from bench.soak_work import Chosen, count_answers, start_all
 
 BEGIN, END = "<!-- written by `make soak`; do not edit -->", "<!-- end of what `make soak` writes -->"
 _MOST_KEPT_ERRORS = 20
@@ -39,6 +39,7 @@ _LEAST_DOCS_SECONDS = 3600.0
 # The figure may grow by so much during a run, and by so much more with each hour of it.
 _BOUNDS = {
     "memory_mb": (4.0, 4.0),
+    "blocks": (10_000.0, 10_000.0),
     "agent_memory_mb": (2.0, 2.0),
     "descriptors": (4.0, 2.0),
     "agent_descriptors": (4.0, 2.0),
@@ -47,6 +48,7 @@ _BOUNDS = {
 }
 _TITLES = {
     "memory_mb": ("memory of the host process (PSS)", "MB"),
+    "blocks": ("memory blocks that Python has in use there", ""),
     "agent_memory_mb": ("memory of the agent (PSS)", "MB"),
     "descriptors": ("descriptors of the host process", ""),
     "agent_descriptors": ("descriptors of the agent", ""),
@@ -62,6 +64,8 @@ class Sample:
     at: float
     memory_mb: float
     rss_mb: float
+    blocks: int
+    answers: int
     descriptors: int
     threads: int
     children: int
@@ -168,6 +172,7 @@ class _Soak:
         self.samples: list[Sample] = []
         self.stuck: list[str] = []
         self._agent = agent
+        self._works = [chosen.work for chosen in works.values()]
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(name, chosen), name=name, daemon=True)
@@ -214,6 +219,8 @@ class _Soak:
             round(at, 3),
             _memory_mb(os.getpid(), "Pss"),
             _memory_mb(os.getpid(), "Rss"),
+            sys.getallocatedblocks(),
+            sum(map(count_answers, self._works)),
             _descriptors(os.getpid()),
             threading.active_count(),
             len(_children()),

@@ -230,7 +230,7 @@ class Refreshes:
         self._refresher = Refresher(log, 1 << 60, clock=self._clock, random_number=spread)
         config = CredentialProvider("plugin", (REGISTRY,), 0, "credentialprovider.kubelet.k8s.io/v1")
         provider = Provider(config, self._answer, clock=self._clock, on_cached=self._refresher.note)
-        self._providers = Providers([provider], clock=self._clock)
+        self.providers = Providers([provider], clock=self._clock)
         self._runner = stack.enter_context(asyncio.Runner())
 
     def _answer(
@@ -251,7 +251,7 @@ class Refreshes:
         return Done(succeeded + failed + _NEW_IMAGES, failed)
 
     async def _pass_ten_minutes(self) -> None:
-        renewing = asyncio.create_task(self._refresher.run(lambda: self._providers))
+        renewing = asyncio.create_task(self._refresher.run(lambda: self.providers))
         try:
             for _ in range(10):
                 for number in range(_NEW_IMAGES):
@@ -263,7 +263,7 @@ class Refreshes:
             await asyncio.gather(renewing, return_exceptions=True)
 
     async def _ask(self, image: str) -> None:
-        answer = await self._providers.lookup_async(image)
+        answer = await self.providers.lookup_async(image)
         if answer.credentials:
             _check_password(answer.credentials[0].password, image)
         elif not answer.failures:
@@ -368,6 +368,12 @@ class ClusterRequests:
                 raise AssertionError(f"the API server answered {response.status}")
             response.read()
         return Done(1)
+
+
+def count_answers(work: Work) -> int:
+    """Return how many answers the caches of a kind of work hold in this process."""
+    providers = work.providers.providers if isinstance(work, Lookups | Refreshes) else ()
+    return sum(use.entries for each in providers for use in each.cache_uses())
 
 
 class Chosen(NamedTuple):

@@ -134,10 +134,10 @@ def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageS
     broken = ReloadRow(NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())
     node.model = replace(
         good,
-        health=Health(is_well=False, headline="2 things are not well", since=NOW, problems=(problem,)),
+        health=Health(is_well=False, headline="2 problems", since=NOW, problems=(problem,)),
         reloads=(broken, *good.reloads),
     )
-    expect(page.locator("#health-line")).to_have_text("2 things are not well")
+    expect(page.locator("#health-line")).to_have_text("2 problems")
     expect(page.locator("#last_reloads")).to_contain_text("providers[0].name: is empty")
     expect(page.locator("#last_reloads")).to_contain_text("the config before it stays in force")
     page.get_by_role("link", name="the config was refused").click()

@@ -67,7 +67,7 @@ def test_a_refused_reload_appears_and_goes(page: Page, node: Node) -> None:
     good = node.config.read_text()
     try:
         node.config.write_text("kind: nonsense")
-        expect(page.locator("#health-line")).to_have_text("1 thing is not well")
+        expect(page.locator("#health-line")).to_have_text("1 problem")
         expect(page.locator("#last_reloads")).to_contain_text("refused")
     finally:
         node.config.write_text(good)

@@ -4,9 +4,13 @@ import os
 
 from keyferry._core.files import open_folder
 from keyferry._core.values import Value, field
-from keyferry.errors import EnvironmentProblem
+from keyferry.errors import DocumentError, EnvironmentProblem
 
-__all__ = ["FileChange", "apply_change", "make_diff", "make_part_diff", "read_text"]
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FileChange", "apply_change", "check_edit", "make_diff", "make_part_diff", "read_text"]
 
 _MOST_BYTES = 1 << 20
 
@@ -25,6 +29,17 @@ class FileChange(Value):
     notes: tuple[str, ...] = ()
     mode: int = 0o600
     folder_mode: int = 0o700
+
+
+def check_edit(path: str, after: str, read: "Callable[[str], object]", wanted: object) -> str:
+    """Return the new text if it means what it should; raise EnvironmentProblem otherwise."""
+    try:
+        is_right = read(after) == wanted
+    except (ValueError, DocumentError):
+        is_right = False
+    if not is_right:
+        raise EnvironmentProblem(f"{path!r} is written in a way that cannot be edited; change it by hand")
+    return after
 
 
 def make_diff(path: str, before: str, after: str) -> str:

@@ -230,7 +230,7 @@ class Providers:
 
         provision = await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
         if provision.error is None:
-            self._drop_warm()
+            self.settle()
         return provision
 
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
@@ -245,7 +245,7 @@ class Providers:
             for provider in self._providers
             if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
-        self._drop_warm()
+        self.settle()
         return any(evicted)
 
     def refuse(self, image: str | ImageName, username: str, password: str) -> bool:
@@ -253,7 +253,7 @@ class Providers:
         name = parse_image(image).repository
         evicted = [provider.evict(name, username, password) for provider in self._providers]
         if any(evicted):
-            self._drop_warm()
+            self.settle()
         return any(evicted)
 
     def cache_hits(self) -> dict[str, int]:
@@ -362,9 +362,6 @@ class Providers:
 
     def settle(self) -> None:
         """Forget the finished answers, and count their hits with those of the providers, which others may use on."""
-        self._drop_warm()
-
-    def _drop_warm(self) -> None:
         dropped, self._warm = self._warm, WarmTable(most_bytes=self._warm_bytes)
         for warm, seen in dropped.hits():
             self._count(warm, seen)

@@ -205,9 +205,9 @@ def test_it_says_since_when_all_is_well_or_not(tmp_path: Path) -> None:
             [found] = re.findall(r'<p class="since"><time class="lasting" datetime="([^"]+)">', view)
             return str(found)
 
-        first = since("1 thing is not well")
+        first = since("1 problem")
         wait_until(lambda: utc_now() > first, "the next second")
-        assert since("1 thing is not well") == first
+        assert since("1 problem") == first
         node.recording(duration="0s")
         well = since("All is well")
         assert well > first

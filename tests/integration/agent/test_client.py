@@ -239,6 +239,7 @@ def other_agents() -> dict[str, object]:
         "other config": {**older, "configHash": "sha256:0"},
         "forbidden": (403, refusal("Forbidden")),
         "unknown provider": (404, refusal("UnknownProvider")),
+        "busy": (503, refusal("Busy")),
         "stopping": (503, refusal("Stopping")),
         "garbled": b"not HTTP",
     }

@@ -20,7 +20,7 @@ from bench.soak import (
     write_result,
 )
 
-FIRST = Sample(0.0, 50.0, 60.0, 20, 8, 3, 30.0, 40.0, 7, 0, 0, 0)
+FIRST = Sample(0.0, 50.0, 60.0, 100_000, 50, 20, 8, 3, 30.0, 40.0, 7, 0, 0, 0)
 HOUR = 3600.0
 MACHINE = Machine("2026-11-16", "CPU", 2, "a virtual machine", "Linux", "3.11", "", "0.1")
 

@@ -30,7 +30,7 @@ def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) ->
     if not found:
         return Health(True, "All is well", _well_since(snapshot, providers))
     number = len(found)
-    headline = f"{number} thing{' is' if number == 1 else 's are'} not well"
+    headline = f"{number} problem{'' if number == 1 else 's'}"
     return Health(False, headline, min(each.since for each in found), tuple(each.problem for each in found))
 
 

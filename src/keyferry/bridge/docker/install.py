@@ -7,7 +7,7 @@ skopeo, buildah) get a file of keyferry's own in ``registries.conf.d``.
 import json
 import os
 
-from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
+from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_part_diff, read_text
 from keyferry.bridge.json_edit import add_member, add_object, find_member, remove_member, replace_value
 from keyferry.errors import EnvironmentProblem
 
@@ -61,7 +61,9 @@ def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
     if not added:
         return FileChange(path, before, before, notes=tuple(notes))
     text = before if before and before.strip() else _NEW
-    after = _checked(path, _add(text, added), {**document, _KEY: {**helpers, **added}})
+    # A member that is there twice may prevent the edit.
+    wanted = {**document, _KEY: {**helpers, **added}}
+    after = check_edit(path, _add(text, added), json.loads, wanted)
     return FileChange(path, before, after, _diff(path, before, after), tuple(notes))
 
 
@@ -75,9 +77,8 @@ def plan_docker_uninstall(path: str, hosts: "Sequence[str]" = ()) -> FileChange:
         return FileChange(path, before, before)
     kept = {host: helper for host, helper in helpers.items() if host not in removed}
     wanted = {name: value for name, value in document.items() if name != _KEY}
-    after = _checked(
-        path, _remove(before, removed, has_others=bool(kept)), {**wanted, **({_KEY: kept} if kept else {})}
-    )
+    wanted |= {_KEY: kept} if kept else {}
+    after = check_edit(path, _remove(before, removed, has_others=bool(kept)), json.loads, wanted)
     return FileChange(path, before, after, _diff(path, before, after))
 
 
@@ -145,17 +146,6 @@ def _remove(text: str, hosts: "Sequence[str]", *, has_others: bool) -> str:
     for host in hosts:
         text = remove_member(text, _KEY, host)
     return text
-
-
-def _checked(path: str, after: str, wanted: "Mapping[str, object]") -> str:
-    """Return the new text if it means what it should; a member that is there twice may prevent that."""
-    try:
-        is_right = json.loads(after) == wanted
-    except ValueError:
-        is_right = False
-    if not is_right:
-        raise EnvironmentProblem(f"{path!r} is written in a way that cannot be edited; change it by hand")
-    return after
 
 
 def _diff(path: str, before: str | None, after: str) -> str:

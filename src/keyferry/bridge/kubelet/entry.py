@@ -10,7 +10,7 @@ import yaml
 
 from keyferry._core.documents import read_document
 from keyferry._core.severity import Severity
-from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
+from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_part_diff, read_text
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.files import read_config
 from keyferry.lint.providers.config import lint
@@ -199,15 +199,13 @@ def _remove(path: str, text: str, number: int) -> str:
 
 def _checked(path: str, before: str, after: str, entries: list[dict[str, object]]) -> str:
     """Return the new text if it means the old one with these entries."""
-    found = read_document(before.encode()).value
+    found = _meaning(before)
     wanted = {**found, "providers": entries} if isinstance(found, dict) else None
-    try:
-        is_right = read_document(after.encode()).value == wanted
-    except DocumentError:
-        is_right = False
-    if not is_right:
-        raise EnvironmentProblem(f"{path!r} is written in a way that cannot be edited; change it by hand")
-    return after
+    return check_edit(path, after, _meaning, wanted)
+
+
+def _meaning(text: str) -> object:
+    return read_document(text.encode()).value
 
 
 def _block(entry: "Mapping[str, object]", indent: str, newline: str) -> str:

@@ -52,9 +52,11 @@ _FAILURES: "dict[object, tuple[FallbackReason, str]]" = {
     "failed": (FallbackReason.FAILED, "failed"),
 }
 _REFUSALS = {
-    403: FallbackReason.FORBIDDEN,
-    409: FallbackReason.OTHER_CONFIG,
-    503: FallbackReason.STOPPING,
+    "Forbidden": FallbackReason.FORBIDDEN,
+    "UnknownProvider": FallbackReason.UNKNOWN_PROVIDER,
+    "OtherConfig": FallbackReason.OTHER_CONFIG,
+    "Busy": FallbackReason.BUSY,
+    "Stopping": FallbackReason.STOPPING,
 }
 
 
@@ -203,9 +205,7 @@ def read_document(reply: SocketReply, kind: str, config_hash: str) -> "dict[str,
     """Return the document of *kind* in a reply that stands for this config, or why there is none."""
     document = reply.read_object()
     if reply.status != 200:
-        reason = _REFUSALS.get(reply.status, FallbackReason.OTHER_VERSION)
-        if reply.status == 404 and document.get("reason") == "UnknownProvider":
-            reason = FallbackReason.UNKNOWN_PROVIDER
+        reason = _REFUSALS.get(_text(document, "reason"), FallbackReason.OTHER_VERSION)
         said = _text(document, "message") or "it gives no reason"
         return Fallback(reason, f"the agent refused: {said}")
     if document.get("kind") != kind or "configHash" not in document:

@@ -44,7 +44,7 @@ def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
 def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
     found = health(*REFUSED)
     [problem] = found.problems
-    assert (found.is_well, found.headline, found.since) == (False, "1 thing is not well", STARTED + 10)
+    assert (found.is_well, found.headline, found.since) == (False, "1 problem", STARTED + 10)
     assert (problem.link, problem.cure) == ("/reloads", "keyferry lint /etc/providers.yaml")
 
 
@@ -87,5 +87,5 @@ def test_a_process_without_its_socket_is_not_well_since_then() -> None:
 
 def test_several_things_are_counted() -> None:
     found = health(*REFUSED, taken_over_at=NOW)
-    assert (found.headline, len(found.problems)) == ("2 things are not well", 2)
+    assert (found.headline, len(found.problems)) == ("2 problems", 2)
     assert found.since == STARTED + 10
