@@ -4,6 +4,7 @@ import inspect
 import pickle
 import pydoc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,41 @@ def test_fields_are_given_by_position_or_by_name_in_their_order() -> None:
     assert Login("u").password == ""
     assert Login("u").tags == []
     assert Login("u").tags is not Login("u").tags
+
+
+def test_a_class_of_which_many_values_are_made_is_still_the_same() -> None:
+    """After some number of values it has an ``__init__`` that was compiled for it."""
+
+    class Kind(Login):
+        number: int = 1
+
+    first = Kind("u", "p", ["t"])
+    for _ in range(200):
+        Kind("u")
+    assert Kind.__init__ is not Value.__init__
+
+    class Narrower(Kind):
+        size: int = 7
+
+    assert first == Kind("u", "p", ["t"]) == Kind(tags=["t"], password="p", username="u")
+    assert vars(first) == vars(Kind("u", "p", ["t"], 1))
+    assert list(vars(Kind("u", number=3)).items()) == [
+        ("username", "u"),
+        ("password", ""),
+        ("tags", []),
+        ("number", 3),
+    ]
+    assert Kind("u").tags is not Kind("u").tags
+    assert (Narrower("u").size, Narrower("u", "p", [], 1, 8).size) == (7, 8)
+    assert inspect.signature(Kind).parameters["number"].default == 1
+    too_few_and_many: tuple[tuple[Any, ...], ...] = ((), ("u", "p", [], 1, 2))
+    for wrong in too_few_and_many:
+        with pytest.raises(TypeError):
+            Kind(*wrong)
+    with pytest.raises(TypeError):
+        Kind("u", other=1)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        Kind("u").number = 2  # type: ignore[misc]
 
 
 def test_a_class_of_values_shows_its_fields_as_a_signature() -> None:
