@@ -100,7 +100,7 @@ class WarmTable(dict["str | ImageName", Warm]):
         with self._lock:
             if self._is_full and self._any_number() % _TAKES_ONE_OF:
                 return []
-            gone = self._drop(answer.image)
+            gone = self._drop(answer.image) if answer.image in self else []
             self._add(Warm(answer, expires_ns))
             while len(self) > self._most or self._bytes > self._most_bytes:
                 self._is_full = True
