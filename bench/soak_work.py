@@ -310,7 +310,8 @@ class TakeOvers:
 
     def __init__(self, place: AgentPlace) -> None:
         self._place = place
-        AgentRequests(place, "1h").step()
+        # Longer than a soak, so that no plugin runs again because an answer has expired.
+        AgentRequests(place, "24h").step()
 
     def step(self) -> Done:
         """Replace the agent; nothing that it had cached is asked of the plugin again."""

@@ -95,8 +95,9 @@ class Value:
         cls._most = len(cls._names)
         cls._template = {name: cls._defaults.get(name) for name in cls._names}
         cls._until_compiled = [None] * _UNTIL_COMPILED
-        if cls.__init__.__code__.co_filename == _COMPILED:
-            cls.__init__ = Value.__init__  # type: ignore[method-assign] # the one that it inherits has other fields
+        if cls.__init__ is Value.__init__ or cls.__init__.__code__.co_filename == _COMPILED:
+            # Its own, and not inherited: one that is compiled for its base has other fields.
+            cls.__init__ = Value.__init__  # type: ignore[method-assign]
 
     def __init__(self, *args: "Any", **kwargs: "Any") -> None:
         try:

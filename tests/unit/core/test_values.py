@@ -58,12 +58,15 @@ def test_a_class_of_which_many_values_are_made_is_still_the_same() -> None:
     class Kind(Login):
         number: int = 1
 
+    class Earlier(Kind):
+        size: int = 6
+
     first = Kind("u", "p", ["t"])
     for _ in range(200):
         Kind("u")
     assert Kind.__init__ is not Value.__init__
 
-    class Narrower(Kind):
+    class Later(Kind):
         size: int = 7
 
     assert first == Kind("u", "p", ["t"]) == Kind(tags=["t"], password="p", username="u")
@@ -75,7 +78,7 @@ def test_a_class_of_which_many_values_are_made_is_still_the_same() -> None:
         ("number", 3),
     ]
     assert Kind("u").tags is not Kind("u").tags
-    assert (Narrower("u").size, Narrower("u", "p", [], 1, 8).size) == (7, 8)
+    assert (Earlier("u").size, Later("u").size, Later("u", "p", [], 1, 8).size) == (6, 7, 8)
     assert inspect.signature(Kind).parameters["number"].default == 1
     too_few_and_many: tuple[tuple[Any, ...], ...] = ((), ("u", "p", [], 1, 2))
     for wrong in too_few_and_many:
