@@ -39,7 +39,7 @@ _LEAST_DOCS_SECONDS = 3600.0
 # The figure may grow by so much during a run, and by so much more with each hour of it.
 _BOUNDS = {
     "memory_mb": (4.0, 4.0),
-    "blocks": (10_000.0, 10_000.0),
+    "blocks": (4_000.0, 4_000.0),
     "agent_memory_mb": (2.0, 2.0),
     "descriptors": (4.0, 2.0),
     "agent_descriptors": (4.0, 2.0),
@@ -48,7 +48,7 @@ _BOUNDS = {
 }
 _TITLES = {
     "memory_mb": ("memory of the host process (PSS)", "MB"),
-    "blocks": ("memory blocks that Python has in use there", ""),
+    "blocks": ("memory blocks that Python has in use there, for a constant number of answers", ""),
     "agent_memory_mb": ("memory of the agent (PSS)", "MB"),
     "descriptors": ("descriptors of the host process", ""),
     "agent_descriptors": ("descriptors of the agent", ""),
@@ -128,21 +128,33 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
     return above / sum((at - mean_time) ** 2 for at in times)
 
 
+def beside(others: Sequence[float], values: Sequence[float]) -> list[float]:
+    """Return *values* without their part that follows *others*, by least squares: as if *others* were constant."""
+    follows, mean = slope(others, values), sum(others) / len(others)
+    return [value - follows * (other - mean) for value, other in zip(values, others, strict=True)]
+
+
 def growth_of(name: str, samples: Sequence[Sample]) -> Growth:
     """Return how one figure grew, without the first third of the time, in which caches fill.
 
-    The lowest figure of each part of the time counts: what is in use for a moment is no growth.
+    The lowest figure of each part of the time counts: what is in use for a moment is no growth. Of memory blocks, those
+    of cached answers do not count: their number goes up and down with the sweeps of the caches.
     """
     start = samples[0].at + (samples[-1].at - samples[0].at) * _WARM_UP
     kept = [each for each in samples if each.at >= start]
-    values = [float(getattr(each, name)) for each in kept]
+    times, values = [each.at for each in kept], [float(getattr(each, name)) for each in kept]
+    hours = (kept[-1].at - kept[0].at) / 3600
+    base, more = _BOUNDS[name]
+    if name == "blocks":
+        answers = [float(each.answers) for each in kept]
+        values = beside(answers, values)
+        an_hour = slope(beside(answers, times), values) * 3600
+        return Growth(name, values[0], values[-1], max(values), an_hour, an_hour * hours, base + more * hours)
     size = -(-len(kept) // _PARTS)
     lowest = [
         min(range(at, min(at + size, len(kept))), key=values.__getitem__) for at in range(0, len(kept), size)
     ]
-    an_hour = slope([kept[at].at for at in lowest], [values[at] for at in lowest]) * 3600
-    hours = (kept[-1].at - kept[0].at) / 3600
-    base, more = _BOUNDS[name]
+    an_hour = slope([times[at] for at in lowest], [values[at] for at in lowest]) * 3600
     return Growth(name, values[0], values[-1], max(values), an_hour, an_hour * hours, base + more * hours)
 
 
@@ -188,8 +200,8 @@ class _Soak:
         with path.open("w", encoding="utf-8") as stream:
             while time.monotonic() - start < seconds:
                 time.sleep(pause)
-                self.samples.append(self._sample(time.monotonic() - start))
-                stream.write(json.dumps(asdict(self.samples[-1])) + "\n")
+                # Not kept in memory, which they would make grow.
+                stream.write(json.dumps(asdict(self._sample(time.monotonic() - start))) + "\n")
                 stream.flush()
         self._stop.set()
         until = time.monotonic() + _JOIN_SECONDS
@@ -197,6 +209,8 @@ class _Soak:
             thread.join(max(until - time.monotonic(), 0))
             if thread.is_alive():
                 self.stuck.append(f"{thread.name}: hangs")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self.samples = [Sample(**json.loads(line)) for line in lines]
 
     def _repeat(self, name: str, chosen: Chosen) -> None:
         count = self.counts[name]
@@ -214,6 +228,7 @@ class _Soak:
             self._stop.wait(chosen.pause_seconds)
 
     def _sample(self, at: float) -> Sample:
+        gc.collect()  # garbage is no growth
         counts = list(self.counts.values())
         return Sample(
             round(at, 3),
@@ -321,13 +336,18 @@ def growth_table(result: Result) -> list[tuple[str, ...]]:
     rows = []
     for each in result.growths:
         title, unit = _TITLES[each.name]
-        cells = [f"{value:.1f} {unit}".rstrip() for value in (each.first, each.last, each.most)]
-        grown = (each.in_run, each.bound)
-        cells += [f"{value:+.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in grown]
+        cells = [_figure(value, unit) for value in (each.first, each.last, each.most)]
+        cells += [
+            f"{value:+,.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in (each.in_run, each.bound)
+        ]
         if result.seconds < _SHORTEST_JUDGED_SECONDS:
             cells[4] = "not judged"
         rows.append((title, *cells))
     return [head, *rows]
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:,.1f} {unit}" if unit else f"{value:,.0f}"
 
 
 def _length(seconds: float) -> str:

@@ -52,6 +52,25 @@ def test_a_leak_is_found_under_what_is_in_use_for_a_moment() -> None:
     assert not leak.holds
 
 
+def test_memory_blocks_of_cached_answers_are_no_growth() -> None:
+    """Their number goes up and down; a leak of 200 a minute is seen beside it."""
+    answers = [1_000 * (number % 15) for number in range(61)]
+
+    def blocks(a_minute: float) -> list[Sample]:
+        return [
+            replace(
+                FIRST, at=60.0 * number, answers=each, blocks=int(300_000 + 20 * each + a_minute * number)
+            )
+            for number, each in enumerate(answers)
+        ]
+
+    steady, leak = growth_of("blocks", blocks(0)), growth_of("blocks", blocks(200))
+    assert steady.an_hour == pytest.approx(0, abs=1e-3)
+    assert steady.holds
+    assert leak.an_hour == pytest.approx(12_000)
+    assert not leak.holds
+
+
 def test_every_reason_to_fail_is_named() -> None:
     counts = {"lookups": Count(1, 5), "pulls": Count(3, 3, 0, 2, ["KeyError: x"]), "reloads": Count()}
     growths = [Growth("memory_mb", 1.0, 20.0, 20.0, 19.0, 19.0, 8.0)]
