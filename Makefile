@@ -21,7 +21,8 @@ help:  ## what can be made here
 demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this machine, nothing else to install; PAGE=1 first runs the node agent and shows its page
 	@$(APP)/bin/keyferry demo $(if $(PAGE),--page)
 
-test: lint types wheel parts  ## every gate: lint, types, docs, and all tests against the built wheel
+test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the built wheel
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types wheel parts
 	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
 
 parts:  ## install the real programs that tests drive, where that is possible

@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,9 @@ def _load(text: str) -> list[Document]:
     return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
 
 
-def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Document]]:
-    """Return the objects of several kustomizations by one run; paths in them are absolute.
-
-    Each is put into a namespace of its own for it, and back. At most one may have objects without a namespace.
-    """
-    found: dict[str, list[Document]] = {name: [] for name in wanted}
+@contextmanager
+def together(wanted: Mapping[str, Mapping[str, Any]]) -> Iterator[Path]:
+    """Yield a folder with one kustomization of several, each in a namespace of its own; paths in them are absolute."""
     with tempfile.TemporaryDirectory() as scratch:
         for name, document in wanted.items():
             folder = Path(os.path.realpath(scratch)) / name
@@ -126,7 +124,17 @@ def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Do
             text = json.dumps({**document, **paths, "namespace": name})
             (folder / "kustomization.yaml").write_text(text)
         (Path(scratch) / "kustomization.yaml").write_text(json.dumps({"resources": list(wanted)}))
-        documents = build(Path(scratch))
+        yield Path(scratch)
+
+
+def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Document]]:
+    """Return the objects of several kustomizations by one run; paths in them are absolute.
+
+    Each is put into a namespace of its own for it, and back. At most one may have objects without a namespace.
+    """
+    found: dict[str, list[Document]] = {name: [] for name in wanted}
+    with together(wanted) as folder:
+        documents = build(folder)
     outside = [each for each in documents if "namespace" not in each["metadata"]]
     for document in documents:
         if document not in outside:
