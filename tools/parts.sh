@@ -60,6 +60,8 @@ install_zig() {
     echo "installing a C compiler for other processors into $unpacked/zig"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/zig"
     "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check -r native/compiler.txt
+    # The first program takes minutes on a busy machine, since the C library is built for it: not within a test.
+    "$unpacked/zig/bin/python" -m ziglang cc -target aarch64-linux-musl -static -O2 -s -o "$unpacked/zig/shim" native/shim.c
     cp native/compiler.txt "$unpacked/zig/.ready"
 }
 

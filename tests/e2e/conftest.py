@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from support.parts import need
+from support.plugins import PATIENCE_SECONDS
+
+# Its own is five seconds, which a busy machine takes for one view.
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 
 @pytest.fixture(scope="module")

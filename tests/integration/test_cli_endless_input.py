@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -18,10 +19,17 @@ ENDLESS = "/dev/zero"
 LIMIT = "it has more than 16 MiB, the most that is read"
 MEMORY = 1 << 30
 CONFIG = ("--config", ENDLESS, "--bin-dir", "/")
+NO_KUBELET: dict[str, str] = {}
 
 
 def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_kubelet_of_another_test() -> None:
+    """Programs of other tests that look like one are not found."""
+    NO_KUBELET.update({name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")})
 
 
 def run(*words: str, stdin: int | None = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
@@ -32,7 +40,7 @@ def run(*words: str, stdin: int | None = subprocess.DEVNULL) -> subprocess.Compl
         text=True,
         check=False,
         timeout=60,
-        env={"COLUMNS": "10000", "NO_COLOR": "1"},
+        env={"COLUMNS": "10000", "NO_COLOR": "1", **NO_KUBELET},
         preexec_fn=limit_memory,
     )
 

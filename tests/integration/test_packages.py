@@ -73,7 +73,7 @@ def test_a_sentence_for_an_index_says_something_without_its_links() -> None:
     assert text.count("<!-- repository -->") == text.count("<!-- /repository -->") == 2
     kept = re.sub(r"(?s)<!-- repository -->.*?<!-- /repository -->", "", text)
     linked = re.findall(r"(?<!!)\[([^]]*)\]\((?!https://)", kept)
-    assert linked == ["finds the kubelet's files", "few exceptions"]
+    assert linked == ["finds the kubelet's files", "a few exceptions"]
     assert "## Documentation" not in as_on_an_index(text)
 
 
