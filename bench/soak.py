@@ -143,18 +143,17 @@ def growth_of(name: str, samples: Sequence[Sample]) -> Growth:
     start = samples[0].at + (samples[-1].at - samples[0].at) * _WARM_UP
     kept = [each for each in samples if each.at >= start]
     times, values = [each.at for each in kept], [float(getattr(each, name)) for each in kept]
-    hours = (kept[-1].at - kept[0].at) / 3600
-    base, more = _BOUNDS[name]
     if name == "blocks":
         answers = [float(each.answers) for each in kept]
-        values = beside(answers, values)
-        an_hour = slope(beside(answers, times), values) * 3600
-        return Growth(name, values[0], values[-1], max(values), an_hour, an_hour * hours, base + more * hours)
-    size = -(-len(kept) // _PARTS)
-    lowest = [
-        min(range(at, min(at + size, len(kept))), key=values.__getitem__) for at in range(0, len(kept), size)
-    ]
-    an_hour = slope([times[at] for at in lowest], [values[at] for at in lowest]) * 3600
+        times, values = beside(answers, times), beside(answers, values)
+        chosen = list(range(len(kept)))
+    else:
+        size = -(-len(kept) // _PARTS)
+        parts = (range(at, min(at + size, len(kept))) for at in range(0, len(kept), size))
+        chosen = [min(part, key=values.__getitem__) for part in parts]
+    an_hour = slope([times[at] for at in chosen], [values[at] for at in chosen]) * 3600
+    hours = (kept[-1].at - kept[0].at) / 3600
+    base, more = _BOUNDS[name]
     return Growth(name, values[0], values[-1], max(values), an_hour, an_hour * hours, base + more * hours)
 
 

@@ -19,20 +19,15 @@ ENDLESS = "/dev/zero"
 LIMIT = "it has more than 16 MiB, the most that is read"
 MEMORY = 1 << 30
 CONFIG = ("--config", ENDLESS, "--bin-dir", "/")
-NO_KUBELET: dict[str, str] = {}
 
 
 def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_kubelet_of_another_test() -> None:
-    """Programs of other tests that look like one are not found."""
-    NO_KUBELET.update({name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")})
-
-
 def run(*words: str, stdin: int | None = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    # Programs of other tests that look like a kubelet are not found.
+    no_kubelet = {name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")}
     return subprocess.run(
         [sys.executable, "-m", "keyferry", *words],
         stdin=stdin,
@@ -40,7 +35,7 @@ def run(*words: str, stdin: int | None = subprocess.DEVNULL) -> subprocess.Compl
         text=True,
         check=False,
         timeout=60,
-        env={"COLUMNS": "10000", "NO_COLOR": "1", **NO_KUBELET},
+        env={"COLUMNS": "10000", "NO_COLOR": "1", **no_kubelet},
         preexec_fn=limit_memory,
     )
 

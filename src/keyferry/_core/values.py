@@ -11,7 +11,7 @@ from keyferry._core.compiled import itemgetter
 TYPE_CHECKING = False  # set here: importing typing takes time at every start
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
     V = TypeVar("V", bound="Value")
@@ -76,8 +76,8 @@ class Value:
     _template: "ClassVar[dict[str, object]]" = {}
     _fewest: "ClassVar[int]" = 0
     _most: "ClassVar[int]" = 0
-    # Each value takes one item; when none is left, the class gets an ``__init__`` of its own.
-    _until_compiled: "ClassVar[list[None]]" = []
+    # Each value takes one number; when none is left, the class gets an ``__init__`` of its own.
+    _until_compiled: "ClassVar[Iterator[int]]" = iter(())
     __signature__ = _Signature()
 
     def __init_subclass__(cls) -> None:
@@ -94,15 +94,13 @@ class Value:
         )
         cls._most = len(cls._names)
         cls._template = {name: cls._defaults.get(name) for name in cls._names}
-        cls._until_compiled = [None] * _UNTIL_COMPILED
+        cls._until_compiled = iter(range(_UNTIL_COMPILED))
         if cls.__init__ is Value.__init__ or cls.__init__.__code__.co_filename == _COMPILED:
             # Its own, and not inherited: one that is compiled for its base has other fields.
             cls.__init__ = Value.__init__  # type: ignore[method-assign]
 
     def __init__(self, *args: "Any", **kwargs: "Any") -> None:
-        try:
-            self._until_compiled.pop()
-        except IndexError:
+        if next(self._until_compiled, None) is None:
             _compile_init(type(self))
         names, given = self._names, len(args)
         if kwargs or not self._fewest <= given <= self._most:
