@@ -205,15 +205,15 @@ class AgentService:
         question = self._questions.get(request.body)
         if question is None:
             question = self._read(request.body)
-        refusal = None if question.registry else self._refuse(request, rights, question)
+        state = self._state()
+        refusal = self._refuse(state, request, rights, question)
         if refusal is not None:
             return refusal
-        state = self._state()
         if not question.config_hash:
-            return self._answer(state, request, rights, question)
+            return self._answer(state, request.caller, rights, question)
         if not state.has_config(question.config_hash, question.bin_dir):
             return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
-        reply = self._answer(state, request, rights, question)
+        reply = self._answer(state, request.caller, rights, question)
         if isinstance(reply, AgentReply):
             return _with_config(reply, state)
         return self._tell_config(reply, state)
@@ -222,33 +222,22 @@ class AgentService:
         return _with_config(await pending, state)
 
     def _answer(
-        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
     ) -> _Reply:
         if question.registry:
-            return self._lookup_registry(state, request, rights, question)
+            return self._take_turn(caller, question, lambda: self._ask_registry(state, question))
         if question.provider:
-            return self._ask_provider(state, request.caller, rights, question)
+            return self._ask_provider(state, caller, rights, question)
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return self._take_turn(request.caller, question, lambda: self._look_up(state, question, pod))
+            return self._take_turn(caller, question, lambda: self._look_up(state, question, pod))
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
         if question.token:
             return lookup_reply(question, answer, now_ns)
         return self._replies.find(question, answer, now_ns)
-
-    def _lookup_registry(
-        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
-    ) -> _Reply:
-        """Answer for a whole registry, if the caller may ask for every image that is looked up for it."""
-        host = question.registry
-        images = images_of(state.providers.configs, host)
-        names = [image.repository for image in images] or [f"{host}/"]
-        if not all(map(rights.may_ask, names)):
-            return self._forbid(request, f"may not ask for all images of {host}", question)
-        return self._take_turn(request.caller, question, lambda: self._ask_registry(state, question))
 
     def _take_turn(
         self, caller: Caller, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
@@ -288,12 +277,19 @@ class AgentService:
         return lookup_reply(question, answer, self._clock())
 
     def _refuse(
-        self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> AgentReply | None:
-        """Return the refusal of a question that the caller may not ask."""
-        if rights.may_ask(question.image.repository):
+        """Return the refusal of a question that the caller may not ask.
+
+        For a whole registry the caller must be allowed to ask for every image that is looked up for it.
+        """
+        names, what = [question.image.repository], "images"
+        if question.registry:
+            images = images_of(state.providers.configs, question.registry)
+            names, what = [each.repository for each in images] or [f"{question.registry}/"], "all images"
+        if all(map(rights.may_ask, names)):
             return None
-        return self._forbid(request, f"may not ask for images of {question.image.registry}", question)
+        return self._forbid(request, f"may not ask for {what} of {question.image.registry}", question)
 
     def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
@@ -345,10 +341,10 @@ class AgentService:
 
     def _explain(self, request: AgentRequest, rights: CallerRights) -> _Reply:
         question = read_question(request.body)
-        refusal = self._refuse(request, rights, question)
+        state, is_limited = self._state(), not rights.has_every_registry
+        refusal = self._refuse(state, request, rights, question)
         if refusal is not None:
             return refusal
-        state, is_limited = self._state(), not rights.has_every_registry
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is not None:
