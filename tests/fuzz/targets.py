@@ -370,7 +370,7 @@ def talk_to_agent(data: bytes) -> object:
             connection.connection_made(wire)
             for piece in filter(None, (data[:cut], data[cut:])):
                 if not wire.is_closed:
-                    connection.data_received(piece)
+                    connection.feed(piece)
             connection.connection_lost(None)
         _read_replies(b"".join(wire.written))
     return None

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii
 
 from keyferry._core.values import Value, field
 from keyferry.agent.decision import (
@@ -115,7 +116,8 @@ def read_object(body: bytes) -> dict[str, object]:
     """Return the JSON object in a request body; raise BadQuestionError if it is none, or one of another version."""
     document: object = None
     try:
-        document = json.loads(body)
+        # Decoded here: json would first guess the encoding.
+        document = json.loads(body.decode())
     except (ValueError, RecursionError):
         pass
     if not isinstance(document, dict):
@@ -186,7 +188,7 @@ def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentR
 
 def image_reply(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
     """Return the reply for an image, with the fields after it as ``answer_fields`` gives them."""
-    body = b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest)
+    body = b"%b%b,%b" % (_HEAD, encode_basestring_ascii(image).encode(), rest)
     # All fields by position: defaults are filled in slowly.
     return AgentReply(200, body, JSON, 0, (question, result), b"", None)
 

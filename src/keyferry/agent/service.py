@@ -283,11 +283,14 @@ class AgentService:
 
         For a whole registry the caller must be allowed to ask for every image that is looked up for it.
         """
-        names, what = [question.image.repository], "images"
-        if question.registry:
-            images = images_of(state.providers.configs, question.registry)
-            names, what = [each.repository for each in images] or [f"{question.registry}/"], "all images"
-        if all(map(rights.may_ask, names)):
+        what = "images"
+        if not question.registry:
+            may_ask = rights.may_ask(question.image.repository)
+        else:
+            images, what = images_of(state.providers.configs, question.registry), "all images"
+            names = [each.repository for each in images] or [f"{question.registry}/"]
+            may_ask = all(map(rights.may_ask, names))
+        if may_ask:
             return None
         return self._forbid(request, f"may not ask for {what} of {question.image.registry}", question)
 
