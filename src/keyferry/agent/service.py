@@ -43,6 +43,9 @@ _Reply = AgentReply | Awaitable[AgentReply]
 _NO_ACCOUNT = Pod()
 _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 4096
+# A full table takes in no question until it is emptied, which is done no more often than this: to remember every
+# question of more images than it holds would take longer than to read it, and none would be found again.
+_QUESTIONS_NS = 10_000_000_000
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
 _BUSY_SECONDS = 5
@@ -109,6 +112,7 @@ class AgentService:
         self._tenants = Tenants(clock=clock)
         self._evictions = EvictionLimit()
         self._questions: dict[bytes, AgentQuestion] = {}
+        self._questions_since_ns = clock()
         self._replies = ReplyMemo()
         self._turns = RunTurns()
         self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
@@ -156,7 +160,12 @@ class AgentService:
 
     def sweep(self) -> None:
         """Drop what is kept for a moment; called every second."""
-        self._replies.drop_old(self._clock())
+        now_ns = self._clock()
+        self._replies.drop_old(now_ns)
+        is_full = len(self._questions) >= _MOST_REMEMBERED
+        if is_full and now_ns - self._questions_since_ns >= _QUESTIONS_NS:
+            self._questions.clear()
+            self._questions_since_ns = now_ns
 
     def _broken(self, request: AgentRequest, error: Exception) -> AgentReply:
         # Its text could quote what a client or a plugin sent.
@@ -266,9 +275,8 @@ class AgentService:
     def _read(self, body: bytes) -> AgentQuestion:
         """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""
         question = read_question(body)
-        if len(body) <= _LONGEST_REMEMBERED and not question.token:
-            if len(self._questions) >= _MOST_REMEMBERED:
-                self._questions.clear()
+        is_full = len(self._questions) >= _MOST_REMEMBERED
+        if not is_full and len(body) <= _LONGEST_REMEMBERED and not question.token:
             self._questions[body] = question
         return question
 

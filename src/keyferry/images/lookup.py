@@ -276,7 +276,9 @@ class Providers:
         if table is not None and name.text in table:
             # The answer in the table has expired.
             self._count_hits(table.forget(name.text))
-        return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
+        # An image of the table needs no other memory of its patterns.
+        match = self._index.match if table is None else self._index.find
+        return _Question(name, match(name.repository), pod, pull_secrets, table)
 
     def _recall_or_ask(
         self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
@@ -300,9 +302,9 @@ class Providers:
             if provision is None:
                 return None
             provisions.append(provision)
-        for (owner, _), provision in zip(question.covering, provisions, strict=True):
+        for at, provision in enumerate(provisions):
             if provision.outcome is ProvisionOutcome.CACHED:
-                self._providers[owner].counters.count("hits")
+                self._providers[question.covering[at][0]].counters.count("hits")
         log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
@@ -331,11 +333,16 @@ class Providers:
         # All providers share one keyring, as in the kubelet: credentials are tried in the order of its keys.
         given = [provision.keyring for provision in provisions if provision.auth]
         keyring = join_keyrings(given) if given else _NO_KEYRING
-        keyrings = (*secrets, *node[0], keyring) if secrets or node[0] else (keyring,)
+        repository = name.repository
+        if secrets or node[0]:
+            keyrings: tuple[Keyring, ...] = (*secrets, *node[0], keyring)
+            credentials = lookup_all(keyrings, repository)
+        else:
+            keyrings, credentials = (keyring,), keyring.lookup(repository)
         answer = Answer(
             name.text,
-            name.repository,
-            tuple(lookup_all(keyrings, name.repository)),
+            repository,
+            tuple(credentials),
             provisions,
             question.covering,
             self._configs,
@@ -349,6 +356,8 @@ class Providers:
 
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
+        if table.declines():
+            return
         for provision in answer.provisions:
             if provision.outcome is ProvisionOutcome.RAN:
                 return

@@ -16,6 +16,10 @@ _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
 _LONGEST_TAG = 128
+# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few.
+_plain_hosts: set[str] = set()
+_MOST_HOSTS = 1024
+_LONGEST_REMEMBERED = 256
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 # Each piece can match a text in only one way, so that a match that fails takes
@@ -145,7 +149,7 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
     """Return repository, tag and digest, or raise ImageNameError."""
     qualified = _qualify(image)
     plain = _read_plain(qualified)
-    if plain is not None and not _is_image_id(image):
+    if plain is not None and ("/" in image or not _is_image_id(image)):
         return plain
     match = _match(qualified)
     if match is not None:
@@ -166,7 +170,7 @@ def _read_plain(text: str) -> tuple[str, str | None, str | None] | None:
     name, at, digest = text.partition("@")
     authority, _, rest = name.partition("/")
     path, colon, tag = rest.partition(":")
-    if not (_is_plain_host(authority) and _is_plain_path(path)):
+    if not ((authority in _plain_hosts or _is_plain_host(authority)) and _is_plain_path(path)):
         return None
     if (colon and not _is_plain_tag(tag)) or (at and not _is_plain_digest(digest)):
         return None
@@ -179,7 +183,11 @@ def _is_plain_host(authority: str) -> bool:
         return False
     if colon and (not port or port.strip(_DIGITS)):
         return False
-    return not (".." in host or ".-" in host or "-." in host)
+    if ".." in host or ".-" in host or "-." in host:
+        return False
+    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
+        _plain_hosts.add(authority)
+    return True
 
 
 def _is_plain_path(path: str) -> bool:

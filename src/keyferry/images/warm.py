@@ -95,11 +95,14 @@ class WarmTable(dict["str | ImageName", Warm]):
         self._is_full = False
         self._lock = allocate_lock()
 
+    def declines(self) -> bool:
+        """Return whether the table is full and, at random, does not accept the next image."""
+        # Without the lock: two threads that draw the same number do no harm.
+        return self._is_full and bool(self._any_number() % _TAKES_ONE_OF)
+
     def keep(self, answer: Answer, expires_ns: int) -> list[Warm]:
-        """Keep an answer until an instant, or ignore it at random if the table is full; return the dropped answers."""
+        """Keep an answer until an instant; return the answers that were dropped for it."""
         with self._lock:
-            if self._is_full and self._any_number() % _TAKES_ONE_OF:
-                return []
             gone = self._drop(answer.image) if answer.image in self else []
             self._add(Warm(answer, expires_ns))
             while len(self) > self._most or self._bytes > self._most_bytes:

@@ -2,8 +2,12 @@
 
 import asyncio
 import io
+import json
 from collections.abc import Awaitable
 
+import pytest
+
+from keyferry.agent import service as service_module
 from keyferry.agent.access import Caller
 from keyferry.agent.log import AgentLog
 from keyferry.agent.message import AgentReply, AgentRequest
@@ -26,10 +30,14 @@ class _Broken(Management):
 
 
 class _State:
-    """A state in which everybody may do everything."""
+    """A state in which everybody may manage the agent, and nobody may look up an image."""
 
     policy = property(lambda self: self)
     may_manage = True
+
+    def may_ask(self, repository: str) -> bool:
+        del repository
+        return False
 
     def rights_of(self, caller: Caller) -> "_State":
         del caller
@@ -60,3 +68,35 @@ def test_a_fault_is_logged_with_the_request_and_its_place() -> None:
         assert f"error a request failed error={kind} at=agent/service.py:" in line.replace('"', "")
         assert f"path={path.decode()} id=42 traceparent=a-trace" in line
         assert SECRET not in line
+
+
+def test_remembered_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full table is emptied after ten seconds, and no sooner; one with a token or a long text is not remembered."""
+    monkeypatch.setattr(service_module, "_MOST_REMEMBERED", 3)
+    now_ns = 0
+    log = AgentLog(stream=io.StringIO())
+    state: AgentState = _State()  # type: ignore[assignment] # as much of it as is used
+    service = AgentService(lambda: state, Refresher(log, 0), _Broken(), log, clock=lambda: now_ns)
+
+    def ask(image: str, **more: str) -> None:
+        body = json.dumps({"image": image, **more}).encode()
+        request = AgentRequest(b"POST", b"/v1/lookup", body, Caller(7, frozenset()), "", True)
+        reply = service.handle(request)
+        assert isinstance(reply, AgentReply)
+        assert reply.status == 403
+
+    ask("reg.io/a", serviceAccountToken=SECRET)
+    ask("reg.io/a", binDir="/" * 1024)
+    assert not service._questions
+    for number in range(5):
+        ask(f"reg.io/{number}")
+    now_ns = 9_000_000_000
+    service.sweep()
+    assert len(service._questions) == 3
+    now_ns = 10_000_000_000
+    service.sweep()
+    assert not service._questions
+    ask("reg.io/a")
+    now_ns = 30_000_000_000
+    service.sweep()
+    assert len(service._questions) == 1

@@ -19,7 +19,7 @@ from keyferry.images.match.rules import (
     parse_glob,
     parse_pattern,
 )
-from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
+from keyferry.images.match.url import bytewise, is_plain_path, parse_registry_url, split_plain_host
 
 __all__ = ["PatternIndex"]
 
@@ -32,6 +32,9 @@ _Globs = tuple[tuple[int, Glob], ...]
 _ALL: _View = (-1, -1)
 _NOTHING: _View = (0, 0)
 _MEMO_LIMIT = 4096
+_MOST_HOSTS = 8192
+# A longer name is not remembered, so that the caches are bounded in bytes too.
+_LONGEST_REMEMBERED = 512
 # No pattern has this port, so no pattern covers an image that does not parse.
 _NOWHERE = ("", "unparsable", "")
 
@@ -102,7 +105,7 @@ class _Shape:
         self.cut: dict[object, list[tuple[_KeyOf, dict[object, _Places]]]] = {}
 
     def places(self, labels: "_Labels") -> _Places:
-        """Return the candidates that may cover a host with these labels; the caller checks globs and paths."""
+        """Return the candidates that may cover a host with these labels; the caller checks their globs."""
         key = self.key_of(labels)
         places = self.whole.get(key, ())
         if self.cut:
@@ -117,7 +120,7 @@ class PatternIndex:
     Patterns that do not parse cover nothing, as in the kubelet. Safe to use from several threads.
     """
 
-    __slots__ = ("_answers", "_closed", "_images", "_open", "_owned")
+    __slots__ = ("_answers", "_closed", "_hosts", "_images", "_open", "_owned")
 
     def __init__(self, patterns: "Iterable[tuple[int, str | Pattern]]") -> None:
         parsed = [(owner, _parse_or_drop(pattern)) for owner, pattern in patterns]
@@ -128,33 +131,55 @@ class PatternIndex:
         # compute it twice.
         self._images: dict[str, _Hits] = {}
         self._answers: dict[tuple[_PathNode, ...], _Hits] = {}
+        # What `_places` returns for the first plain hosts with their ports; images have few.
+        self._hosts: dict[str, Sequence[_PathNode | _Paths]] = {}
 
     def match(self, image: str) -> _Hits:
         """Return each owner with a pattern that covers *image*, ascending, with its first such pattern."""
         hits = self._images.get(image)
         if hits is None:
             hits = self.find(image)
-            _remember(self._images, image, hits)
+            if len(image) <= _LONGEST_REMEMBERED:
+                _remember(self._images, image, hits)
         return hits
 
     def find(self, image: str) -> _Hits:
         """Return what `match` returns, without caching it for the image."""
-        host, port, path = split_plain(image) or _parse(image)
+        authority, slash, rest = image.partition("/")
+        path, is_plain = slash + rest, is_plain_path(rest)
+        places = self._hosts.get(authority) if is_plain else None
+        if places is None:
+            split = split_plain_host(authority) if is_plain else None
+            if split is None:
+                host, port, path = _parse(image)
+                places = self._places(host, port)
+            else:
+                places = self._places(*split)
+                if len(self._hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
+                    self._hosts[authority] = places
+        nodes = []
+        for place in places:
+            node = place.longest_prefix(path)
+            if node:
+                nodes.append(node)
+        if len(nodes) == 1:
+            return nodes[0].hits or self._answer_one(nodes[0])
+        return self._answers.get(tuple(nodes)) or self._answer(tuple(nodes)) if nodes else ()
+
+    def _places(self, host: str, port: str) -> "Sequence[_PathNode | _Paths]":
+        """Return the paths of all patterns that cover a host with this port."""
         labels = host.split(".")
         count = len(labels)
         shapes = self._closed.get((count, labels[-1]))
         if shapes is None:
             shapes = self._open.get(count, [])
         labels.append(port)
-        nodes = []
-        for shape in shapes:
-            for place in shape.places(labels):
-                node = place.longest_prefix(path)
-                if node and (not place.globs or _globs_match(place.globs, labels)):
-                    nodes.append(node)
-        if len(nodes) == 1:
-            return nodes[0].hits or self._answer_one(nodes[0])
-        return self._answers.get(tuple(nodes)) or self._answer(tuple(nodes)) if nodes else ()
+        return [
+            place
+            for shape in shapes
+            for place in shape.places(labels)
+            if not place.globs or _globs_match(place.globs, labels)
+        ]
 
     def _answer_one(self, node: _PathNode) -> _Hits:
         if node.parent is None and len(node.orders) == 1:

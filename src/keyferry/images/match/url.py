@@ -10,11 +10,23 @@ from keyferry._net.address import bytewise, readable
 from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, split_registry_url
 from keyferry.errors import MatchError
 
-__all__ = ["RegistryUrl", "bytewise", "normalise_key", "parse_registry_url", "readable", "split_plain"]
+__all__ = [
+    "RegistryUrl",
+    "bytewise",
+    "is_plain_path",
+    "normalise_key",
+    "parse_registry_url",
+    "readable",
+    "split_plain",
+]
 
 # Without escapes, user info and brackets.
 _PLAIN_HOST = "abcdefghijklmnopqrstuvwxyz0123456789.-*_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
+# What `split_plain_host` returned first; images have few hosts.
+_plain_hosts: dict[str, tuple[str, str]] = {}
+_MOST_HOSTS = 1024
+_LONGEST_REMEMBERED = 256
 
 
 class RegistryUrl(NamedTuple):
@@ -33,14 +45,29 @@ class RegistryUrl(NamedTuple):
 def split_plain(text: str) -> tuple[str, str, str] | None:
     """Return host, port and path of a name that the URL parser does not change, or None for any other name."""
     authority, slash, rest = text.partition("/")
+    if not is_plain_path(rest):
+        return None
+    host_and_port = _plain_hosts.get(authority) or split_plain_host(authority)
+    return None if host_and_port is None else (*host_and_port, slash + rest)
+
+
+def split_plain_host(authority: str) -> tuple[str, str] | None:
+    """Return host and port of an authority that the URL parser does not change, or None for any other one."""
     host, _, port = authority.partition(":")
     # Not a regular expression: ``re`` takes longer to import than a lookup.
     if host.strip(_PLAIN_HOST) or port.strip(_DIGITS):
         return None
+    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
+        _plain_hosts[authority] = host, port
+    return host, port
+
+
+def is_plain_path(path: str) -> bool:
+    """Return whether the URL parser does not change *path*, which is without its first slash."""
     # An escape, a query, a fragment, or a character that a URL must not contain.
-    if "%" in rest or "?" in rest or "#" in rest or not (rest.isascii() and rest.isprintable()):
-        return None
-    return host, port, slash + rest
+    if "%" in path or "?" in path or "#" in path:
+        return False
+    return path.isascii() and path.isprintable()
 
 
 def parse_registry_url(text: str) -> RegistryUrl:

@@ -215,9 +215,7 @@ class Provider:
             return None
         try:
             identity = NOBODY if attributes is None else identify(attributes, None, pod)
-            cache = self._cache_of(identity)
-            if not cache:
-                return None
+            cache = self._relayed_cache if identity.key else self._cache
             with self._lock:
                 kept = cache.find(image, identity.key, self._clock())
         except NotGivenError as untold:

@@ -94,10 +94,18 @@ def test_answers_repeat() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the number of images and hosts, and by their length."""
     monkeypatch.setattr(index_module, "_MEMO_LIMIT", 10)
-    index = PatternIndex([(0, "r.io")])
+    monkeypatch.setattr(index_module, "_MOST_HOSTS", 7)
+    index = PatternIndex([(0, "r.io"), (1, "*.r.io"), (1, "*")])
     assert all(index.match(f"r.io/{number}") for number in range(100))
+    assert all(index.match(f"h{number}.r.io/a") for number in range(100))
     assert len(index._images) <= 10
+    assert len(index._hosts) == 7
+    index = PatternIndex([(1, "*")])
+    assert index.match("h" * 600) == index.match(f"h/{'a' * 600}") == ((1, "*"),)
+    assert not index._images
+    assert index._hosts.keys() == {"h"}
 
 
 def test_threads_share_an_index() -> None:
