@@ -43,9 +43,6 @@ _Reply = AgentReply | Awaitable[AgentReply]
 _NO_ACCOUNT = Pod()
 _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 4096
-# A full table takes in no question until it is emptied, which is done no more often than this: to remember every
-# question of more images than it holds would take longer than to read it, and none would be found again.
-_QUESTIONS_NS = 10_000_000_000
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
 _BUSY_SECONDS = 5
@@ -112,7 +109,6 @@ class AgentService:
         self._tenants = Tenants(clock=clock)
         self._evictions = EvictionLimit()
         self._questions: dict[bytes, AgentQuestion] = {}
-        self._questions_since_ns = clock()
         self._replies = ReplyMemo()
         self._turns = RunTurns()
         self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
@@ -160,12 +156,10 @@ class AgentService:
 
     def sweep(self) -> None:
         """Drop what is kept for a moment; called every second."""
-        now_ns = self._clock()
-        self._replies.drop_old(now_ns)
-        is_full = len(self._questions) >= _MOST_REMEMBERED
-        if is_full and now_ns - self._questions_since_ns >= _QUESTIONS_NS:
+        self._replies.drop_old(self._clock())
+        # Not while it fills: to remember each of more images than it holds would take longer than to read them.
+        if len(self._questions) >= _MOST_REMEMBERED:
             self._questions.clear()
-            self._questions_since_ns = now_ns
 
     def _broken(self, request: AgentRequest, error: Exception) -> AgentReply:
         # Its text could quote what a client or a plugin sent.
