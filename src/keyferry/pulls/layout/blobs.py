@@ -22,6 +22,8 @@ _MOST_BREAKS = 3
 _ENOUGH = 1 << 20
 _PAUSE_SECONDS = 0.05
 _PIECE = 1 << 20
+# TLS delivers 16 KiB at a time, and to hash and write each of these alone takes as long as to decrypt it.
+_BATCH = 1 << 17
 _MODE = 0o644
 
 
@@ -47,6 +49,9 @@ class Draft:
             raise EnvironmentProblem(f"{error.filename}: {error.strerror}") from None
         self._blob = blob
         self._digest = hasher(blob.digest)
+        # What is not written yet; the size counts it.
+        self._held: list[bytes] = []
+        self._held_bytes = 0
         self.size = 0
 
     def lock(self) -> bool:
@@ -68,18 +73,29 @@ class Draft:
         """Discard the content."""
         os.ftruncate(self._fd, 0)
         self._digest = hasher(self._blob.digest)
+        self._held, self._held_bytes = [], 0
         self.size = 0
 
     def write(self, piece: bytes) -> None:
-        """Append *piece*."""
-        self._digest.update(piece)
-        written = os.pwrite(self._fd, piece, self.size)
-        while written < len(piece):
-            written += os.pwrite(self._fd, piece[written:], self.size + written)
+        """Append *piece*; it is written with others after it, or by `flush`."""
+        self._held.append(piece)
+        self._held_bytes += len(piece)
         self.size += len(piece)
+        if self._held_bytes >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        batch, at = b"".join(self._held), self.size - self._held_bytes
+        self._held, self._held_bytes = [], 0
+        self._digest.update(batch)
+        while batch:
+            written = os.pwrite(self._fd, batch, at)
+            batch, at = batch[written:], at + written
 
     def is_complete(self) -> bool:
         """Return whether the content has the size and the digest of the blob."""
+        self.flush()
         is_whole = self.size == self._blob.size == os.fstat(self._fd).st_size
         return is_whole and self._blob.digest.endswith(f":{self._digest.hexdigest()}")
 
@@ -92,8 +108,13 @@ class Draft:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close the file, which unlocks it; the file remains."""
-        os.close(self._fd)
+        """Close the file, which unlocks it; the file remains, for a later pull to go on with."""
+        try:
+            self.flush()
+        except OSError:
+            pass  # what is lost is fetched again
+        finally:
+            os.close(self._fd)
 
 
 def fetch_blobs(
