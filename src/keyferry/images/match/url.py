@@ -18,6 +18,7 @@ __all__ = [
     "parse_registry_url",
     "readable",
     "split_plain",
+    "split_plain_host",
 ]
 
 # Without escapes, user info and brackets.
