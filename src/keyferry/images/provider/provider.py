@@ -216,6 +216,8 @@ class Provider:
         try:
             identity = NOBODY if attributes is None else identify(attributes, None, pod)
             cache = self._relayed_cache if identity.key else self._cache
+            if not cache:
+                return None
             with self._lock:
                 kept = cache.find(image, identity.key, self._clock())
         except NotGivenError as untold:
