@@ -254,7 +254,9 @@ def test_a_flood_of_forged_tokens_delays_nobody_else(node: Node) -> None:
     hanging = provider_entry(tokenAttributes=attributes)
     write_config(node.config, [hanging, provider_entry("quick", matchImages=["group.example"])])
     # Until the test lets go: whoever waits for one of these runs is not answered.
-    node.shell('echo run >>"$HERE/hanging"; while [ -d "$HERE" -a ! -e "$HERE/go" ]; do sleep 0.1; done; exit 1')
+    node.shell(
+        'echo run >>"$HERE/hanging"; while [ -d "$HERE" -a ! -e "$HERE/go" ]; do sleep 0.1; done; exit 1'
+    )
     node.recording("Image", name="quick", auth={"group.example": ("user", "other-word")})
     tokens = [make_token(time.time() + 600, jti=str(number)) for number in range(400)]
     with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
