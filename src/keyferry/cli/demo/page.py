@@ -85,8 +85,9 @@ def _show_link() -> str:
     text = "The link works once, within a minute, in a browser of this machine."
     print(Lines(f"\n{answer.get('url')}\n" + "\n".join(fold(text))))
     choices = f"Enter: another link, {_NEXT}: the problems, {_END}: end "
-    print(Lines(style(choices, "dim")), end="", flush=True)
     try:
+        # Inside: who sees the choices may choose at once.
+        print(Lines(style(choices, "dim")), end="", flush=True)
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         print()
