@@ -27,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-faults", action="store_true", help="write the table of docs/reliability.md")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take longest: at the end the other workers would have nothing left to take over."""
+    items.sort(key=lambda item: item.path.parent.name != "e2e")
+
+
 @pytest.fixture(scope="session")
 def _fault_lines(request: pytest.FixtureRequest) -> Iterator[list[Line] | None]:
     """The table of faults, if this run makes it."""

@@ -63,3 +63,12 @@ def test_an_eviction_of_another_version_is_refused(version: object) -> None:
     assert (image.repository, login) == ("r.example/app", ["u", "p"])
     with pytest.raises(BadQuestionError, match=r"^apiVersion: expected"):
         read_eviction(json.dumps(refused | {"apiVersion": version}).encode())
+
+
+@pytest.mark.parametrize("name", ["image", "username", "password"])
+@pytest.mark.parametrize("value", [None, 1, ["a"]])
+def test_an_eviction_names_an_image_and_a_whole_login(name: str, value: object) -> None:
+    refused: dict[str, object] = {"image": "r.example/app", "username": "u", "password": "p", name: value}
+    for document in (refused, {each: refused[each] for each in refused if each != name}):
+        with pytest.raises(BadQuestionError, match=r"^image, username and password: expected strings$"):
+            read_eviction(json.dumps(document).encode())

@@ -81,3 +81,28 @@ def test_an_outcome_says_since_when_loads_end_like_it(node: Node) -> None:
     assert {each.since for each in found[2:62]} == {found[2].at}
     assert {each.since for each in found[62:]} == {found[62].at}
     assert len(reloader.history) == 50
+
+
+def test_hits_never_seem_to_fall_while_a_new_config_takes_over(node: Node) -> None:
+    """Those before the change are counted with it, and those of lookups that go on with the old state after it."""
+    node.recording("Registry")
+    write_config(node.config, [provider_entry()])
+    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    seen: list[dict[str, int]] = []
+
+    class Watched(Reloader):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "state" and seen:
+                for _ in range(2):  # from the provider's cache, and from the table of finished answers
+                    before.lookup("registry.example/late")
+                seen.append(self.state.providers.cache_hits())
+
+    reloader = Watched(given, AgentLog())
+    before = reloader.state.providers
+    for _ in range(4):
+        before.lookup("registry.example/late")
+    seen.append(before.cache_hits())
+    assert reloader.load().is_applied
+    seen.append(reloader.state.providers.cache_hits())
+    assert [list(each.values()) for each in seen] == [[3], [4], [5]]

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from keyferry._net.listen_address import ListenAddress
-from keyferry.agent.sockets import bind_socket, check_folder, inherit_sockets, listen_at, peer_of
+from keyferry.agent.sockets import (
+    bind_socket,
+    check_folder,
+    has_hung_up,
+    inherit_sockets,
+    listen_at,
+    peer_of,
+)
 from keyferry.errors import EnvironmentProblem
 from support.parts import root
 
@@ -253,3 +260,14 @@ def test_the_groups_of_a_caller_are_known_up_to_a_limit(path: str, number: int, 
         with served:
             assert peer_of(served).gids == {os.getegid(), *range(20_000, 20_000 + known)}
         client.communicate()
+
+
+def test_a_client_that_sends_no_more_has_not_hung_up() -> None:
+    """It still reads; one that is closed does not."""
+    client, served = socket.socketpair()
+    with served:
+        assert not has_hung_up(served)
+        client.shutdown(socket.SHUT_WR)
+        assert not has_hung_up(served)
+        client.close()
+        assert has_hung_up(served)
