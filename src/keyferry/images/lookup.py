@@ -333,16 +333,11 @@ class Providers:
         # All providers share one keyring, as in the kubelet: credentials are tried in the order of its keys.
         given = [provision.keyring for provision in provisions if provision.auth]
         keyring = join_keyrings(given) if given else _NO_KEYRING
-        repository = name.repository
-        if secrets or node[0]:
-            keyrings: tuple[Keyring, ...] = (*secrets, *node[0], keyring)
-            credentials = lookup_all(keyrings, repository)
-        else:
-            keyrings, credentials = (keyring,), keyring.lookup(repository)
+        keyrings = (*secrets, *node[0], keyring) if secrets or node[0] else (keyring,)
         answer = Answer(
             name.text,
-            repository,
-            tuple(credentials),
+            name.repository,
+            tuple(lookup_all(keyrings, name.repository)),
             provisions,
             question.covering,
             self._configs,

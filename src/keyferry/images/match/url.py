@@ -24,10 +24,6 @@ __all__ = [
 # Without escapes, user info and brackets.
 _PLAIN_HOST = "abcdefghijklmnopqrstuvwxyz0123456789.-*_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
-# What `split_plain_host` returned first; images have few hosts.
-_plain_hosts: dict[str, tuple[str, str]] = {}
-_MOST_HOSTS = 1024
-_LONGEST_REMEMBERED = 256
 
 
 class RegistryUrl(NamedTuple):
@@ -48,7 +44,7 @@ def split_plain(text: str) -> tuple[str, str, str] | None:
     authority, slash, rest = text.partition("/")
     if not is_plain_path(rest):
         return None
-    host_and_port = _plain_hosts.get(authority) or split_plain_host(authority)
+    host_and_port = split_plain_host(authority)
     return None if host_and_port is None else (*host_and_port, slash + rest)
 
 
@@ -56,11 +52,7 @@ def split_plain_host(authority: str) -> tuple[str, str] | None:
     """Return host and port of an authority that the URL parser does not change, or None for any other one."""
     host, _, port = authority.partition(":")
     # Not a regular expression: ``re`` takes longer to import than a lookup.
-    if host.strip(_PLAIN_HOST) or port.strip(_DIGITS):
-        return None
-    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
-        _plain_hosts[authority] = host, port
-    return host, port
+    return None if host.strip(_PLAIN_HOST) or port.strip(_DIGITS) else (host, port)
 
 
 def is_plain_path(path: str) -> bool:

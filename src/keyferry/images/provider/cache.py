@@ -193,8 +193,7 @@ def base_key(cache_key_type: str, image: str) -> str:
     """Return the first part of the cache key for an answer of this type."""
     if cache_key_type == "Image":
         return image
-    # As `registry_of`, which would be one more call for every lookup.
-    return image.partition("/")[0] if cache_key_type == "Registry" else GLOBAL_KEY
+    return registry_of(image) if cache_key_type == "Registry" else GLOBAL_KEY
 
 
 def covers(cache_key_type: str, asked: str, image: str) -> bool:

@@ -215,7 +215,7 @@ class Provider:
             return None
         try:
             identity = NOBODY if attributes is None else identify(attributes, None, pod)
-            cache = self._relayed_cache if identity.key else self._cache
+            cache = self._cache_of(identity)
             if not cache:
                 return None
             with self._lock:
