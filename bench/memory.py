@@ -80,13 +80,14 @@ def _hold_patterns(number: int) -> object:
 def _hold_answers(number: int) -> object:
     from keyferry.api.credentialprovider.v1 import AuthConfig
     from keyferry.images.provider.cache import Cache
+    from keyferry.images.provider.credentials import keyring_of
     from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
     cache = Cache(0)
     for at in range(number):
         auth = {f"{REGISTRY}/team-{at}": AuthConfig(f"bench-{at}", f"made-up-{at}")}
         answer = Provision("bench", ProvisionOutcome.CACHED, auth, "Image", 1 << 62)
-        answer.keyring.lookup(f"{REGISTRY}/team-{at}/app")
+        keyring_of(answer).lookup(f"{REGISTRY}/team-{at}/app")
         cache.store(f"{REGISTRY}/team-{at}/app", b"", answer)
     return cache
 

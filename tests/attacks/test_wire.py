@@ -132,8 +132,9 @@ def test_constants_that_json_does_not_have_are_no_json(name: str) -> None:
 
 def test_an_answer_that_is_read_too_late_is_refused() -> None:
     """The time to read an answer is part of the plugin's: nobody waits longer for a large one."""
+    large = document().encode() + b" " * 20_000
     with pytest.raises(PluginOutputError, match="its response could not be parsed within its timeout"):
-        decode_response("plugin", V1, document().encode(), until=time.monotonic())
+        decode_response("plugin", V1, large, until=time.monotonic())
 
 
 @pytest.mark.parametrize("kind", ["", "x", "image", "IMAGE", "Image ", "Global\n", SECRET])

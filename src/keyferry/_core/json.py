@@ -105,10 +105,25 @@ def read_plain(text: str) -> tuple[bool, object]:
     return _read_quickly(text, 2)
 
 
+def read_counting_strings(data: bytes) -> tuple[object, int]:
+    """Return the value of a short document without escapes, and the number of strings in its text, names included.
+
+    A value with fewer strings than its text has repeated members. None and 0 are returned for any other document.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None, 0
+    if "\\" in text or len(text) > MAX_DEPTH:
+        return None, 0
+    is_read, value = _read_quickly(text, 0)
+    return (value, text.count('"') // 2) if is_read else (None, 0)
+
+
 def dumps(value: object) -> str:
     """Write compact JSON with Go's escapes; keys are not sorted, and floats have Python's format."""
     try:
-        text = _write(value)
+        text = encode_basestring(value) if type(value) is str and _QUICK is not None else _write(value)
     except _UnusualError:
         from keyferry._core.json_errors import encode
 

@@ -242,6 +242,9 @@ if not TYPE_CHECKING:
                 args = values.values()
             return tuple.__new__(cls, args)
 
+        # As in ``collections``: of all values, in order and not checked, without a call of Python code.
+        _make = classmethod(tuple.__new__)
+
         def __repr__(self):
             shown = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
             return f"{type(self).__name__}({shown})"

@@ -15,6 +15,7 @@ from keyferry.errors import (
 )
 from keyferry.images.answer import Answer
 from keyferry.images.provider.agent import OUTCOMES
+from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName
 
@@ -169,7 +170,7 @@ def result_of_provision(provision: Provision | None, image: ImageName) -> Decisi
     if provision is None:
         return DecisionResult(DecisionOutcome.NO_MATCH, "", "no pattern of this provider matches the image")
     source = SOURCES.get(provision.outcome, "")
-    is_useful = bool(source and provision.auth and provision.keyring.lookup(image.repository))
+    is_useful = bool(source and provision.auth and keyring_of(provision).lookup(image.repository))
     if provision.error is not None:
         outcome = DecisionOutcome.FAILED
     elif is_useful:

@@ -9,6 +9,7 @@ from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import join_keyrings, lookup_all
+from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provision import Provision
 
 __all__ = ["explain_reply", "withhold"]
@@ -47,7 +48,7 @@ def withhold(answer: Answer) -> Answer:
     """
     covering = dict(answer.covering)
     provisions = tuple(_without_keys(provision, answer.name) for provision in answer.provisions)
-    given = [provision.keyring for provision in provisions if provision.auth]
+    given = [keyring_of(provision) for provision in provisions if provision.auth]
     keyrings = (join_keyrings(given),) if given else ()
     return replace(
         answer,

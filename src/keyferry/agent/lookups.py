@@ -24,6 +24,7 @@ from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer
 from keyferry.images.credential import Credential, ServiceAccountRef
 from keyferry.images.missing import missing_documents
+from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
@@ -324,7 +325,7 @@ def _failed(error: KeyferryError) -> AgentReply:
 
 def only_for(provision: Provision, repository: str) -> Auth:
     """Return the credentials of an answer that are for the images of a repository."""
-    keys = {credential.key for credential in provision.keyring.lookup(repository)}
+    keys = {credential.key for credential in keyring_of(provision).lookup(repository)}
     return {key: each for key, each in provision.auth.items() if key in keys}
 
 

@@ -16,6 +16,7 @@ from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import judge
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.accounts import Pod
+from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, registry_of
@@ -106,7 +107,7 @@ def plugin_link(
 
 def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Credential, ...]]:
     """Find the credentials that the kubelet would try, in order."""
-    credentials = tuple(lookup_all((provision.keyring,), image.repository))
+    credentials = tuple(lookup_all((keyring_of(provision),), image.repository))
     if credentials:
         facts = {"keys": [f"{shown_key(each.key)} (user {_user(each)})" for each in credentials]}
         number = len(credentials)

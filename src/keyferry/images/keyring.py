@@ -76,10 +76,13 @@ class Keyring:
         return self._covering(image)
 
 
+EMPTY = Keyring()
+
+
 def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
     """Return one keyring with the credentials of all *keyrings*, in order."""
-    if len(keyrings) == 1:
-        return keyrings[0]
+    if len(keyrings) < 2:
+        return keyrings[0] if keyrings else EMPTY
     joined = Keyring()
     for keyring in keyrings:
         joined.add_all(keyring)

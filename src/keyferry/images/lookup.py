@@ -18,6 +18,7 @@ from keyferry.images.match.index import PatternIndex
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import MOST_BYTES
+from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 MOST_THREADS = 64
-_NO_KEYRING = Keyring()
+_NO_NODE_CONFIG: tuple[list[Keyring], int] = [], _FOREVER_NS
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
@@ -141,9 +142,7 @@ class Providers:
                     return warm.answer
                 if (answer := warm.give(now)) is not None:
                     return answer
-        question = self._question(image, pod, pull_secrets)
-        answer = self._recall(question)
-        return self._ask(question, timeout_seconds) if answer is None else answer
+        return self._ask(self._question(image, pod, pull_secrets), timeout_seconds)
 
     async def lookup_async(
         self,
@@ -278,7 +277,7 @@ class Providers:
             self._count_hits(table.forget(name.text))
         # An image of the table needs no other memory of its patterns.
         match = self._index.match if table is None else self._index.find
-        return _Question(name, match(name.repository), pod, pull_secrets, table)
+        return _Question._make((name, match(name.repository), pod, pull_secrets, table))
 
     def _recall_or_ask(
         self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
@@ -311,16 +310,17 @@ class Providers:
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
         # The lookup may have waited for a thread.
         waited = 0.0 if asked is None else monotonic() - asked
-        secrets = pull_secrets_keyring(question.pull_secrets)
-        node = self._node.read(self._clock)
-        repository = question.name.repository
+        secrets = pull_secrets_keyring(question.pull_secrets) if question.pull_secrets else []
+        node = self._node.kept(self._clock) or self._node.read(self._clock)
+        repository, provisions = question.name.repository, []
         number = len(question.covering)
         log_debug("images", "%s: %d provider%s", repository, number, " matches" if number == 1 else "s match")
-        provisions = tuple(
-            self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
-            for owner, _ in question.covering
-        )
-        return self._finish(question, provisions, secrets, node)
+        for owner, _ in question.covering:
+            provider = self._providers[owner]
+            provisions.append(
+                provider.provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
+            )
+        return self._finish(question, tuple(provisions), secrets, node)
 
     def _finish(
         self,
@@ -331,9 +331,11 @@ class Providers:
     ) -> Answer:
         name = question.name
         # All providers share one keyring, as in the kubelet: credentials are tried in the order of its keys.
-        given = [provision.keyring for provision in provisions if provision.auth]
-        keyring = join_keyrings(given) if given else _NO_KEYRING
-        keyrings = (*secrets, *node[0], keyring) if secrets or node[0] else (keyring,)
+        if len(provisions) == 1:
+            keyring = keyring_of(provisions[0])
+        else:
+            keyring = join_keyrings([keyring_of(each) for each in provisions if each.auth])
+        keyrings = (*secrets, *node[0], keyring)
         answer = Answer(
             name.text,
             name.repository,
@@ -351,11 +353,12 @@ class Providers:
 
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
-        if table.declines():
-            return
         for provision in answer.provisions:
             if provision.outcome is ProvisionOutcome.RAN:
                 return
+        if table.declines():
+            return
+        for provision in answer.provisions:
             if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
@@ -442,21 +445,18 @@ class _NodeConfig:
     def kept(self, clock: Callable[[], int]) -> tuple[list[Keyring], int] | None:
         """Return the cached keyring, if a file is set, and its expiry; None if the file must be read."""
         if self._path is None:
-            return [], _FOREVER_NS
+            return _NO_NODE_CONFIG
         kept = self._read
         return None if kept is None or clock() > kept[0] else ([kept[1]], kept[0])
 
     def read(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
-        """Return the keyring and its expiry, and read the file if the cached keyring has expired."""
-        kept = self.kept(clock)
-        if kept is None:
-            keyring = Keyring()
-            source = Source(SourceKind.NODE_DOCKER_CONFIG, str(self._path))
-            until = clock() + _NODE_CONFIG_NS
-            keyring.add(source, _docker_entries(load_docker_config(str(self._path))))
-            self._read = until, keyring
-            kept = [keyring], until
-        return kept
+        """Read the file, and return its keyring and expiry."""
+        keyring = Keyring()
+        source = Source(SourceKind.NODE_DOCKER_CONFIG, str(self._path))
+        until = clock() + _NODE_CONFIG_NS
+        keyring.add(source, _docker_entries(load_docker_config(str(self._path))))
+        self._read = until, keyring
+        return [keyring], until
 
 
 def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:

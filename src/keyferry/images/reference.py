@@ -16,7 +16,8 @@ _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
 _LONGEST_TAG = 128
-# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few.
+# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few. Not Docker
+# Hub, whose names are completed.
 _plain_hosts: set[str] = set()
 _MOST_HOSTS = 1024
 _LONGEST_REMEMBERED = 256
@@ -121,7 +122,7 @@ def parse_image(image: str | ImageName) -> ImageName:
     repository, tag, digest = _parse(image)
     if tag is None and digest is None:
         tag = _DEFAULT_TAG
-    return ImageName(image, repository, tag or "", digest or "")
+    return ImageName._make((image, repository, tag or "", digest or ""))
 
 
 def normalise(image: str) -> str:
@@ -147,7 +148,9 @@ def registry_of(image: str) -> str:
 
 def _parse(image: str) -> tuple[str, str | None, str | None]:
     """Return repository, tag and digest, or raise ImageNameError."""
-    qualified = _qualify(image)
+    # A host that is remembered is part of the name as it is written.
+    host, slash, _ = image.partition("/")
+    qualified = image if slash and host in _plain_hosts else _qualify(image)
     plain = _read_plain(qualified)
     if plain is not None and ("/" in image or not _is_image_id(image)):
         return plain
@@ -185,7 +188,7 @@ def _is_plain_host(authority: str) -> bool:
         return False
     if ".." in host or ".-" in host or "-." in host:
         return False
-    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
+    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED and authority != HUB:
         _plain_hosts.add(authority)
     return True
 

@@ -8,6 +8,7 @@ import select
 import time
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
+from keyferry._core.program.fork_exec import could_not_begin
 from keyferry._core.program.pump import Ending, Limits
 from keyferry._core.program.reap import collect_stragglers, left_to_collect, signal_group
 from keyferry._core.program.spawn import new_child, spawn
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "Limits", "ProcessOutcome", "kill_runs", "run"]
 
 _PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
-# A program that ends within this time causes a single wake-up for all of its output.
-_MOMENT_SECONDS = 0.002
+# With less time than this, the deadline is watched from the beginning.
+_ENOUGH_SECONDS = 0.01
 
 # The programs that run, in any thread.
 _under_way: set[Child] = set()
@@ -51,6 +52,23 @@ def run(
     was read or closed. Unlike in the kubelet, the deadline ends the run even if a process still holds a pipe.
     Raises OSError or ValueError if the program cannot be started.
     """
+    is_hasty = way is Way.FORK_EXEC
+    outcome = _run(argv, stdin, environ, limits, way, is_hasty=is_hasty)
+    if is_hasty and outcome.status and could_not_begin(outcome.status, outcome.stderr):
+        # Once more, with a pipe for the report alone, to which no program can write. Most runs are spared that pipe.
+        outcome = _run(argv, stdin, environ, limits, way, is_hasty=False)
+    return outcome
+
+
+def _run(
+    argv: tuple[str, ...],
+    stdin: bytes,
+    environ: "Mapping[bytes, bytes] | None",
+    limits: Limits,
+    way: Way,
+    *,
+    is_hasty: bool,
+) -> ProcessOutcome:
     started = time.monotonic()
     if left_to_collect:
         collect_stragglers()
@@ -60,17 +78,21 @@ def run(
     child = new_child(way=way)
     try:
         _under_way.add(child)
-        spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None)
-        pump = child.pump(stdin, limits)
-        is_watched = is_short and limits.timeout_seconds > _MOMENT_SECONDS
-        ending = child.follow(pump, deadline, moment=started + _MOMENT_SECONDS if is_watched else None)
+        spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None, is_hasty=is_hasty)
+        stdout = child.read_at_once(limits) if is_short and limits.timeout_seconds > _ENOUGH_SECONDS else None
+        if stdout is not None:
+            ending, stderr = child.wait(deadline), b""
+        else:
+            pump = child.pump(stdin, limits)
+            ending = child.follow(pump, deadline)
+            stdout, stderr = pump.stdout, pump.stderr
     finally:
         try:
             child.end()
         finally:
             child.end()  # again, in case an interrupt arrived at the start of the first call
             _under_way.discard(child)
-    return ProcessOutcome(ending, child.status, pump.stdout, pump.stderr, time.monotonic() - started)
+    return ProcessOutcome(ending, child.status, stdout, stderr, time.monotonic() - started)
 
 
 def kill_runs() -> None:

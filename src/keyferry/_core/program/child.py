@@ -1,11 +1,21 @@
 """A program that is run, with all that must be terminated, collected and closed if its run is interrupted."""
 
 import os
+import select
 
-from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
+from keyferry._core.program.fork_exec import CAN_FORK_EXEC, begin, fork_exec
+from keyferry._core.program.pipes import close_all
 from keyferry._core.program.popen import popen
-from keyferry._core.program.pump import Ending, Pump
-from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group, watch_for_exit
+from keyferry._core.program.pump import CHUNK, POLLHUP, POLLIN, Ending, Pump
+from keyferry._core.program.reap import (
+    CAN_LOOK,
+    await_end,
+    await_exit,
+    kill_group,
+    poll_exit,
+    watch_for_exit,
+)
+from keyferry._core.program.signals import HeldSignals
 from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -15,6 +25,11 @@ if TYPE_CHECKING:
     from keyferry._core.program.pump import Limits
 
 __all__ = ["USUAL_WAY", "Child", "Way"]
+
+# A program that ends within this time causes a single wake-up for all of its output.
+_MOMENT_MILLISECONDS = 2
+_LAST_WORDS = POLLIN | POLLHUP
+_CLOSED = (-1, -1, -1)
 
 
 class Way(WordEnum):
@@ -26,18 +41,19 @@ class Way(WordEnum):
 
 
 # The fastest way on this system.
+_FORK_EXEC = Way.FORK_EXEC
 USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
 
 
 class Child:
-    """A program from before its start to its end: its process id, 0 while it does not run, and its pipes.
+    """A program from before its start to its end: its process id, while it is not collected, and its pipes.
 
     It is created before the program is started, so that after an interruption the caller knows what to terminate.
     *kill* terminates a program that was not collected yet, and returns its exit status or None. With *kills_always* it
     is also called for a program that ended by itself, because other members of its process group may be left.
     """
 
-    __slots__ = ("_kill", "_kills_always", "_way", "fds", "pid", "status")
+    __slots__ = ("_head", "_kill", "_kills_always", "_way", "fds", "pids", "status")
 
     def __init__(
         self,
@@ -49,10 +65,17 @@ class Child:
         self._way = way
         self._kill = kill
         self._kills_always = kills_always and CAN_LOOK
-        self.pid = 0
+        # A list, to which the call that starts the program appends by itself.
+        self.pids: list[int] = []
         self.status: int | None = None
+        self._head = b""
         # This process's ends of the pipes for the three standard streams; -1 for none and for a closed one.
-        self.fds = [-1, -1, -1]
+        self.fds = [*_CLOSED]
+
+    @property
+    def pid(self) -> int:
+        """The process id, 0 while the program does not run."""
+        return self.pids[0] if self.pids else 0
 
     def start(
         self,
@@ -63,29 +86,57 @@ class Child:
         *,
         own_session: bool,
         kept_fds: tuple[int, ...],
+        is_hasty: bool = False,
     ) -> None:
-        """Start the program and set ``pid``; call it under HeldSignals. Raises OSError or ValueError."""
-        if self._way is Way.FORK_EXEC:
-            self.pid = fork_exec(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
+        """Start the program; raise OSError or ValueError if it cannot be started; for *is_hasty*, see ``spawn``."""
+        if self._way is _FORK_EXEC:
+            if is_hasty:
+                begin(
+                    self.pids,
+                    path,
+                    argv,
+                    environ,
+                    streams,
+                    (self.fds[2], streams[2]),
+                    own_session=own_session,
+                )
+            else:
+                fork_exec(self.pids, path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
             return
-        process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
-        self.pid = process.pid
-        process.returncode = 0  # ``wait`` collects it, so Popen must not
+        with HeldSignals():
+            process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
+            self.pids.append(process.pid)
+            process.returncode = 0  # ``wait`` collects it, so Popen must not
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
         """Return the pump for the pipes of the started program."""
-        return Pump(self.fds, stdin, limits)
+        return Pump(self.fds, stdin, limits, head=self._head)
 
-    def follow(self, pump: Pump, deadline: float, *, moment: float | None = None) -> Ending:
-        """Serve the pipes and collect the program; at the deadline or at a limit it is left running.
+    def read_at_once(self, limits: "Limits") -> bytes | None:
+        """Return the output of a program that ends within a moment with a short output and no standard error.
 
-        A program that ends before the instant *moment* causes one wake-up, however often it writes.
+        None if the pipes must be served by a pump, as for any other program. A program that ends in time causes one
+        wake-up, however often it writes.
         """
-        ending = None
-        if moment is not None and watch_for_exit(self.pid, moment):
-            ending = pump.finish()
-        if ending is None:
-            ending = pump.serve(deadline)
+        if not watch_for_exit(self.pids[0], _MOMENT_MILLISECONDS):
+            return None
+        _, output, errors = self.fds
+        look = select.poll()
+        look.register(output, POLLIN)
+        look.register(errors, POLLIN)
+        # After a hang-up nobody can write to the pipe, so a read that returns less than requested has read everything.
+        if look.poll(0) != [(output, _LAST_WORDS), (errors, POLLHUP)]:
+            return None
+        chunk = os.read(output, CHUNK)
+        if len(chunk) < CHUNK and len(chunk) <= limits.stdout_bytes:
+            self._close_all()
+            return chunk
+        self._head = chunk
+        return None
+
+    def follow(self, pump: Pump, deadline: float) -> Ending:
+        """Serve the pipes and collect the program; at the deadline or at a limit it is left running."""
+        ending = pump.serve(deadline)
         return self.wait(deadline) if ending is Ending.EXITED else ending
 
     def wait(self, deadline: float) -> Ending:
@@ -93,38 +144,46 @@ class Child:
         try:
             if self._kills_always:
                 # Not collected before, because until then no other process group can have its number.
-                status = self.kill() if await_end(self.pid, deadline) else None
+                status = self.kill() if await_end(self.pids[0], deadline) else None
             else:
-                status = await_exit(self.pid, deadline)
+                status = poll_exit(self.pids[0])
+                if status is None:
+                    status = await_exit(self.pids[0], deadline)
         except ChildProcessError:
             self.collected(None)
             return Ending.LOST
         if status is None:
             return Ending.TIMED_OUT
-        self.collected(status)
+        self.status = status
+        self.pids.clear()
         return Ending.EXITED
 
     def kill(self) -> int | None:
         """Terminate the program, which is not collected yet; return its exit status or None."""
-        return self._kill(self.pid)
+        return self._kill(self.pids[0])
 
     def collected(self, status: int | None) -> None:
         """Record that the program was collected; its process id may be reused from now on."""
         self.status = status
-        self.pid = 0
+        self.pids.clear()
 
     def end(self) -> None:
         """Terminate the program if it is not collected yet, and close its pipes; further calls do nothing."""
         try:
-            if self.pid:
+            if self.pids:
                 self.collected(self.kill())
         finally:
             if max(self.fds) >= 0:
-                for stream in range(len(self.fds)):
-                    self.close(stream)
+                self._close_all()
 
     def close(self, stream: int) -> None:
         """Close this process's end of the pipe for a standard stream."""
         fd, self.fds[stream] = self.fds[stream], -1
         if fd >= 0:
             os.close(fd)
+
+    def _close_all(self) -> None:
+        # Taken out first: an interrupt in between must not close a descriptor twice, which may be another's by then.
+        left, self.fds[:] = sorted(self.fds), _CLOSED
+        del left[: left.count(-1)]
+        close_all(left)

@@ -2,18 +2,22 @@
 
 import os
 import sys
+from itertools import starmap
 
-from keyferry._core.program.pipes import make_pipe
+from keyferry._core.program.pipes import close_all, make_pipe
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CAN_FORK_EXEC", "fork_exec"]
+__all__ = ["CAN_FORK_EXEC", "begin", "could_not_begin", "fork_exec"]
 
 # The last arguments, by version: no preexec function, and up to 3.13 permission to use vfork.
 _LAST = {11: (None, True), 12: (None, True), 13: (None, True), 14: (None,)}.get(sys.version_info.minor, ())
 CAN_FORK_EXEC = sys.platform == "linux" and sys.implementation.name == "cpython" and bool(_LAST)
+_FAILED_STATUS = 255
+# As in os.fsencode.
+_ENCODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 if CAN_FORK_EXEC:
     import _posixsubprocess
 
@@ -21,41 +25,73 @@ if CAN_FORK_EXEC:
 
 
 def fork_exec(
+    pids: list[int],
     path: str | None,
     argv: "Sequence[str]",
     environ: "Mapping[bytes, bytes] | None",
-    streams: tuple[int, int, int],
+    streams: "Sequence[int]",
     *,
     own_session: bool,
-    kept_fds: "Sequence[int]",
-) -> int:
-    """Start a program and return its process id; raise as ``Popen`` does if it cannot be started."""
-    program = path or argv[0]
-    sys.audit("subprocess.Popen", program, argv, None, environ)
-    reader, writer = make_pipe()
-    complaint = b""
+    kept_fds: "Sequence[int]" = (),
+) -> None:
+    """Start a program and append its process id to *pids*; raise as ``Popen`` does if it cannot be started."""
+    report = reader, writer = make_pipe()
+    ends, complaint = [reader, writer], b""
     try:
-        try:
-            pid = _fork_exec(
-                argv, _candidates(program, environ), True, (*sorted((*kept_fds, writer)),), None,
-                _variables(environ), streams[0], -1, -1, streams[1], -1, streams[2], reader, writer,
-                True, own_session, -1, None, None, None, -1, *_LAST,
-            )  # fmt: skip
-        finally:
-            os.close(writer)
+        begin(pids, path, argv, environ, streams, report, own_session=own_session, kept_fds=kept_fds)
+        os.close(ends.pop())
         # The write end in the new process is closed when the program starts.
         while part := os.read(reader, 64):
             complaint += part
     finally:
-        os.close(reader)
+        close_all(ends)
     if complaint:
-        raise _failure(pid, complaint, program)
-    return pid
+        raise _failure(pids, complaint, path or argv[0])
+
+
+def begin(  # noqa: PLR0917 - as in Popen, and the pipe
+    pids: list[int],
+    path: str | None,
+    argv: "Sequence[str]",
+    environ: "Mapping[bytes, bytes] | None",
+    streams: "Sequence[int]",
+    report: tuple[int, int],
+    *,
+    own_session: bool,
+    kept_fds: "Sequence[int]" = (),
+) -> None:
+    """Start a program as ``fork_exec`` does, but raise nothing if it cannot be executed.
+
+    In that case, the process writes the reason to *report*, the read end and the write end of a pipe, and exits; see
+    ``could_not_begin``.
+    """
+    program = path or argv[0]
+    sys.audit("subprocess.Popen", program, argv, None, environ)
+    arguments = (
+        argv, _candidates(program, environ), True, (*sorted((*kept_fds, report[1])),), None,
+        _variables(environ), streams[0], -1, -1, streams[1], -1, streams[2], *report,
+        True, own_session, -1, None, None, None, -1, *_LAST,
+    )  # fmt: skip
+    # Called by C code, which also appends the process id. In Python code a signal handler could raise in between,
+    # and nobody could terminate the program.
+    pids.extend(starmap(_fork_exec, (arguments,)))
+
+
+def could_not_begin(status: int | None, reported: bytes) -> bool:
+    """Return whether a program has not been executed, by its exit status and its report.
+
+    The report has the form "OSError:2:", with the number of the error in hexadecimal. A program that has been executed
+    may have written the same.
+    """
+    kind, _, rest = reported.partition(b":")
+    number, _, detail = rest.partition(b":")
+    is_report = kind == b"OSError" and not number.strip(b"0123456789abcdef") and detail in (b"", b"noexec")
+    return status == _FAILED_STATUS and bool(number) and is_report
 
 
 def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":
     if "/" in program:
-        return (os.fsencode(program),)
+        return (program.encode(*_ENCODING),)
     folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # it takes bytes as well
     return [os.fsencode(os.path.join(folder, program)) for folder in folders]
 
@@ -80,10 +116,11 @@ def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | No
 _last: "tuple[Mapping[bytes, bytes], Sequence[bytes]]" = {}, []
 
 
-def _failure(pid: int, complaint: bytes, program: str) -> OSError:
+def _failure(pids: list[int], complaint: bytes, program: str) -> OSError:
     try:
-        os.waitpid(pid, 0)
+        os.waitpid(pids[0], 0)
     except ChildProcessError:
         pass
+    pids.clear()
     number = int(complaint.split(b":")[1], 16)
     return OSError(number, os.strerror(number), program)

@@ -11,6 +11,7 @@ from keyferry._core.program.child import Child
 from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import CHUNK, Ending, Pump
 from keyferry._core.program.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
+from keyferry._core.program.signals import HeldSignals
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -64,15 +65,21 @@ class PortableChild(Child):
         *,
         own_session: bool,
         kept_fds: tuple[int, ...],
+        is_hasty: bool = False,  # noqa: ARG002 - this way is never hasty
     ) -> None:
         """Start the program and keep its handle; raise OSError or ValueError if it cannot be started."""
         path, variables = _adapt(path, argv[0], environ, kept_fds)
-        self._process = popen(path, argv, variables, streams, own_session=own_session)
-        self.pid = self._process.pid
+        with HeldSignals():
+            self._process = popen(path, argv, variables, streams, own_session=own_session)
+            self.pids.append(self._process.pid)
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
         """Return the pump for the pipes, with a thread for each."""
         return ThreadedPump(self.fds, stdin, limits)
+
+    def read_at_once(self, limits: "Limits") -> bytes | None:  # noqa: ARG002 - no limit is needed
+        """Return None: the threads read the output."""
+        return None
 
     def wait(self, deadline: float) -> Ending:
         """Wait for the end of a program that has closed its outputs, and collect it."""
@@ -88,11 +95,11 @@ class PortableChild(Child):
             import signal
 
             try:
-                os.killpg(self.pid, signal.SIGKILL)
+                os.killpg(self.pids[0], signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass  # it does not lead a group, or the group is dead
         else:
-            _kill_tree(self.pid)
+            _kill_tree(self.pids[0])
         self._process.kill()
         return self._poll_exit(DEATH_SECONDS)
 
@@ -126,10 +133,6 @@ class ThreadedPump(Pump):
     def is_open(self) -> bool:
         """Whether an output pipe is still open, or input is still to be written."""
         return self._open > 0
-
-    def finish(self) -> Ending | None:
-        """Return None: the threads read the rest of the output."""
-        return None
 
     def step(self, seconds: float) -> Ending | None:
         """Wait at most *seconds* for the end of a pipe; return an ending if a limit is exceeded."""

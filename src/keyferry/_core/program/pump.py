@@ -13,7 +13,7 @@ __all__ = ["CHUNK", "Ending", "Limits", "Pump"]
 CHUNK = 65536
 _IN, _OUT = 0, 1
 # 0 where pipes cannot be polled and threads serve them.
-_POLLIN, _POLLHUP = getattr(select, "POLLIN", 0), getattr(select, "POLLHUP", 0)
+POLLIN, POLLHUP = getattr(select, "POLLIN", 0), getattr(select, "POLLHUP", 0)
 
 
 class Limits(Value):
@@ -43,12 +43,25 @@ class Pump:
 
     *fds* are this process's ends of the pipes for the three streams, -1 for none. Each is closed and set to -1 at its
     end. All are served together, so that neither a program that does not read its input nor one that floods its
-    standard error blocks the others. A step also ends when *wake_fd*, if given, becomes readable.
+    standard error blocks the others. A step also ends when *wake_fd*, if given, becomes readable. *head* is output that
+    was already read.
     """
 
-    __slots__ = ("_errors", "_errors_seen", "_fds", "_limits", "_output", "_poll", "_rest", "_wake_fd")
+    __slots__ = (
+        "_early",
+        "_errors",
+        "_errors_seen",
+        "_fds",
+        "_limits",
+        "_output",
+        "_poll",
+        "_rest",
+        "_wake_fd",
+    )
 
-    def __init__(self, fds: list[int], stdin: bytes, limits: Limits, wake_fd: int = -1) -> None:
+    def __init__(
+        self, fds: list[int], stdin: bytes, limits: Limits, wake_fd: int = -1, *, head: bytes = b""
+    ) -> None:
         self._fds = fds
         self._rest = memoryview(stdin)
         self._limits = limits
@@ -57,6 +70,7 @@ class Pump:
         self._output = bytearray()
         self._errors = bytearray()
         self._errors_seen = 0
+        self._early = self._keep(_OUT, head)
         self._begin()
 
     @property
@@ -74,21 +88,10 @@ class Pump:
         """The end of the standard error so far."""
         return bytes(self._errors[max(0, len(self._errors) - self._limits.stderr_bytes) :])
 
-    def finish(self) -> Ending | None:
-        """Read the rest of the output of a program that has ended, if it is short and standard error is empty.
-
-        Returns None if the pipes must be served instead. The caller closes the pipes.
-        """
-        _, output, errors = self._fds
-        # After a hang-up nobody can write to the pipe, so a read that returns less than requested has read everything.
-        if self._poll.poll(0) != [(output, _POLLIN | _POLLHUP), (errors, _POLLHUP)]:
-            return None
-        chunk = os.read(output, CHUNK)
-        ending = self._keep(_OUT, chunk)
-        return Ending.EXITED if ending is None and len(chunk) < CHUNK else ending
-
     def serve(self, deadline: float) -> Ending:
         """Transfer data until all pipes are closed, a limit is exceeded or the deadline passes."""
+        if self._early is not None:
+            return self._early
         while self.is_open:
             seconds = deadline - time.monotonic()
             if seconds <= 0:
@@ -112,7 +115,7 @@ class Pump:
         stdin, *outputs = self._fds
         for fd in (*outputs, self._wake_fd):
             if fd >= 0:
-                self._poll.register(fd, _POLLIN)
+                self._poll.register(fd, POLLIN)
         if stdin >= 0:
             os.set_blocking(stdin, False)
             self._poll.register(stdin, select.POLLOUT)
@@ -123,11 +126,11 @@ class Pump:
         if stream == _IN:
             self._feed(fd)
             return None
-        while event & _POLLIN and (chunk := os.read(fd, CHUNK)):
+        while event & POLLIN and (chunk := os.read(fd, CHUNK)):
             # Only a pipe that nobody can write to any more is certain not to block the next read.
-            if (ending := self._keep(stream, chunk)) is not None or not event & _POLLHUP:
+            if (ending := self._keep(stream, chunk)) is not None or not event & POLLHUP:
                 return ending
-            if len(chunk) < CHUNK:  # everything was read, see ``finish``
+            if len(chunk) < CHUNK:  # after a hang-up, everything was read
                 break
         self._shut(fd)
         return None

@@ -20,13 +20,14 @@ DEATH_SECONDS = 0.3
 LONGEST_WAIT_SECONDS = 3600.0
 # False on macOS before Python 3.13.
 CAN_LOOK = hasattr(os, "waitid")
+_CAN_WATCH = hasattr(os, "pidfd_open")
 
 left_to_collect: list[int] = []
 
 
 def await_exit(pid: int, deadline: float) -> int | None:
     """Wait for the program and return its exit status, or None if the deadline passes first."""
-    return _await(_poll_exit, pid, deadline)
+    return _await(poll_exit, pid, deadline)
 
 
 def await_end(pid: int, deadline: float) -> bool:
@@ -49,7 +50,7 @@ def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T |
     found = look(pid)
     if found is not None:
         return found
-    watch_for_exit(pid, deadline)
+    watch_for_exit(pid, milliseconds(deadline - time.monotonic()))
     # Poll even after watching: a program under a debugger ends well before it can be collected.
     pause = 0.0005
     while (found := look(pid)) is None and time.monotonic() < deadline:
@@ -58,9 +59,9 @@ def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T |
     return found
 
 
-def watch_for_exit(pid: int, deadline: float) -> bool:
-    """Sleep until the program ends or the deadline passes, if the system supports it; return whether it ended."""
-    if not hasattr(os, "pidfd_open"):
+def watch_for_exit(pid: int, most_milliseconds: int) -> bool:
+    """Sleep until the program ends or the time is over, if the system supports it; return whether it ended."""
+    if not _CAN_WATCH:
         return False
     try:
         pidfd = os.pidfd_open(pid)
@@ -69,7 +70,7 @@ def watch_for_exit(pid: int, deadline: float) -> bool:
     try:
         watch = select.poll()
         watch.register(pidfd, select.POLLIN)
-        return bool(watch.poll(milliseconds(deadline - time.monotonic())))
+        return bool(watch.poll(most_milliseconds))
     finally:
         os.close(pidfd)
 
@@ -79,9 +80,14 @@ def milliseconds(seconds: float) -> int:
     return ceil(min(max(0.0, seconds), LONGEST_WAIT_SECONDS) * 1000)
 
 
-def _poll_exit(pid: int) -> int | None:
-    """Collect the program if it has ended; raise ChildProcessError if other code collected it."""
+def poll_exit(pid: int) -> int | None:
+    """Collect the program if it has ended, and return its exit status, or None if it has not.
+
+    Raises ChildProcessError if other code collected it.
+    """
     collected, status = os.waitpid(pid, os.WNOHANG)
+    if collected and not status:
+        return 0
     # A program can make its parent its tracer, which is then notified of its stops as well.
     if not collected or os.WIFSTOPPED(status):
         return None
@@ -119,7 +125,7 @@ def collect_stragglers() -> None:
         except IndexError:
             return
         try:
-            gone = _poll_exit(pid) is not None
+            gone = poll_exit(pid) is not None
         except ChildProcessError:
             gone = True
         if not gone:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[int, FrameType | None], object]
 
-__all__ = ["HeldSignals", "NothingBlocked"]
+__all__ = ["HeldSignals", "block_signals", "unblock_signals"]
 
 _NUMBERS = range(1, NSIG)
 # False on Windows.
@@ -22,22 +22,20 @@ if _CAN_BLOCK:
     from _signal import SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, pthread_sigmask, sigpending
 
 
-class NothingBlocked:
-    """A block of code in which this thread blocks no signal, because a new program inherits the blocked signals.
+def unblock_signals() -> "set[int]":
+    """Let all signals through to this thread, and return those that were blocked: a new program would inherit them.
 
     A pending signal stays blocked, so that it is not delivered here.
     """
+    blocked: set[int] = pthread_sigmask(SIG_BLOCK, ()) if _CAN_BLOCK else set()
+    if blocked:
+        pthread_sigmask(SIG_UNBLOCK, blocked - sigpending())
+    return blocked
 
-    __slots__ = ("_blocked",)
 
-    def __enter__(self) -> None:
-        self._blocked = pthread_sigmask(SIG_BLOCK, ()) if _CAN_BLOCK else ()
-        if self._blocked:
-            pthread_sigmask(SIG_UNBLOCK, self._blocked - sigpending())
-
-    def __exit__(self, *_: object) -> None:
-        if self._blocked:
-            pthread_sigmask(SIG_SETMASK, self._blocked)
+def block_signals(blocked: "set[int]") -> None:
+    """Block the signals again that ``unblock_signals`` returned, and no others."""
+    pthread_sigmask(SIG_SETMASK, blocked)
 
 
 class HeldSignals:

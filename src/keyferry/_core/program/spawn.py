@@ -3,11 +3,12 @@
 import errno
 import os
 import time
+from itertools import chain
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
-from keyferry._core.program.pipes import PIPE, duplicate, make_pipe
+from keyferry._core.program.pipes import PIPE, close_all, duplicate, make_pipes
 from keyferry._core.program.reap import kill_group
-from keyferry._core.program.signals import HeldSignals, NothingBlocked
+from keyferry._core.program.signals import block_signals, unblock_signals
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def spawn(
     stdin: bytes | None = None,
     own_session: bool = True,
     kept_fds: tuple[int, ...] = (),
+    is_hasty: bool = False,
 ) -> None:
     """Start *path* as *child*, which the caller terminates; raise OSError or ValueError if it cannot be started.
 
@@ -49,48 +51,46 @@ def spawn(
     program, and must fit into a pipe; without it the pipe stays open. The program inherits *kept_fds* under their
     numbers and no other descriptor but its three streams. No signal is blocked in it, and none is ignored because
     Python ignores it.
+
+    With *is_hasty*, which is for programs with three pipes, the fastest way does not wait for the program to be
+    executed. If it cannot be, the reason is written to its standard error; see ``could_not_begin``.
     """
-    theirs: list[int] = []
-    with HeldSignals():
-        try:
-            for number, wanted in enumerate(streams):
-                if wanted != PIPE:
-                    theirs.append(duplicate(wanted))
-                    continue
-                reader, writer = make_pipe()
-                child.fds[number] = reader if number else writer
-                theirs.append(writer if number else reader)
-            if stdin is not None:
-                os.write(child.fds[0], stdin)
-                child.close(0)
-            fds = theirs[0], theirs[1], theirs[2]
-            _start(child, path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds)
-        finally:
-            for fd in theirs:
-                os.close(fd)
-
-
-def _start(
-    child: Child,
-    path: str | None,
-    argv: "Sequence[str]",
-    environ: "Mapping[bytes, bytes] | None",
-    fds: tuple[int, int, int],
-    *,
-    own_session: bool,
-    kept_fds: tuple[int, ...],
-) -> None:
-    """Start the program; retry for a short time while its file is open for writing."""
     # A bare name is a file in the working directory, and is not searched for in PATH.
     if path is not None and os.sep not in path and not os.path.dirname(path):
         path = os.path.join(os.curdir, path)
-    for patience in range(_BUSY_TRIES, -1, -1):
-        try:
-            with NothingBlocked():
-                child.start(path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds)
-        except OSError as error:
-            if error.errno != errno.ETXTBSY or not patience:
-                raise
+    pipes: list[tuple[int, int]] = []
+    theirs: list[int] = []
+    try:
+        make_pipes(pipes, streams.count(PIPE))
+        for number, wanted in enumerate(streams):
+            if wanted != PIPE:
+                theirs.append(duplicate(wanted))
+                continue
+            reader, writer = pipes.pop()
+            child.fds[number] = reader if number else writer
+            theirs.append(writer if number else reader)
+        fds = theirs[0], theirs[1], theirs[2]
+        if stdin is not None:
+            os.write(child.fds[0], stdin)
+            # First taken out: an interrupt in between must not close it twice.
+            fed, child.fds[0] = child.fds[0], -1
+            theirs.append(fed)
+        for patience in range(_BUSY_TRIES, -1, -1):
+            blocked = unblock_signals()
+            try:
+                child.start(
+                    path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty
+                )
+            except OSError as error:
+                # The file is open for writing: it is tried again for a short time.
+                if error.errno != errno.ETXTBSY or not patience:
+                    raise
+            else:
+                return
+            finally:
+                if blocked:
+                    block_signals(blocked)
             time.sleep(_BUSY_SECONDS)
-        else:
-            return
+    finally:
+        theirs.extend(chain.from_iterable(pipes))
+        close_all(theirs)

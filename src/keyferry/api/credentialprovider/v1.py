@@ -103,14 +103,17 @@ def read_response(document: object, reader: "Reader") -> CredentialProviderRespo
 
 _FIELDS = frozenset(("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"))
 _AUTH_FIELDS = frozenset(("username", "password"))
+# The strings of a response with each field once, and of each of its entries: names, and values that are strings.
+_STRINGS, _AUTH_STRINGS = 9, 5
 
 
 def read_plain_response(  # noqa: PLR0911 - one return for each check
-    document: object, api_version: str
+    document: object, api_version: str, strings: int | None = None
 ) -> CredentialProviderResponse | None:
     """Return a response that is complete and valid, or None for any other document.
 
-    This is the fast path. ``read_response`` reads all other documents and collects their problems.
+    With *strings*, the number of strings in its text, also None for a document in which a member is repeated. This is
+    the fast path. ``read_response`` reads all other documents and collects their problems.
     """
     if type(document) is not dict or not document.keys() <= _FIELDS:
         return None
@@ -127,6 +130,8 @@ def read_plain_response(  # noqa: PLR0911 - one return for each check
         if type(username) is not str or type(password) is not str:
             return None
         auth[key] = AuthConfig(username, password)
+    if strings is not None and strings != _STRINGS + _AUTH_STRINGS * len(auth):
+        return None
     try:
         return CredentialProviderResponse(cache_key_type, parse_duration(duration), auth)
     except DurationError:

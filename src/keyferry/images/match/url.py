@@ -11,6 +11,7 @@ from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, spli
 from keyferry.errors import MatchError
 
 __all__ = [
+    "PLAIN_NAME",
     "RegistryUrl",
     "bytewise",
     "is_plain_path",
@@ -24,6 +25,8 @@ __all__ = [
 # Without escapes, user info and brackets.
 _PLAIN_HOST = "abcdefghijklmnopqrstuvwxyz0123456789.-*_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
+# The characters of a name without a port that the URL parser does not change.
+PLAIN_NAME = f"{_PLAIN_HOST}/"
 
 
 class RegistryUrl(NamedTuple):
@@ -83,8 +86,7 @@ def normalise_key(key: str) -> str:
 
     Raise MatchError for a key that does not parse; the kubelet ignores such a credential.
     """
-    plain = split_plain(key)
-    if plain is not None and not plain[2]:
+    if not key.strip(_PLAIN_HOST):
         return key
     try:
         authority, _, _, path = split_registry_key(key)

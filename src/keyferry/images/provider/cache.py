@@ -234,7 +234,8 @@ def account_cache_key(
 
 def flight_key(image: str, others: bytes) -> bytes:
     """Return a key that is equal for lookups that can share a plugin run; *others* are their `other_inputs`."""
-    return _text(image) + others
+    text = image.encode("utf-8", "surrogateescape")
+    return len(text).to_bytes(2, "big") + text + others if len(text) <= _LONGEST else _bytes(text)
 
 
 def other_inputs(token_hash: str, annotations: "Mapping[str, str]") -> bytes:

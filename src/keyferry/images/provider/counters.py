@@ -76,7 +76,8 @@ class Counters:
         has_failed = problem is not None
         with self._lock:
             self._runs += 1
-            self._observe(seconds or 0.0)
+            self._seconds += seconds or 0.0
+            self._buckets[bisect_left(BUCKETS, seconds or 0.0)] += 1
             if self._streak_ns is None or has_failed is not self._has_last_failed:
                 self._streak_ns = at_ns
             self._last_run_ns, self._has_last_failed = at_ns, has_failed
@@ -107,7 +108,3 @@ class Counters:
 
     def _fail(self, kind: Kind) -> None:
         self._failures[kind] = self._failures.get(kind, 0) + 1
-
-    def _observe(self, seconds: float) -> None:
-        self._seconds += seconds
-        self._buckets[bisect_left(BUCKETS, seconds)] += 1

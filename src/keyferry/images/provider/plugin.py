@@ -6,7 +6,7 @@ from time import monotonic
 
 from keyferry._core.compiled import Callable
 from keyferry._core.gotext import go_strerror
-from keyferry._core.json import loads_with_duplicates
+from keyferry._core.json import loads_with_duplicates, read_counting_strings
 from keyferry._core.secrets import secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
@@ -146,13 +146,14 @@ def decode_response(
 
     A response that is not parsed before the instant *until* of the monotonic clock is refused.
     """
+    document, strings = read_counting_strings(stdout)
+    plain = read_plain_response(document, api_version, strings)
+    if plain is not None:
+        return plain
     try:
         document, duplicates = loads_with_duplicates(stdout)
         if monotonic() >= until:
             raise PluginOutputError(plugin, "its response could not be parsed within its timeout")
-        plain = None if duplicates else read_plain_response(document, api_version)
-        if plain is not None:
-            return plain
         found, kind = interpret(document)
     except DocumentError as error:
         failure = _unreadable(

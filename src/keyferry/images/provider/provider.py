@@ -46,7 +46,6 @@ from keyferry.images.provider.cache import (
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
-from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
 TYPE_CHECKING = False
@@ -89,26 +88,17 @@ class LastAnswer(Value):
         return bool(keyring.lookup(self.image))
 
 
-# The result of a run for all lookups that wait for it: the image, the response and its expiry, or the error.
-class _Run(Value):
-    image: str
-    response: CredentialProviderResponse | None = field(default=None, repr=False)
-    expires_ns: int | None = None
-    seconds: float | None = None
-    error: KeyferryError | None = None
-    kubernetes_text: str = field(default="", repr=False)
-    agent: AgentNote | None = None
-    # How the agent got the response, if it is the agent's.
-    agent_outcome: ProvisionOutcome | None = None
+# A run for all lookups that wait for it: the image that the plugin was run for, and the answer.
+_Run = tuple[str, Provision]
 
 
 # The time that a caller has to wait for other lookups' runs and to run the plugin itself.
 class _TimeBudget:
     __slots__ = ("_asked_seconds", "_until", "seconds")
 
-    def __init__(self, asked_seconds: float | None, default_seconds: float, waited_seconds: float) -> None:
+    def __init__(self, asked_seconds: float | None, seconds: float, waited_seconds: float = 0.0) -> None:
         self._asked_seconds = asked_seconds
-        self.seconds = default_seconds if asked_seconds is None else asked_seconds
+        self.seconds = seconds
         self._until = monotonic() + self.seconds - waited_seconds
 
     def seconds_left(self) -> float:
@@ -148,7 +138,7 @@ class Provider:
         self.counters = Counters()
         self.plugin = plugin
         self.last_failure: LastFailure | None = None
-        self.last_answer: LastAnswer | None = None
+        self._last_answer: tuple[str, tuple[str, ...]] | None = None
         self._on_cached = on_cached
         self._agent = agent
         self._accounts = accounts
@@ -167,6 +157,11 @@ class Provider:
     def name(self) -> str:
         """The name of the provider, which is the file name of its executable."""
         return self.config.name
+
+    @property
+    def last_answer(self) -> LastAnswer | None:
+        """The last answer of the plugin, if it has answered."""
+        return None if self._last_answer is None else LastAnswer(*self._last_answer)
 
     def soonest_expiry_seconds(self) -> float | None:
         """Return the seconds until the first cache entry expires, or None if there is none."""
@@ -188,12 +183,17 @@ class Provider:
         *timeout_seconds* bounds the whole call, and *waited_seconds* are subtracted from it. By default the timeout
         of the plugin applies to a run, and to waiting for another lookup's run.
         """
-        patience = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
+        patience = None
+        if timeout_seconds is not None:
+            patience = _TimeBudget(timeout_seconds, timeout_seconds, waited_seconds)
+        attributes = self.config.token_attributes
         try:
+            if attributes is None:
+                return self._provide(image, NOBODY, b"", NO_OTHER_INPUTS, patience)
             # Before the cache and without caching, as in the kubelet.
-            identity = identify(self.config.token_attributes, self._accounts, pod)
-            account_key = self._account_key(identity)
-            provision = self._provide(image, identity, account_key, patience)
+            identity = identify(attributes, self._accounts, pod)
+            others = other_inputs(hash_token(identity.token), identity.annotations or {})
+            provision = self._provide(image, identity, self._account_key(identity), others, patience)
         except NotApplicable as skip:
             return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
         except NotGivenError as untold:
@@ -236,11 +236,10 @@ class Provider:
             under_way = self._flights.find(keys[0])
             flight = self._flights.start(keys) if under_way is None else under_way
         if under_way is None:
-            run: _Run | None = self._fly(flight, keys, image, NOBODY, b"", None)
-        else:
-            run = flight.wait(self._timeout_seconds)
+            return self._fly(flight, keys, image, NOBODY, b"", None)
+        run = flight.wait(self._timeout_seconds)
         assert run is not None  # noqa: S101 - a run that raised an unexpected error has ended this thread
-        return self._from_run(run, NOBODY, ProvisionOutcome.RAN)
+        return run[1]
 
     def cached(self) -> tuple[CacheEntry, ...]:
         """Return the cached answers that any lookup may get."""
@@ -314,27 +313,27 @@ class Provider:
         )
 
     def _provide(
-        self, image: str, identity: Identity, account_key: bytes, patience: _TimeBudget
+        self, image: str, identity: Identity, account_key: bytes, others: bytes, patience: _TimeBudget | None
     ) -> Provision:
-        others = other_inputs(hash_token(identity.token), identity.annotations or {})
-        own_key = flight_key(image, others)
-        cache = self._cache_of(identity)
+        cache = self._relayed_cache if identity.key else self._cache
         wait_for_registry = self._coalesce
         while True:
-            wide_key = self._wide_key(image, account_key, others)
             with self._lock:
                 kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
                     self.counters.count("hits")
                     log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
+                own_key, wide_key = flight_key(image, others), self._wide_key(image, account_key, others)
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
                     flight = self._flights.find(wide_key)
-                if flight is None and not patience.is_over():
+                if flight is None and (patience is None or not patience.is_over()):
                     keys = (own_key, wide_key)
                     flight = self._flights.start(keys)
                     break
+            if patience is None:
+                patience = _TimeBudget(None, self._timeout_seconds)
             try:
                 shared = self._share(flight, image, identity, patience)
             except TimeoutError:
@@ -343,12 +342,13 @@ class Provider:
                 return shared
             # The other run failed, or its response does not cover this image: run the plugin for this image.
             wait_for_registry = False
-        run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
-        return self._from_run(run, identity, ProvisionOutcome.RAN)
+        seconds = None if patience is None else patience.seconds_to_run()
+        return self._fly(flight, keys, image, identity, account_key, seconds)
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> "Hashable":
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
-        return "" if self._last_type == "Global" else registry_of(image), account_key, others
+        registry = "" if self._last_type == "Global" else image.partition("/")[0]
+        return registry, account_key, others
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
@@ -358,17 +358,21 @@ class Provider:
             raise TimeoutError
         run = flight.wait(patience.seconds_left())
         # The timeout of a run with a shorter limit does not apply to a caller with more time.
-        if run is None or _seconds_given(run.error) < patience.seconds:
+        if run is None or _seconds_given(run[1].error) < patience.seconds:
             return None
-        if run.image != image and (
-            run.response is None or not covers(run.response.cache_key_type, run.image, image)
+        asked, provision = run
+        # The agent may have given only what this user may have for that image.
+        if asked != image and (
+            provision.error is not None
+            or provision.is_from_agent
+            or not covers(provision.cache_key_type, asked, image)
         ):
             return None
-        if run.image != image and run.agent_outcome is not None:
-            return None  # the agent may have given only what this user may have for that image
         self.counters.count("shared")
         log_debug("images", "%s: from a run of plugin %s for another lookup", image, self.name)
-        return self._from_run(run, identity, ProvisionOutcome.SHARED)
+        is_own = provision.error is None and not provision.is_from_agent
+        outcome = ProvisionOutcome.SHARED if is_own else provision.outcome
+        return replace(provision, outcome=outcome, account=identity.ref)
 
     def _late(self, seconds: float) -> Provision:
         """Return the failure of a lookup that timed out while waiting for another lookup's run, which continues."""
@@ -385,43 +389,42 @@ class Provider:
         identity: Identity,
         account_key: bytes,
         timeout_seconds: float | None,
-    ) -> _Run:
+    ) -> Provision:
         """Run the plugin, cache its response, and pass the result to all lookups that wait for it."""
-        run: _Run | None = None
+        ran: Provision | None = None
         kept: Provision | None = None
         try:
-            run = self._ask(image, identity, timeout_seconds)
+            ran = self._ask(image, identity, timeout_seconds)
         finally:
             with self._lock:
-                if run is not None and run.response is not None:
-                    self._last_type = run.response.cache_key_type
-                    if run.expires_ns is not None:
-                        kept = self._keep(run, identity, account_key)
+                if ran is not None and ran.error is None:
+                    self._last_type = ran.cache_key_type
+                    if ran.expires_ns is not None:
+                        kept = self._keep(image, ran, identity, account_key)
                 self._flights.finish(keys, flight)
-            flight.land(run)
+            flight.land(None if ran is None else (image, ran))
         if kept is not None and not account_key:
             self._tell_cached(image, kept)
-        return run
+        return ran
 
-    def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> Provision:
-        assert run.response is not None  # noqa: S101 - only responses are cached
+    def _keep(self, image: str, ran: Provision, identity: Identity, account_key: bytes) -> Provision:
         kept = Provision(
-            self.name,
+            ran.provider,
             ProvisionOutcome.CACHED,
-            run.response.auth or {},
-            run.response.cache_key_type,
-            run.expires_ns,
+            ran.auth,
+            ran.cache_key_type,
+            ran.expires_ns,
             None,
-            identity.ref,
+            ran.account,
             "",
             "",
             None,
             "",
             (),
-            run.response.cache_duration_ns,
+            ran.cache_duration_ns,
             self._clock(),
         )
-        self._cache_of(identity).store(run.image, account_key, kept)
+        self._cache_of(identity).store(image, account_key, kept)
         return kept
 
     def _tell_cached(self, image: str, kept: Provision) -> None:
@@ -429,7 +432,7 @@ class Provider:
             base = base_key(kept.cache_key_type, image)
             self._on_cached(self, CacheEntry(base, image, kept))
 
-    def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
+    def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> Provision:
         request = CredentialProviderRequest(image, identity.token, identity.annotations)
         if self._agent is None:
             return self._run_plugin(request, identity, timeout_seconds)
@@ -437,36 +440,75 @@ class Provider:
         told = self._agent.ask(self.name, self.config.api_version, request, timeout_seconds)
         seconds = monotonic() - begun
         if told.response is not None and self._refuse(told.response, identity) is None:
-            return _Run(image, told.response, None, seconds, agent=told.note, agent_outcome=told.outcome)
+            return self._answered(told.response, identity, told.outcome, None, seconds, told.note)
         left = None if timeout_seconds is None else timeout_seconds - seconds
         return replace(self._run_plugin(request, identity, left), agent=told.note)
 
     def _run_plugin(
         self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None
-    ) -> _Run:
+    ) -> Provision:
         image = request.image
         try:
             response, seconds = self.plugin(request, timeout_seconds)
         except PluginError as error:
-            self._note_failure(image, error, error.seconds)
-            text = _FAILED_RUN + error.kubernetes_text
             # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
             log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
-            return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
-        log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.name, seconds * 1000)
-        problem = self._refuse(response, identity)
+            return self._failed(image, identity, error, error.seconds, _FAILED_RUN + error.kubernetes_text)
+        log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.config.name, seconds * 1000)
+        if identity.token or response.cache_key_type not in CACHE_KEY_TYPES:
+            problem = self._refuse(response, identity)
+        else:
+            problem = None
         if problem is not None:
-            self._note_failure(image, problem, seconds)
-            return _Run(image, seconds=seconds, error=problem, kubernetes_text=problem.kubernetes_text)
-        self.counters.ran(seconds, None, self._clock())
-        self.last_answer = LastAnswer(image, tuple(response.auth or ()))
-        return _Run(image, response, self._expiry_ns(response, identity), seconds)
+            return self._failed(image, identity, problem, seconds, problem.kubernetes_text)
+        now_ns = self._clock()
+        self.counters.ran(seconds, None, now_ns)
+        self._last_answer = image, tuple(response.auth or ())
+        expires_ns = self._expiry_ns(response, identity, now_ns)
+        return self._answered(response, identity, ProvisionOutcome.RAN, expires_ns, seconds)
 
-    def _note_failure(self, image: str, error: PluginError, seconds: float | None) -> None:
+    def _failed(
+        self, image: str, identity: Identity, error: PluginError, seconds: float | None, text: str
+    ) -> Provision:
         now_ns = self._clock()
         self.counters.ran(seconds, error, now_ns)
         self.last_failure = LastFailure(image, error, now_ns)
+        return Provision(
+            self.name,
+            ProvisionOutcome.FAILED,
+            seconds=seconds,
+            account=identity.ref,
+            error=error,
+            kubernetes_text=text,
+        )
+
+    def _answered(  # noqa: PLR0917 - the fields of an answer
+        self,
+        response: CredentialProviderResponse,
+        identity: Identity,
+        outcome: ProvisionOutcome,
+        expires_ns: int | None,
+        seconds: float,
+        agent: AgentNote | None = None,
+    ) -> Provision:
+        return Provision(
+            self.config.name,
+            outcome,
+            response.auth or {},
+            response.cache_key_type,
+            expires_ns,
+            seconds,
+            identity.ref,
+            "",
+            "",
+            None,
+            "",
+            (),
+            response.cache_duration_ns,
+            None,
+            agent,
+        )
 
     def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
         """Return the error of a response that is decoded but not allowed, or None."""
@@ -482,50 +524,20 @@ class Provider:
             return PluginProtocolError(self.name, f"cacheKeyType of its response is none of {expected}", text)
         return None
 
-    def _expiry_ns(self, response: CredentialProviderResponse, identity: Identity) -> int | None:
-        """Return the expiry of a response, or None if it is not cached."""
+    def _expiry_ns(self, response: CredentialProviderResponse, identity: Identity, now_ns: int) -> int | None:
+        """Return the expiry of a response that was got now, or None if it is not cached."""
         duration = response.cache_duration_ns
         if duration is None:
             duration = self.config.default_cache_duration_ns or 0
         if duration == 0:
             return None
-        expires_ns = self._clock() + duration
+        expires_ns = now_ns + duration
         if not identity.key:
             return expires_ns
         # An answer for a relayed token does not outlive the token.
-        if identity.until_ns is None or identity.until_ns <= self._clock():
+        if identity.until_ns is None or identity.until_ns <= now_ns:
             return None
         return min(expires_ns, identity.until_ns)
-
-    def _from_run(self, run: _Run, identity: Identity, outcome: ProvisionOutcome) -> Provision:
-        if run.response is None:
-            return Provision(
-                self.name,
-                ProvisionOutcome.FAILED,
-                seconds=run.seconds,
-                account=identity.ref,
-                error=run.error,
-                kubernetes_text=run.kubernetes_text,
-                agent=run.agent,
-            )
-        response = run.response
-        return Provision(
-            self.name,
-            outcome if run.agent_outcome is None else run.agent_outcome,
-            response.auth or {},
-            response.cache_key_type,
-            run.expires_ns,
-            run.seconds,
-            identity.ref,
-            "",
-            "",
-            None,
-            "",
-            (),
-            response.cache_duration_ns,
-            None,
-            run.agent,
-        )
 
 
 def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:

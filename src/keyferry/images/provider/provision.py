@@ -1,19 +1,16 @@
 """The answer of one provider for one image, and its origin."""
 
 from keyferry._core.compiled import Mapping
-from keyferry._core.lazy import lazy
 from keyferry._core.values import Value, field, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import KeyferryError
-from keyferry.images.credential import ServiceAccountRef, Source, SourceKind
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import MissingInput
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.keyring import Keyring
-
 Auth = Mapping[str, AuthConfig]
+# Beside the fields of an answer.
+_COPY = "copy"
 
 
 class ProvisionOutcome(WordEnum):
@@ -65,21 +62,12 @@ class Provision(Value):
         """Whether the node agent gave the answer; then no plugin was run in this process."""
         return self.agent is not None and not self.agent.fallback
 
-    @lazy
-    def keyring(self) -> "Keyring":
-        """The credentials by auth key; built once for all images with this answer."""
-        # Imported here: the answer of another process has its credentials in order.
-        from keyferry.images.keyring import Keyring
-
-        keyring = Keyring()
-        source = Source(SourceKind.PROVIDER, self.provider, None, self.account)
-        keyring.add(source, ((key, each.username, each.password, "") for key, each in self.auth.items()))
-        return keyring
-
     def with_missing(self, missing: tuple[MissingInput, ...]) -> "Provision":
         """Return this answer with the inputs that a kubelet would also have passed to the provider."""
         if not missing:
             return self
-        copied = replace(self, missing=missing)
-        copied.__dict__["keyring"] = self.keyring
+        # Kept, so that all images with this answer share one copy and its keyring.
+        copied: Provision | None = self.__dict__.get(_COPY)
+        if copied is None or copied.missing != missing:
+            copied = self.__dict__[_COPY] = replace(self, missing=missing)
         return copied

@@ -88,10 +88,11 @@ def test_entries_of_any_form_reach_a_program_as_they_are(tmp_path: Path, own_ses
 def test_entries_of_any_form_reach_a_program_by_the_quick_way_too(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w+b") as out:
         streams = (out.fileno(),) * 3
-        pid = fork_exec.fork_exec(
-            "/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=False, kept_fds=()
+        pids: list[int] = []
+        fork_exec.fork_exec(
+            pids, "/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=False
         )
-        assert os.waitpid(pid, 0)[1] == 0
+        assert os.waitpid(pids[0], 0)[1] == 0
         out.seek(0)
         assert out.read().removesuffix(b"\0").split(b"\0") == ENTRIES
 

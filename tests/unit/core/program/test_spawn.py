@@ -67,14 +67,21 @@ def test_the_usual_way_is_the_quickest_there_is() -> None:
 @KNOWN
 def test_the_call_has_as_many_arguments_as_popen_gives() -> None:
     """The private call is made as the standard library of this version makes it."""
-    counts = [
-        sum(len(fork_exec._LAST) if isinstance(argument, ast.Starred) else 1 for argument in call.args)
-        for module in (subprocess, fork_exec)
-        for call in ast.walk(ast.parse(inspect.getsource(module)))
+    [made_by_popen] = [
+        call
+        for call in ast.walk(ast.parse(inspect.getsource(subprocess)))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_fork_exec"
     ]
-    assert len(counts) == 2
-    assert counts[0] == counts[1]
+    [ours] = [
+        assigned.value
+        for assigned in ast.walk(ast.parse(inspect.getsource(fork_exec)))
+        if isinstance(assigned, ast.Assign) and isinstance(assigned.value, ast.Tuple)
+        if ast.unparse(assigned.targets[0]) == "arguments"
+    ]
+    starred = {"report": 2, "_LAST": len(fork_exec._LAST)}
+    assert len(made_by_popen.args) == sum(
+        starred[ast.unparse(each.value)] if isinstance(each, ast.Starred) else 1 for each in ours.elts
+    )
 
 
 @KNOWN
@@ -341,3 +348,21 @@ def test_output_that_another_still_holds_is_waited_for(way: Way) -> None:
     """The program has ended, and what it left running goes on writing."""
     done = run((SHELL, "-c", "printf a; (sleep 0.1; printf b) &"), way=way)
     assert (done.ending, done.stdout) == (Ending.EXITED, b"ab")
+
+
+# Programs that look as if they could not be started
+
+
+@pytest.mark.parametrize("status", [255, 1])
+@pytest.mark.parametrize(
+    "said", ["OSError:2:", "OSError:8:noexec", "OSError: 2:", "OSError::", "OSError:2:more", ""]
+)
+def test_a_program_that_reports_as_a_failed_start_does_has_run(
+    way: Way, status: int, said: str, tmp_path: Path
+) -> None:
+    """Its status and its words are its own; only the very report makes it run once more."""
+    runs = tmp_path / "runs"
+    done = run((SHELL, "-c", f"echo >>{runs}; printf %s '{said}' >&2; exit {status}"), way=way)
+    assert (done.ending, done.status, done.stderr) == (Ending.EXITED, status, said.encode())
+    is_doubtful = way is Way.FORK_EXEC and status == 255 and said in ("OSError:2:", "OSError:8:noexec")
+    assert runs.read_text() == ("\n\n" if is_doubtful else "\n")
