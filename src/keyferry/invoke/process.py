@@ -90,7 +90,8 @@ def _run(
         try:
             child.end()
         finally:
-            child.end()  # again, in case an interrupt arrived at the start of the first call
+            if child.pids:
+                child.end()  # again, in case an interrupt arrived at the start of the first call
             _under_way.discard(child)
     return ProcessOutcome(ending, child.status, stdout, stderr, time.monotonic() - started)
 

@@ -120,7 +120,7 @@ class Child:
         """
         if not watch_for_exit(self.pids[0], _MOMENT_MILLISECONDS):
             return None
-        _, output, errors = self.fds
+        output, errors = self.fds[1:]
         look = select.poll()
         look.register(output, POLLIN)
         look.register(errors, POLLIN)
@@ -129,7 +129,8 @@ class Child:
             return None
         chunk = os.read(output, CHUNK)
         if len(chunk) < CHUNK and len(chunk) <= limits.stdout_bytes:
-            self._close_all()
+            self.fds[:] = _CLOSED
+            close_all([output, errors])
             return chunk
         self._head = chunk
         return None
@@ -174,16 +175,12 @@ class Child:
                 self.collected(self.kill())
         finally:
             if max(self.fds) >= 0:
-                self._close_all()
+                # Taken out first: an interrupt must not close a descriptor twice, which may be another's by then.
+                left, self.fds[:] = [fd for fd in self.fds if fd >= 0], _CLOSED
+                close_all(left)
 
     def close(self, stream: int) -> None:
         """Close this process's end of the pipe for a standard stream."""
         fd, self.fds[stream] = self.fds[stream], -1
         if fd >= 0:
             os.close(fd)
-
-    def _close_all(self) -> None:
-        # Taken out first: an interrupt in between must not close a descriptor twice, which may be another's by then.
-        left, self.fds[:] = sorted(self.fds), _CLOSED
-        del left[: left.count(-1)]
-        close_all(left)

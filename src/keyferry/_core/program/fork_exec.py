@@ -67,8 +67,9 @@ def begin(  # noqa: PLR0917 - as in Popen, and the pipe
     """
     program = path or argv[0]
     sys.audit("subprocess.Popen", program, argv, None, environ)
+    paths = (program.encode(*_ENCODING),) if "/" in program else _candidates(program, environ)
     arguments = (
-        argv, _candidates(program, environ), True, (*sorted((*kept_fds, report[1])),), None,
+        argv, paths, True, (*sorted((*kept_fds, report[1])),), None,
         _variables(environ), streams[0], -1, -1, streams[1], -1, streams[2], *report,
         True, own_session, -1, None, None, None, -1, *_LAST,
     )  # fmt: skip
@@ -90,8 +91,6 @@ def could_not_begin(status: int | None, reported: bytes) -> bool:
 
 
 def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":
-    if "/" in program:
-        return (program.encode(*_ENCODING),)
     folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # it takes bytes as well
     return [os.fsencode(os.path.join(folder, program)) for folder in folders]
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from _thread import RLock
 from itertools import chain
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
@@ -58,8 +59,34 @@ def spawn(
     # A bare name is a file in the working directory, and is not searched for in PATH.
     if path is not None and os.sep not in path and not os.path.dirname(path):
         path = os.path.join(os.curdir, path)
+    for patience in range(_BUSY_TRIES, -1, -1):
+        try:
+            with _turn:
+                _start(child, path, argv, environ, streams, stdin, own_session, kept_fds, is_hasty)
+        except OSError as error:
+            # The file is open for writing: it is tried again for a short time.
+            if error.errno != errno.ETXTBSY or not patience:
+                raise
+        else:
+            return
+        child.end()
+        time.sleep(_BUSY_SECONDS)
+
+
+def _start(  # noqa: PLR0917 - the arguments of ``spawn``
+    child: Child,
+    path: str | None,
+    argv: "Sequence[str]",
+    environ: "Mapping[bytes, bytes] | None",
+    streams: tuple[int, int, int],
+    stdin: bytes | None,
+    own_session: bool,  # noqa: FBT001 - as in ``spawn``, by position for speed
+    kept_fds: tuple[int, ...],
+    is_hasty: bool,  # noqa: FBT001
+) -> None:
     pipes: list[tuple[int, int]] = []
     theirs: list[int] = []
+    blocked = unblock_signals()
     try:
         make_pipes(pipes, streams.count(PIPE))
         for number, wanted in enumerate(streams):
@@ -75,22 +102,25 @@ def spawn(
             # First taken out: an interrupt in between must not close it twice.
             fed, child.fds[0] = child.fds[0], -1
             theirs.append(fed)
-        for patience in range(_BUSY_TRIES, -1, -1):
-            blocked = unblock_signals()
-            try:
-                child.start(
-                    path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty
-                )
-            except OSError as error:
-                # The file is open for writing: it is tried again for a short time.
-                if error.errno != errno.ETXTBSY or not patience:
-                    raise
-            else:
-                return
-            finally:
-                if blocked:
-                    block_signals(blocked)
-            time.sleep(_BUSY_SECONDS)
+        child.start(path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty)
     finally:
-        theirs.extend(chain.from_iterable(pipes))
+        if blocked:
+            block_signals(blocked)
+        if pipes:
+            theirs.extend(chain.from_iterable(pipes))
         close_all(theirs)
+
+
+# Held by the thread that starts a program. Programs are started one after the other in any case, because the thread
+# that starts one holds the interpreter's lock. Threads that wait here do not compete for that lock at each of the
+# starting thread's system calls, which takes more time than the start. It can be taken again by a signal handler.
+_turn = RLock()
+
+
+def _reset_after_fork() -> None:
+    global _turn  # noqa: PLW0603 - a thread of the parent process may have held it
+    _turn = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -394,7 +394,9 @@ class Provider:
         ran: Provision | None = None
         kept: Provision | None = None
         try:
-            ran = self._ask(image, identity, timeout_seconds)
+            request = CredentialProviderRequest(image, identity.token, identity.annotations)
+            ask = self._run_plugin if self._agent is None else self._ask_agent
+            ran = ask(request, identity, timeout_seconds)
         finally:
             with self._lock:
                 if ran is not None and ran.error is None:
@@ -432,10 +434,11 @@ class Provider:
             base = base_key(kept.cache_key_type, image)
             self._on_cached(self, CacheEntry(base, image, kept))
 
-    def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> Provision:
-        request = CredentialProviderRequest(image, identity.token, identity.annotations)
-        if self._agent is None:
-            return self._run_plugin(request, identity, timeout_seconds)
+    def _ask_agent(
+        self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None
+    ) -> Provision:
+        """Return the agent's answer, or run the plugin if it has none."""
+        assert self._agent is not None  # noqa: S101 - called where there is one
         begun = monotonic()
         told = self._agent.ask(self.name, self.config.api_version, request, timeout_seconds)
         seconds = monotonic() - begun
@@ -456,10 +459,8 @@ class Provider:
             log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
             return self._failed(image, identity, error, error.seconds, _FAILED_RUN + error.kubernetes_text)
         log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.config.name, seconds * 1000)
-        if identity.token or response.cache_key_type not in CACHE_KEY_TYPES:
-            problem = self._refuse(response, identity)
-        else:
-            problem = None
+        is_usual = not identity.token and response.cache_key_type in CACHE_KEY_TYPES
+        problem = None if is_usual else self._refuse(response, identity)
         if problem is not None:
             return self._failed(image, identity, problem, seconds, problem.kubernetes_text)
         now_ns = self._clock()
