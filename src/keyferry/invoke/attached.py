@@ -5,8 +5,9 @@ may prompt, otherwise empty. Here the standard error of a plugin that may not pr
 without the characters that control a terminal.
 """
 
+# The module behind `signal`, which also makes enums of all signals.
+import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 import os
-import signal
 import time
 from collections.abc import Mapping
 
@@ -82,7 +83,7 @@ def _kill_one(pid: int) -> int | None:
     """
     status: int | None = None
     try:
-        for signal_number in (0, signal.SIGKILL):
+        for signal_number in (0, _signal.SIGKILL):
             if status is None:
                 os.kill(pid, signal_number)
                 status = await_exit(pid, time.monotonic() + DEATH_SECONDS)

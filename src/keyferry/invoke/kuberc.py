@@ -9,9 +9,12 @@ from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret
-from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, Preference, read_preference
 from keyferry.errors import ConfigError, DocumentError, Kind, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.api.kuberc.v1beta1 import Preference
 
 __all__ = [
     "SEPARATOR",
@@ -24,7 +27,8 @@ __all__ = [
 ]
 
 _DEFAULT = os.path.join("~", ".kube", "kuberc")
-SEPARATOR = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
+# A pattern for the line between two documents.
+SEPARATOR = rb"(?m)^---[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
 _NO_POLICY = PluginPolicy()
 
 
@@ -94,7 +98,7 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
     Raises ConfigError if there are documents and none is valid, and PolicyError for a policy that is not valid.
     """
     problems: list[Problem] = []
-    for text in SEPARATOR.split(data):
+    for text in re.split(SEPARATOR, data):
         if not text.strip():
             continue
         try:
@@ -112,6 +116,12 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
 
 def load_preference(file: str, document: Document) -> LoadedKuberc:
     """Return the policy of one document. Raises ConfigError or PolicyError."""
+    from keyferry.api.kuberc.v1beta1 import (
+        API_VERSIONS,
+        KIND,
+        read_preference,
+    )  # imported here: few users have a file
+
     try:
         api_version, kind = interpret(document.value)
     except WrongTypeError as error:
@@ -135,7 +145,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
     return LoadedKuberc(policy, file, (*map(str, problems), *repeated))
 
 
-def policy_of(preference: Preference) -> PluginPolicy:
+def policy_of(preference: "Preference") -> PluginPolicy:
     """Return the policy of a preference, without validating it."""
     entries = preference.credential_plugin_allowlist
     listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)

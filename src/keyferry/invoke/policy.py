@@ -16,7 +16,7 @@ from keyferry.invoke.executable import LookPath, base_name, clean_path, look_com
 ALLOW_ALL = "AllowAll"
 DENY_ALL = "DenyAll"
 ALLOWLIST = "Allowlist"
-_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_DIGEST = "[0-9a-fA-F]{64}"
 _CHUNK = 1 << 20
 
 
@@ -167,6 +167,6 @@ def validate_entry(number: int, entry: AllowlistEntry) -> None:
     if cleaned != entry.command:
         message = f"entry {number} of the allowlist is {entry.command!r}, expected {cleaned!r}"
         raise PolicyError(message, f"non-normalized file path: {quote(entry.command)} vs {quote(cleaned)}")
-    if entry.sha256 and not _DIGEST.fullmatch(entry.sha256):
+    if entry.sha256 and not re.fullmatch(_DIGEST, entry.sha256):
         message = f"entry {number} of the allowlist: sha256 {entry.sha256!r} is not 64 hexadecimal digits"
         raise PolicyError(message, field="sha256")

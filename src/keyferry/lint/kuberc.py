@@ -5,6 +5,7 @@ refuses it there too, so an error here is an error for both if the file is given
 """
 
 import os
+import re
 from collections.abc import Iterator
 
 from keyferry._core.documents import Document, read_document
@@ -87,7 +88,7 @@ def _refusal(path: str, data: bytes) -> tuple[bool, str]:
 
 def _parts(path: str, data: bytes) -> Iterator[_Part]:
     start = 0
-    ends = [(match.start(), match.end()) for match in SEPARATOR.finditer(data)]
+    ends = [(match.start(), match.end()) for match in re.finditer(SEPARATOR, data)]
     for end, following in (*ends, (len(data), len(data))):
         text = data[start:end]
         if text.strip():

@@ -17,7 +17,7 @@ _GO_TYPES = {
     "contexts": ("NamedContext", "*api.Context"),
     "extensions": ("NamedExtension", "runtime.Object"),
 }
-_STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*')
+_STRING_OR_NUMBER = r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*'
 
 
 def encode_extension(value: object) -> str:
@@ -26,7 +26,7 @@ def encode_extension(value: object) -> str:
     import json
 
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
-    return _STRING_OR_NUMBER.sub(_format_number, text)
+    return re.sub(_STRING_OR_NUMBER, _format_number, text)
 
 
 def _format_number(token: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
 """The adapter for httpx: an ``Auth`` for any client, and sync and async clients for the cluster."""
 
 from collections.abc import AsyncGenerator, Generator
-from importlib.util import find_spec
 from typing import Any
 
 from keyferry._core.extras import missing_extra
@@ -139,8 +138,11 @@ def _pool_options(session: ClusterAccess, settings: dict[str, Any]) -> dict[str,
 def _make_proxy(session: ClusterAccess, url: str) -> httpx.Proxy:
     """Return a proxy for httpx; errors do not contain its URL, which may contain a password."""
     scheme = url.partition("://")[0].lower() if "://" in url else ""
-    if scheme.startswith("socks5") and find_spec("socksio") is None:
-        raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which requires httpx[socks]")
+    if scheme.startswith("socks5"):
+        from importlib.util import find_spec  # imported here: few clusters have a SOCKS proxy
+
+        if find_spec("socksio") is None:
+            raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which requires httpx[socks]")
     try:
         return httpx.Proxy(url, ssl_context=default_context() if scheme == "https" else None)
     except (ValueError, httpx.InvalidURL):

@@ -6,7 +6,6 @@ certificate.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -34,15 +33,17 @@ def server_key(url: httpx.URL) -> _ServerKey:
     return url.scheme, url.host, url.port
 
 
-@dataclass(slots=True, eq=False)
 class _Pool(Generic[Transport]):
     """The connections of one client certificate, and the number of requests that use them."""
 
-    transport: Transport
-    identity: tuple[int, bool]
-    is_retired: bool = False
-    starting: int = 0
-    running: int = 0
+    __slots__ = ("identity", "is_retired", "running", "starting", "transport")
+
+    def __init__(self, transport: Transport, identity: tuple[int, bool]) -> None:
+        self.transport: Transport = transport
+        self.identity = identity
+        self.is_retired = False
+        self.starting = 0
+        self.running = 0
 
     @property
     def is_done(self) -> bool:

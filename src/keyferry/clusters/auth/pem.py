@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["KeyPair", "find_authorities", "find_blocks", "parse_key_pair"]
 
 # A block ends at the first END line; a BEGIN line followed by another BEGIN line is skipped.
-_BLOCK = re.compile(
-    rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t]*\r?\n"
+_BLOCK = (
+    rb"(?m)^-----BEGIN (?P<type>[^\n]*?)-----[ \t]*\r?\n"
     rb"(?P<body>(?:(?!-----(?:BEGIN|END) )[^\n]*\n)*?)"
-    rb"-----END (?P=type)-----[ \t]*(?:\r?\n|\Z)",
-    re.MULTILINE,
+    rb"-----END (?P=type)-----[ \t]*(?:\r?\n|\Z)"
 )
-_HEADERS = re.compile(rb"(?:[^\n:]*:[^\n]*\n)*")
+_HEADERS = rb"(?:[^\n:]*:[^\n]*\n)*"
 _SUBJECT_ORDER = (
     "2.5.4.5",
     "2.5.4.3",
@@ -81,9 +80,10 @@ def find_authorities(data: bytes) -> Iterator[bytes]:
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
     from base64 import b64decode  # imported here: most credentials are tokens
 
-    for match in _BLOCK.finditer(data):
+    for match in re.finditer(_BLOCK, data):
         body = match["body"]
-        found = _HEADERS.match(body)
+        # Most blocks have no headers, for which no pattern is compiled.
+        found = re.match(_HEADERS, body) if b":" in body else None
         headers = found[0] if found else b""
         try:
             content = b64decode(body[len(headers) :].translate(None, b" \t\r\n"), validate=True)

@@ -20,7 +20,7 @@ PROXY_SCHEMES = ("http", "https", "socks5")
 EMPTY_CONFIG = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 EMPTY_CLUSTER = "cluster has no server defined"
 
-_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
 # A problem without its position: the path inside the entry, and the problem.
 _Found = tuple[Path, Problem]
@@ -136,7 +136,7 @@ def _check_context(name: str, context: Context, config: Kubeconfig) -> Iterator[
         elif target not in known:
             text = f"{kind} {quote(target)} was not found for context {quote(name)}"
             yield (kind,), _problem("KF214", f"{kind} {target!r} does not exist", text)
-    if context.namespace and not _DNS_LABEL.fullmatch(context.namespace):
+    if context.namespace and not re.fullmatch(_DNS_LABEL, context.namespace):
         text = (
             f"namespace {quote(context.namespace)} for context {quote(name)} "
             "does not conform to the kubernetes DNS_LABEL rules"
