@@ -81,8 +81,8 @@ EMPTY = Keyring()
 
 def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
     """Return one keyring with the credentials of all *keyrings*, in order."""
-    if len(keyrings) < 2:
-        return keyrings[0] if keyrings else EMPTY
+    if len(keyrings) == 1:
+        return keyrings[0]
     joined = Keyring()
     for keyring in keyrings:
         joined.add_all(keyring)

@@ -13,7 +13,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.credential import Credential, SecretRef, Source, SourceKind
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
+from keyferry.images.keyring import EMPTY, Keyring, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
@@ -334,7 +334,8 @@ class Providers:
         if len(provisions) == 1:
             keyring = keyring_of(provisions[0])
         else:
-            keyring = join_keyrings([keyring_of(each) for each in provisions if each.auth])
+            given = [keyring_of(provision) for provision in provisions if provision.auth]
+            keyring = join_keyrings(given) if given else EMPTY
         keyrings = (*secrets, *node[0], keyring)
         answer = Answer(
             name.text,

@@ -16,8 +16,8 @@ _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
 _LONGEST_TAG = 128
-# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few. Not Docker
-# Hub, whose names are completed.
+# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few. Before a
+# slash they are registries whose names need not be completed, so Docker Hub is not among them.
 _plain_hosts: set[str] = set()
 _MOST_HOSTS = 1024
 _LONGEST_REMEMBERED = 256
@@ -188,8 +188,9 @@ def _is_plain_host(authority: str) -> bool:
         return False
     if ".." in host or ".-" in host or "-." in host:
         return False
-    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED and authority != HUB:
-        _plain_hosts.add(authority)
+    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
+        if _is_registry(authority) and authority != HUB:
+            _plain_hosts.add(authority)
     return True
 
 
@@ -228,9 +229,12 @@ def _qualify(image: str) -> str:
         return f"{HUB}/{_OFFICIAL}{image}"
     if first in (HUB, LOGIN_HOST):
         return f"{HUB}/{rest}" if "/" in rest else f"{HUB}/{_OFFICIAL}{rest}"
-    if "." in first or ":" in first or first == "localhost" or _lower(first) != first:
-        return image
-    return f"{HUB}/{image}"
+    return image if _is_registry(first) else f"{HUB}/{image}"
+
+
+def _is_registry(first: str) -> bool:
+    """Return whether the first part of a name, before a slash, is a registry and no part of the path."""
+    return "." in first or ":" in first or first == "localhost" or _lower(first) != first
 
 
 def _is_image_id(image: str) -> bool:

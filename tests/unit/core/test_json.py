@@ -294,3 +294,20 @@ def test_any_bytes_give_a_value_or_a_document_error(data: bytes) -> None:
         assert error.__context__ is None
     else:
         assert _json.loads_with_duplicates(data)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'{"a": "b", "c": ["d", 1]}\n', ({"a": "b", "c": ["d", 1]}, 4)),
+        (b'{"a": "b", "a": "c"}', ({"a": "c"}, 4)),
+        (b"1", (1, 0)),
+        (b'{"a": "\\n"}', (None, 0)),
+        (b'{"a": "b"', (None, 0)),
+        (b'"\xff"', (None, 0)),
+        (b'"' + b"x" * 10_000 + b'"', (None, 0)),
+    ],
+    ids=["plain", "repeated", "no string", "escape", "cut off", "no text", "long"],
+)
+def test_strings_of_a_short_text_are_counted(data: bytes, found: tuple[object, int]) -> None:
+    assert _json.read_counting_strings(data) == found

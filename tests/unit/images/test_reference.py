@@ -207,6 +207,17 @@ def test_a_name_in_full_and_what_its_registry_is_asked_for(
     assert (parsed.path, parsed.reference) == (path, reference)
 
 
+def test_a_name_that_is_a_known_host_is_still_an_image_of_docker_hub() -> None:
+    """A host counts as one only before a path, however often it was seen there; Docker Hub's names are completed."""
+    assert reference._read_plain("team/app") is not None  # for which "team" could be a host
+    for _ in range(2):
+        assert parse_image("team/app").repository == "docker.io/team/app"
+        assert parse_image("known.example/app").repository == "known.example/app"
+        assert parse_image("known.example").repository == "docker.io/library/known.example"
+        assert parse_image("docker.io/app").repository == "docker.io/library/app"
+        assert parse_image("index.docker.io/team/app").repository == "docker.io/team/app"
+
+
 def test_the_registry_of_a_normalised_name_keeps_its_port() -> None:
     assert registry_of("reg.io:5000/team/app") == "reg.io:5000"
     assert registry_of(normalise("busybox")) == "docker.io"

@@ -80,9 +80,9 @@ def _start(  # noqa: PLR0917 - the arguments of ``spawn``
     environ: "Mapping[bytes, bytes] | None",
     streams: tuple[int, int, int],
     stdin: bytes | None,
-    own_session: bool,  # noqa: FBT001 - as in ``spawn``, by position for speed
+    own_session: bool,  # noqa: FBT001 - as in ``spawn``
     kept_fds: tuple[int, ...],
-    is_hasty: bool,  # noqa: FBT001
+    is_hasty: bool,  # noqa: FBT001 - as in ``spawn``
 ) -> None:
     pipes: list[tuple[int, int]] = []
     theirs: list[int] = []

@@ -86,7 +86,8 @@ def normalise_key(key: str) -> str:
 
     Raise MatchError for a key that does not parse; the kubelet ignores such a credential.
     """
-    if not key.strip(_PLAIN_HOST):
+    # Most keys are a host alone, for which one call is enough.
+    if not key.strip(_PLAIN_HOST) or ("/" not in key and split_plain_host(key) is not None):
         return key
     try:
         authority, _, _, path = split_registry_key(key)

@@ -46,6 +46,7 @@ from keyferry.images.provider.cache import (
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
+from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
 TYPE_CHECKING = False
@@ -96,9 +97,11 @@ _Run = tuple[str, Provision]
 class _TimeBudget:
     __slots__ = ("_asked_seconds", "_until", "seconds")
 
-    def __init__(self, asked_seconds: float | None, seconds: float, waited_seconds: float = 0.0) -> None:
+    def __init__(
+        self, asked_seconds: float | None, default_seconds: float, waited_seconds: float = 0.0
+    ) -> None:
         self._asked_seconds = asked_seconds
-        self.seconds = seconds
+        self.seconds = default_seconds if asked_seconds is None else asked_seconds
         self._until = monotonic() + self.seconds - waited_seconds
 
     def seconds_left(self) -> float:
@@ -184,8 +187,8 @@ class Provider:
         of the plugin applies to a run, and to waiting for another lookup's run.
         """
         patience = None
-        if timeout_seconds is not None:
-            patience = _TimeBudget(timeout_seconds, timeout_seconds, waited_seconds)
+        if timeout_seconds is not None or waited_seconds:
+            patience = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
         attributes = self.config.token_attributes
         try:
             if attributes is None:
@@ -347,8 +350,7 @@ class Provider:
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> "Hashable":
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
-        registry = "" if self._last_type == "Global" else image.partition("/")[0]
-        return registry, account_key, others
+        return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget

@@ -15,11 +15,18 @@ from pathlib import Path
 import pytest
 
 from keyferry._core.program import fork_exec
+from keyferry._core.program import spawn as spawn_module
 from keyferry._core.program.child import USUAL_WAY, Child, Way
 from keyferry._core.program.pipes import EMPTY, PIPE
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.process import Ending, Limits, run
-from support.plugins import PATIENCE_SECONDS, compile_program, run_script, write_executable
+from support.plugins import (
+    PATIENCE_SECONDS,
+    compile_program,
+    exit_code_in_fork,
+    run_script,
+    write_executable,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -348,6 +355,62 @@ def test_output_that_another_still_holds_is_waited_for(way: Way) -> None:
     """The program has ended, and what it left running goes on writing."""
     done = run((SHELL, "-c", "printf a; (sleep 0.1; printf b) &"), way=way)
     assert (done.ending, done.stdout) == (Ending.EXITED, b"ab")
+
+
+# Turns
+
+
+def test_a_fork_in_the_middle_of_a_start_does_not_block_the_child(way: Way) -> None:
+    """Another thread has its turn, and does not exist in the child."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with spawn_module._turn:
+            entered.set()
+            leave.wait(PATIENCE_SECONDS)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait(PATIENCE_SECONDS)
+
+    def work() -> None:
+        assert run(("/bin/echo", "ran"), way=way).stdout == b"ran\n"
+
+    try:
+        assert exit_code_in_fork(work) == 0
+    finally:
+        leave.set()
+        thread.join()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="runs true from its usual place")
+def test_a_handler_of_a_signal_can_start_a_program_while_one_is_started(way: Way) -> None:
+    """At any moment of the start: the handler has the turn of the thread that it interrupts."""
+    script = f"""
+import signal, sys
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import run
+ran = []
+signal.signal(signal.SIGUSR1, lambda *_: ran.append(run(("/bin/true",), way=Way.{way.name}).status))
+for number in range(60):
+    left = number
+    def moment(frame, event, arg):
+        global left
+        if event in ("call", "return") and frame.f_code.co_filename.endswith(("spawn.py", "child.py", "fork_exec.py")):
+            if left == 0:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+            left -= 1
+    sys.setprofile(moment)
+    done = run(("/bin/true",), way=Way.{way.name})
+    sys.setprofile(None)
+    assert done.status == 0
+    if left >= 0:
+        break
+print(number > 5, len(ran) == number, set(ran))
+"""
+    done = run_script(script)
+    assert done.stdout == "True True {0}\n", done.stderr
 
 
 # Programs that look as if they could not be started
