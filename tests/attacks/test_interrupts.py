@@ -58,6 +58,7 @@ def leftover():
     return "a program that runs"
 
 def sweep(work, most):
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     work()
     for number in range(most):
         where = interrupt(work, number)
@@ -70,6 +71,9 @@ def sweep(work, most):
             break
         if left := leftover():
             print(f"{left} is left by an interrupt at the {where}")
+        if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != blocked:
+            print(f"other signals are blocked after one at the {where}")
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             print(f"the handler of interrupts is left replaced by one at the {where}")
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -87,6 +91,12 @@ from keyferry._core.program.child import Way
 from keyferry.invoke.process import Limits, run
 def work():
     run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS), way=Way.POPEN)
+""",
+    "with a signal blocked": """
+from keyferry.invoke.process import run
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+def work():
+    run(("/bin/true",), stdin=b"x", environ={})
 """,
     "that ends at once": """
 from keyferry.invoke.process import run

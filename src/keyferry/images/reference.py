@@ -16,8 +16,7 @@ _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
 _LONGEST_TAG = 128
-# Hosts that `_is_plain_host` has accepted, the first ones that are not longer than this; images have few. Before a
-# slash they are registries whose names need not be completed, so Docker Hub is not among them.
+# Registries of valid names, the first ones that are not longer than this; images have few. See `_remember_host`.
 _plain_hosts: set[str] = set()
 _MOST_HOSTS = 1024
 _LONGEST_REMEMBERED = 256
@@ -153,6 +152,8 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
     qualified = image if slash and host in _plain_hosts else _qualify(image)
     plain = _read_plain(qualified)
     if plain is not None and ("/" in image or not _is_image_id(image)):
+        if slash and host not in _plain_hosts:
+            _remember_host(host)
         return plain
     match = _match(qualified)
     if match is not None:
@@ -163,6 +164,13 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
     flaw = _flaw(image)
     text = f"couldn't parse image name {quote(image)}: {flaw.kubernetes_text}"
     raise ImageNameError(_message(image, flaw), text)
+
+
+def _remember_host(host: str) -> None:
+    """Remember the first part of a valid name, if it is a registry whose names are not completed."""
+    if _is_registry(host) and host not in (HUB, LOGIN_HOST):
+        if len(_plain_hosts) < _MOST_HOSTS and len(host) <= _LONGEST_REMEMBERED:
+            _plain_hosts.add(host)
 
 
 def _read_plain(text: str) -> tuple[str, str | None, str | None] | None:
@@ -186,12 +194,7 @@ def _is_plain_host(authority: str) -> bool:
         return False
     if colon and (not port or port.strip(_DIGITS)):
         return False
-    if ".." in host or ".-" in host or "-." in host:
-        return False
-    if len(_plain_hosts) < _MOST_HOSTS and len(authority) <= _LONGEST_REMEMBERED:
-        if _is_registry(authority) and authority != HUB:
-            _plain_hosts.add(authority)
-    return True
+    return not (".." in host or ".-" in host or "-." in host)
 
 
 def _is_plain_path(path: str) -> bool:

@@ -8,11 +8,11 @@ import select
 import time
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
-from keyferry._core.program.fork_exec import could_not_begin
+from keyferry._core.program.fork_exec import REPORT_BYTES, could_not_begin
 from keyferry._core.program.pump import Ending, Limits
 from keyferry._core.program.reap import collect_stragglers, left_to_collect, signal_group
 from keyferry._core.program.spawn import new_child, spawn
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ __all__ = ["Ending", "Limits", "ProcessOutcome", "kill_runs", "run"]
 _PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 # With less time than this, the deadline is watched from the beginning.
 _ENOUGH_SECONDS = 0.01
+# With less time than this, a report of a failed start might come too late.
+_HASTE_SECONDS = 1.0
 
 # The programs that run, in any thread.
 _under_way: set[Child] = set()
@@ -52,12 +54,16 @@ def run(
     was read or closed. Unlike in the kubelet, the deadline ends the run even if a process still holds a pipe.
     Raises OSError or ValueError if the program cannot be started.
     """
-    is_hasty = way is Way.FORK_EXEC
+    is_hasty = way is Way.FORK_EXEC and limits.timeout_seconds >= _HASTE_SECONDS
+    is_hasty = is_hasty and limits.stderr_bytes >= REPORT_BYTES
     outcome = _run(argv, stdin, environ, limits, way, is_hasty=is_hasty)
-    if is_hasty and outcome.status and could_not_begin(outcome.status, outcome.stderr):
-        # Once more, with a pipe for the report alone, to which no program can write. Most runs are spared that pipe.
-        outcome = _run(argv, stdin, environ, limits, way, is_hasty=False)
-    return outcome
+    if not is_hasty or outcome.status == 0 or outcome.stdout:
+        return outcome
+    if not could_not_begin(outcome.status, outcome.stderr):
+        return outcome
+    # Once more, with a pipe for the report alone, to which no program can write. Most runs are spared that pipe.
+    left = replace(limits, timeout_seconds=limits.timeout_seconds - outcome.seconds)
+    return _run(argv, stdin, environ, left, way, is_hasty=False)
 
 
 def _run(
@@ -75,7 +81,7 @@ def _run(
     deadline = started + limits.timeout_seconds
     # This much fits into an empty pipe, so it is written before the program runs.
     is_short = len(stdin) <= _PIPE_BYTES
-    child = new_child(way=way)
+    child = Child(way=way) if way is not Way.THREADS else new_child(way=way)
     try:
         _under_way.add(child)
         spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None, is_hasty=is_hasty)

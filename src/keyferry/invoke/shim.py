@@ -66,10 +66,7 @@ def program_behind(path: str) -> str:
     import os
 
     try:
-        # Not lstat, whose exception would take longer than the call.
-        has_link = os.access(path + LINK, os.F_OK, follow_symlinks=False)
-    except NotImplementedError:  # on Windows
-        has_link = os.path.lexists(path + LINK)
-    except ValueError:
-        has_link = False
-    return plugin_behind(path) or path if has_link else path
+        os.lstat(path + LINK)
+    except (OSError, ValueError):
+        return path
+    return plugin_behind(path) or path

@@ -210,6 +210,9 @@ def test_a_name_in_full_and_what_its_registry_is_asked_for(
 def test_a_name_that_is_a_known_host_is_still_an_image_of_docker_hub() -> None:
     """A host counts as one only before a path, however often it was seen there; Docker Hub's names are completed."""
     assert reference._read_plain("team/app") is not None  # for which "team" could be a host
+    for invalid in ("index.docker.io@/x", "team@/x", "docker.io@/x"):
+        with pytest.raises(ImageNameError):
+            parse_image(invalid)
     for _ in range(2):
         assert parse_image("team/app").repository == "docker.io/team/app"
         assert parse_image("known.example/app").repository == "known.example/app"

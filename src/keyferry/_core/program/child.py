@@ -4,7 +4,7 @@ import os
 import select
 
 from keyferry._core.program.fork_exec import CAN_FORK_EXEC, begin, fork_exec
-from keyferry._core.program.pipes import close_all
+from keyferry._core.program.pipes import NO_FD, closer
 from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import CHUNK, POLLHUP, POLLIN, Ending, Pump
 from keyferry._core.program.reap import (
@@ -29,7 +29,7 @@ __all__ = ["USUAL_WAY", "Child", "Way"]
 # A program that ends within this time causes a single wake-up for all of its output.
 _MOMENT_MILLISECONDS = 2
 _LAST_WORDS = POLLIN | POLLHUP
-_CLOSED = (-1, -1, -1)
+_CLOSED = (NO_FD, NO_FD, NO_FD)
 
 
 class Way(WordEnum):
@@ -74,8 +74,8 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id, 0 while the program does not run."""
-        return self.pids[0] if self.pids else 0
+        """The process id, 0 while the program does not run; another thread may ask meanwhile."""
+        return next(iter(self.pids), 0)
 
     def start(
         self,
@@ -107,6 +107,7 @@ class Child:
             process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
             self.pids.append(process.pid)
             process.returncode = 0  # ``wait`` collects it, so Popen must not
+            del process  # here: an interrupt while Popen is finalised would be lost
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
         """Return the pump for the pipes of the started program."""
@@ -129,8 +130,9 @@ class Child:
             return None
         chunk = os.read(output, CHUNK)
         if len(chunk) < CHUNK and len(chunk) <= limits.stdout_bytes:
+            closing = closer([NO_FD, *self.fds[1:]])
             self.fds[:] = _CLOSED
-            close_all([output, errors])
+            any(closing)
             return chunk
         self._head = chunk
         return None
@@ -175,9 +177,10 @@ class Child:
                 self.collected(self.kill())
         finally:
             if max(self.fds) >= 0:
+                closing = closer([NO_FD, *sorted(self.fds)[self.fds.count(NO_FD) :]])
                 # Taken out first: an interrupt must not close a descriptor twice, which may be another's by then.
-                left, self.fds[:] = [fd for fd in self.fds if fd >= 0], _CLOSED
-                close_all(left)
+                self.fds[:] = _CLOSED
+                any(closing)
 
     def close(self, stream: int) -> None:
         """Close this process's end of the pipe for a standard stream."""

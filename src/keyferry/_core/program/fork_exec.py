@@ -4,18 +4,20 @@ import os
 import sys
 from itertools import starmap
 
-from keyferry._core.program.pipes import close_all, make_pipe
+from keyferry._core.program.pipes import NO_FD, closer, make_pipe
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CAN_FORK_EXEC", "begin", "could_not_begin", "fork_exec"]
+__all__ = ["CAN_FORK_EXEC", "REPORT_BYTES", "begin", "could_not_begin", "fork_exec"]
 
 # The last arguments, by version: no preexec function, and up to 3.13 permission to use vfork.
 _LAST = {11: (None, True), 12: (None, True), 13: (None, True), 14: (None,)}.get(sys.version_info.minor, ())
 CAN_FORK_EXEC = sys.platform == "linux" and sys.implementation.name == "cpython" and bool(_LAST)
 _FAILED_STATUS = 255
+# A report is shorter than this.
+REPORT_BYTES = 64
 # As in os.fsencode.
 _ENCODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 if CAN_FORK_EXEC:
@@ -35,16 +37,18 @@ def fork_exec(
     kept_fds: "Sequence[int]" = (),
 ) -> None:
     """Start a program and append its process id to *pids*; raise as ``Popen`` does if it cannot be started."""
-    report = reader, writer = make_pipe()
-    ends, complaint = [reader, writer], b""
+    complaint, ends = b"", [NO_FD]
+    closing = closer(ends)
+    report = make_pipe()
     try:
+        ends.extend(report)
         begin(pids, path, argv, environ, streams, report, own_session=own_session, kept_fds=kept_fds)
         os.close(ends.pop())
         # The write end in the new process is closed when the program starts.
-        while part := os.read(reader, 64):
+        while part := os.read(report[0], 64):
             complaint += part
     finally:
-        close_all(ends)
+        any(closing)
     if complaint:
         raise _failure(pids, complaint, path or argv[0])
 
@@ -79,7 +83,7 @@ def begin(  # noqa: PLR0917 - as in Popen, and the pipe
 
 
 def could_not_begin(status: int | None, reported: bytes) -> bool:
-    """Return whether a program has not been executed, by its exit status and its report.
+    """Return whether a program has not been executed, by its exit status, if that is known, and its report.
 
     The report has the form "OSError:2:", with the number of the error in hexadecimal. A program that has been executed
     may have written the same.
@@ -87,7 +91,7 @@ def could_not_begin(status: int | None, reported: bytes) -> bool:
     kind, _, rest = reported.partition(b":")
     number, _, detail = rest.partition(b":")
     is_report = kind == b"OSError" and not number.strip(b"0123456789abcdef") and detail in (b"", b"noexec")
-    return status == _FAILED_STATUS and bool(number) and is_report
+    return status in (_FAILED_STATUS, None) and bool(number) and is_report
 
 
 def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":

@@ -2,13 +2,18 @@
 
 import errno
 import os
-from itertools import repeat, starmap
+from itertools import chain, repeat, starmap
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "EMPTY",
     "LAST_STANDARD_FD",
+    "NO_FD",
     "PIPE",
-    "close_all",
+    "closer",
     "duplicate",
     "make_pipe",
     "make_pipes",
@@ -18,6 +23,7 @@ __all__ = [
 LAST_STANDARD_FD = 2
 # The streams of a program: a pipe to this process, or the null device.
 PIPE, EMPTY = -1, -2
+NO_FD = -1
 
 
 def make_pipe() -> tuple[int, int]:
@@ -33,16 +39,33 @@ def make_pipes(made: list[tuple[int, int]], number: int) -> None:
     All are made and appended by C code, in which no signal handler runs: an interrupt leaves none that is not listed.
     """
     made.extend(starmap(os.pipe, repeat((), number)))
-    if min(map(min, made), default=PIPE) <= LAST_STANDARD_FD:
-        made[:] = [(move_up(reader), move_up(writer)) for reader, writer in made]
+    if made and min(map(min, made)) <= LAST_STANDARD_FD:
+        _move_all_up(made)
 
 
-def close_all(fds: list[int]) -> None:
-    """Close the descriptors of a list and remove them.
+def _move_all_up(made: list[tuple[int, int]]) -> None:
+    import fcntl
 
-    This is done by C code too: an interrupt leaves none open that is not listed, and none listed that is closed.
+    low = [*chain.from_iterable(made)]
+    moved = [NO_FD]
+    closing = closer(moved)
+    try:
+        moved.extend(map(fcntl.fcntl, low, repeat(fcntl.F_DUPFD_CLOEXEC), repeat(LAST_STANDARD_FD + 1)))
+    except BaseException:
+        any(closing)
+        raise
+    closing = closer([NO_FD, *low])
+    made[:] = zip(moved[1::2], moved[2::2], strict=True)
+    any(closing)
+
+
+def closer(fds: list[int]) -> "Iterator[None]":
+    """Return an iterator that closes the descriptors behind the last NO_FD of a list, and removes them.
+
+    Make it beforehand, and exhaust it by ``any``: that is one call of C code, in which no signal handler runs. An
+    interrupt then leaves none open that is not listed, and none listed that is closed.
     """
-    any(map(os.close, map(fds.pop, repeat(-1, len(fds)))))
+    return map(os.close, iter(fds.pop, NO_FD))
 
 
 def move_up(fd: int) -> int:

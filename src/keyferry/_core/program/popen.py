@@ -38,6 +38,20 @@ def popen(
         env=environ,
         close_fds=True,
         start_new_session=own_session,
-        # Never empty: since 3.13, Popen would use posix_spawn, which makes variables of entries that are none.
-        pass_fds=(*kept_fds, 2) if os.name == "posix" else (),
+        pass_fds=(*kept_fds, *_open_standard_fds()) if os.name == "posix" else (),
     )
+
+
+def _open_standard_fds() -> "list[int]":
+    """Return the standard descriptors that are open, which the program has in any case.
+
+    With one of them to pass, Popen does not use posix_spawn, which since 3.13 makes variables of entries that are none.
+    """
+    found = []
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue
+        found.append(fd)
+    return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[int, FrameType | None], object]
 
-__all__ = ["HeldSignals", "block_signals", "unblock_signals"]
+__all__ = ["HeldSignals", "NothingBlocked", "are_any_blocked"]
 
 _NUMBERS = range(1, NSIG)
 # False on Windows.
@@ -22,20 +22,26 @@ if _CAN_BLOCK:
     from _signal import SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, pthread_sigmask, sigpending
 
 
-def unblock_signals() -> "set[int]":
-    """Let all signals through to this thread, and return those that were blocked: a new program would inherit them.
+def are_any_blocked() -> bool:
+    """Return whether this thread blocks a signal."""
+    return _CAN_BLOCK and bool(pthread_sigmask(SIG_BLOCK, ()))
 
-    A pending signal stays blocked, so that it is not delivered here.
+
+class NothingBlocked:
+    """A block of code in which this thread blocks no signal, because a new program inherits the blocked signals.
+
+    A pending signal stays blocked, so that it is not delivered here. Use it under HeldSignals: a handler that raises
+    at its beginning or end would leave signals unblocked.
     """
-    blocked: set[int] = pthread_sigmask(SIG_BLOCK, ()) if _CAN_BLOCK else set()
-    if blocked:
-        pthread_sigmask(SIG_UNBLOCK, blocked - sigpending())
-    return blocked
 
+    __slots__ = ("_blocked",)
 
-def block_signals(blocked: "set[int]") -> None:
-    """Block the signals again that ``unblock_signals`` returned, and no others."""
-    pthread_sigmask(SIG_SETMASK, blocked)
+    def __enter__(self) -> None:
+        self._blocked = pthread_sigmask(SIG_BLOCK, ())
+        pthread_sigmask(SIG_UNBLOCK, self._blocked - sigpending())
+
+    def __exit__(self, *_: object) -> None:
+        pthread_sigmask(SIG_SETMASK, self._blocked)
 
 
 class HeldSignals:

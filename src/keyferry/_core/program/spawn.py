@@ -3,16 +3,17 @@
 import errno
 import os
 import time
-from _thread import RLock
+from _thread import allocate_lock
 from itertools import chain
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
-from keyferry._core.program.pipes import PIPE, close_all, duplicate, make_pipes
+from keyferry._core.program.pipes import NO_FD, PIPE, closer, duplicate, make_pipes
 from keyferry._core.program.reap import kill_group
-from keyferry._core.program.signals import block_signals, unblock_signals
+from keyferry._core.program.signals import HeldSignals, NothingBlocked, are_any_blocked
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["new_child", "spawn"]
@@ -20,6 +21,7 @@ __all__ = ["new_child", "spawn"]
 _THREADS = Way.THREADS
 _BUSY_TRIES = 5
 _BUSY_SECONDS = 0.02
+_TURN_SECONDS = 0.1
 
 
 def new_child(
@@ -60,15 +62,23 @@ def spawn(
     if path is not None and os.sep not in path and not os.path.dirname(path):
         path = os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):
+        turn: LockType = _turn
+        taken: list[bool] = []
         try:
-            with _turn:
-                _start(child, path, argv, environ, streams, stdin, own_session, kept_fds, is_hasty)
+            # Taken and noted by C code, so that it is given back whenever an interrupt comes.
+            taken.extend(map(turn.acquire, (True,), (_TURN_SECONDS,)))
+            if not taken[0]:
+                _renew_turn()
+            _start(child, path, argv, environ, streams, stdin, own_session, kept_fds, is_hasty)
         except OSError as error:
             # The file is open for writing: it is tried again for a short time.
             if error.errno != errno.ETXTBSY or not patience:
                 raise
         else:
             return
+        finally:
+            if taken and taken[0]:
+                turn.release()
         child.end()
         time.sleep(_BUSY_SECONDS)
 
@@ -85,8 +95,8 @@ def _start(  # noqa: PLR0917 - the arguments of ``spawn``
     is_hasty: bool,  # noqa: FBT001 - as in ``spawn``
 ) -> None:
     pipes: list[tuple[int, int]] = []
-    theirs: list[int] = []
-    blocked = unblock_signals()
+    theirs = [NO_FD]
+    closing = closer(theirs)
     try:
         make_pipes(pipes, streams.count(PIPE))
         for number, wanted in enumerate(streams):
@@ -96,31 +106,39 @@ def _start(  # noqa: PLR0917 - the arguments of ``spawn``
             reader, writer = pipes.pop()
             child.fds[number] = reader if number else writer
             theirs.append(writer if number else reader)
-        fds = theirs[0], theirs[1], theirs[2]
+        fds = theirs[1], theirs[2], theirs[3]
         if stdin is not None:
             os.write(child.fds[0], stdin)
             # First taken out: an interrupt in between must not close it twice.
-            fed, child.fds[0] = child.fds[0], -1
+            fed, child.fds[0] = child.fds[0], NO_FD
             theirs.append(fed)
-        child.start(path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty)
+        if not are_any_blocked():
+            child.start(
+                path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty
+            )
+        else:
+            with HeldSignals(), NothingBlocked():
+                child.start(
+                    path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds, is_hasty=is_hasty
+                )
     finally:
-        if blocked:
-            block_signals(blocked)
         if pipes:
             theirs.extend(chain.from_iterable(pipes))
-        close_all(theirs)
+        any(closing)
 
 
 # Held by the thread that starts a program. Programs are started one after the other in any case, because the thread
 # that starts one holds the interpreter's lock. Threads that wait here do not compete for that lock at each of the
-# starting thread's system calls, which takes more time than the start. It can be taken again by a signal handler.
-_turn = RLock()
+# starting thread's system calls, which takes more time than the start itself. Nobody waits for long: a signal handler
+# may run in the middle of a start, for any time, and may itself start programs or wait for those of other threads.
+_turn = allocate_lock()
 
 
-def _reset_after_fork() -> None:
-    global _turn  # noqa: PLW0603 - a thread of the parent process may have held it
-    _turn = RLock()
+def _renew_turn() -> None:
+    """Replace a turn that was not given back in time, or that belongs to a thread of the parent process."""
+    global _turn  # noqa: PLW0603 - replaced in one step
+    _turn = allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_after_fork)
+    os.register_at_fork(after_in_child=_renew_turn)

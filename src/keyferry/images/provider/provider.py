@@ -444,10 +444,20 @@ class Provider:
         begun = monotonic()
         told = self._agent.ask(self.name, self.config.api_version, request, timeout_seconds)
         seconds = monotonic() - begun
-        if told.response is not None and self._refuse(told.response, identity) is None:
-            return self._answered(told.response, identity, told.outcome, None, seconds, told.note)
+        note = told.note
+        if told.response is not None:
+            problem = self._refuse(told.response, identity)
+            if problem is None:
+                return self._answered(told.response, identity, told.outcome, None, seconds, note)
+            from keyferry._net.agent import (
+                FallbackReason,
+            )  # imported here: no agent should give such an answer
+
+            note = AgentNote(
+                str(FallbackReason.OTHER_VERSION), f"the agent's answer is not allowed: {problem}"
+            )
         left = None if timeout_seconds is None else timeout_seconds - seconds
-        return replace(self._run_plugin(request, identity, left), agent=told.note)
+        return replace(self._run_plugin(request, identity, left), agent=note)
 
     def _run_plugin(
         self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None

@@ -383,6 +383,64 @@ def test_a_fork_in_the_middle_of_a_start_does_not_block_the_child(way: Way) -> N
         thread.join()
 
 
+def test_nobody_waits_long_for_a_turn(way: Way) -> None:
+    """A handler in the middle of a start may wait for another thread, which may wait for its turn."""
+    script = f"""
+import signal, sys, threading, time
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import run
+lock, is_held = threading.Lock(), threading.Event()
+ended = []
+def work():
+    with lock:
+        is_held.set()
+        ended.append(run(("/bin/true",), way=Way.{way.name}).status)
+thread = threading.Thread(target=work, daemon=True)
+def handle(*_):
+    thread.start()
+    is_held.wait(20)
+    with lock:
+        ended.append("handler")
+signal.signal(signal.SIGUSR1, handle)
+def moment(frame, event, arg):
+    if frame.f_code.co_name == "_start" and event == "c_call" and arg.__name__ == "write":
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGUSR1)
+sys.setprofile(moment)
+started = time.monotonic()
+ended.append(run(("/bin/true",), stdin=b"x", way=Way.{way.name}).status)
+thread.join(20)
+print(ended, time.monotonic() - started < 5)
+"""
+    done = run_script(script)
+    assert done.stdout == "[0, 'handler', 0] True\n", done.stderr
+
+
+def test_a_program_can_be_started_whichever_standard_streams_are_closed(way: Way) -> None:
+    """As in a daemon."""
+    script = f"""
+import itertools, os
+from keyferry._core.program.child import Way
+from keyferry.invoke.attached import run_attached
+from keyferry.invoke.process import run
+kept, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
+os.set_inheritable(kept, False)
+for number in range(4):
+    for closed in itertools.combinations(range(3), number):
+        for fd in range(3):
+            os.dup2(null, fd)
+        for fd in closed:
+            os.close(fd)
+        said = run(("/bin/sh", "-c", "cat; echo err >&2; ls /proc/self/fd | wc -l"), stdin=b"in", way=Way.{way.name})
+        other = run_attached(("/bin/echo", "x"), program="/bin/echo", environ={{}}, stdin_fd=0, way=Way.{way.name})
+        if (said.stdout, said.stderr, other.stdout) != (b"in4\\n", b"err\\n", b"x\\n"):
+            os.write(kept, repr((closed, said.stdout, said.stderr, other)).encode())
+os.write(kept, b"done")
+"""
+    done = run_script(script)
+    assert done.stdout == "done", done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="runs true from its usual place")
 def test_a_handler_of_a_signal_can_start_a_program_while_one_is_started(way: Way) -> None:
     """At any moment of the start: the handler has the turn of the thread that it interrupts."""
@@ -414,6 +472,45 @@ print(number > 5, len(ran) == number, set(ran))
 
 
 # Programs that look as if they could not be started
+
+
+@pytest.mark.parametrize("kind", ["missing", "no-permission", "no-format"])
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(0), Limits(-1), Limits(0.0001), Limits(60, stderr_bytes=0), Limits(60, stderr_bytes=4)],
+    ids=["no time", "less", "hardly any", "no standard error", "little of it"],
+)
+def test_a_start_that_fails_is_an_error_under_any_limits(
+    way: Way, kind: str, limits: Limits, tmp_path: Path
+) -> None:
+    """The report of it is not subject to the limits of a program."""
+    with pytest.raises(OSError, match=r"\[Errno"):
+        run((broken(tmp_path, kind),), way=way, limits=limits)
+
+
+# Popen itself complains of a process that it did not collect.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_start_that_fails_is_an_error_though_others_collect_the_process(way: Way, tmp_path: Path) -> None:
+    """Here the kernel does, because nobody wants to know of the ends of children."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(FileNotFoundError):
+            run((broken(tmp_path, "missing"),), way=way)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_program_that_runs_once_more_has_what_is_left_of_its_time(way: Way, tmp_path: Path) -> None:
+    """And one that has written an answer does not run again, whatever it reports."""
+    runs = tmp_path / "runs"
+    script = f"echo >>{runs}; sleep 0.7; printf %s 'OSError:2:' >&2; exit 255"
+    started = time.monotonic()
+    done = run((SHELL, "-c", script), way=way, limits=Limits(1.2))
+    assert done.ending is (Ending.TIMED_OUT if way is Way.FORK_EXEC else Ending.EXITED)
+    assert time.monotonic() - started < 1.9
+    runs.unlink()
+    done = run((SHELL, "-c", f"echo >>{runs}; echo answer; printf %s 'OSError:2:' >&2; exit 255"), way=way)
+    assert (done.status, done.stdout, runs.read_text()) == (255, b"answer\n", "\n")
 
 
 @pytest.mark.parametrize("status", [255, 1])
