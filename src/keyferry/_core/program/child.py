@@ -130,7 +130,7 @@ class Child:
             return None
         chunk = os.read(output, CHUNK)
         if len(chunk) < CHUNK and len(chunk) <= limits.stdout_bytes:
-            closing = closer([NO_FD, *self.fds[1:]])
+            closing = closer([NO_FD, output, errors])
             self.fds[:] = _CLOSED
             any(closing)
             return chunk
