@@ -13,7 +13,6 @@ from keyferry._core.program.signals import HeldSignals, NothingBlocked, are_any_
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["new_child", "spawn"]
@@ -62,12 +61,10 @@ def spawn(
     if path is not None and os.sep not in path and not os.path.dirname(path):
         path = os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):
-        turn: LockType = _turn
-        taken: list[bool] = []
+        turn = _turn
+        is_mine = turn.acquire(True, _TURN_SECONDS)
         try:
-            # Taken and noted by C code, so that it is given back whenever an interrupt comes.
-            taken.extend(map(turn.acquire, (True,), (_TURN_SECONDS,)))
-            if not taken[0]:
+            if not is_mine:
                 _renew_turn()
             _start(child, path, argv, environ, streams, stdin, own_session, kept_fds, is_hasty)
         except OSError as error:
@@ -77,7 +74,7 @@ def spawn(
         else:
             return
         finally:
-            if taken and taken[0]:
+            if is_mine:
                 turn.release()
         child.end()
         time.sleep(_BUSY_SECONDS)
@@ -130,7 +127,8 @@ def _start(  # noqa: PLR0917 - the arguments of ``spawn``
 # Held by the thread that starts a program. Programs are started one after the other in any case, because the thread
 # that starts one holds the interpreter's lock. Threads that wait here do not compete for that lock at each of the
 # starting thread's system calls, which takes more time than the start itself. Nobody waits for long: a signal handler
-# may run in the middle of a start, for any time, and may itself start programs or wait for those of other threads.
+# may run in the middle of a start, for any time, and may itself start programs or wait for those of other threads. A
+# turn that is not given back, such as one that an interrupt takes away just when it is given, is replaced.
 _turn = allocate_lock()
 
 
