@@ -91,6 +91,4 @@ def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
 
 def lookup_all(keyrings: "Sequence[Keyring]", image: str) -> list[Credential]:
     """Return the credentials of several keyrings, in order; each applies its own default registry rule."""
-    if len(keyrings) == 1:
-        return keyrings[0].lookup(image)
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]

@@ -85,7 +85,7 @@ class Providers:
         )
         self._index = PatternIndex((owner, each) for owner, found in enumerate(of_each) for each in found)
         self._clock = clock
-        self._node = _NodeConfig(docker_config)
+        self._node = None if docker_config is None else _NodeConfig(docker_config)
         self._warm_bytes = warm_bytes
         self._warm = WarmTable(most_bytes=warm_bytes)
         self._executor: ThreadPoolExecutor | None = None
@@ -190,7 +190,7 @@ class Providers:
             self._providers[owner].recall(name.repository) or _unrun(self._providers[owner].name)
             for owner, _ in covering
         )
-        node = self._node.kept(self._clock) or ([], 0)
+        node = self._node_kept() or ([], 0)
         return self._finish(_Question(name, covering, None, (), None), provisions, [], node)
 
     async def provide_async(
@@ -292,7 +292,7 @@ class Providers:
 
     def _recall(self, question: _Question) -> Answer | None:
         """Return the answer if all of it is in memory, else None; nothing is read, run or waited for."""
-        node = self._node.kept(self._clock)
+        node = self._node_kept()
         if node is None or question.pull_secrets:
             return None
         repository, provisions = question.name.repository, []
@@ -307,11 +307,15 @@ class Providers:
         log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
+    def _node_kept(self) -> tuple[list[Keyring], int] | None:
+        """Return the node's keyring, if there is one, and its expiry; None if its file must be read."""
+        return _NO_NODE_CONFIG if self._node is None else self._node.kept(self._clock)
+
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
         # The lookup may have waited for a thread.
         waited = 0.0 if asked is None else monotonic() - asked
         secrets = pull_secrets_keyring(question.pull_secrets) if question.pull_secrets else []
-        node = self._node.kept(self._clock) or self._node.read(self._clock)
+        node = _NO_NODE_CONFIG if self._node is None else self._node.read(self._clock)
         repository, provisions = question.name.repository, []
         number = len(question.covering)
         log_debug("images", "%s: %d provider%s", repository, number, " matches" if number == 1 else "s match")
@@ -337,10 +341,13 @@ class Providers:
             given = [keyring_of(provision) for provision in provisions if provision.auth]
             keyring = join_keyrings(given) if given else EMPTY
         keyrings = (*secrets, *node[0], keyring)
+        # Mostly there is one, for which one call is enough.
+        is_only = len(keyrings) == 1
+        found = keyring.lookup(name.repository) if is_only else lookup_all(keyrings, name.repository)
         answer = Answer(
             name.text,
             name.repository,
-            tuple(lookup_all(keyrings, name.repository)),
+            tuple(found),
             provisions,
             question.covering,
             self._configs,
@@ -439,25 +446,26 @@ if hasattr(os, "register_at_fork"):
 class _NodeConfig:
     """The node's docker config file, read at most every five minutes, as in the kubelet."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._read: tuple[int, Keyring] | None = None
 
     def kept(self, clock: Callable[[], int]) -> tuple[list[Keyring], int] | None:
-        """Return the cached keyring, if a file is set, and its expiry; None if the file must be read."""
-        if self._path is None:
-            return _NO_NODE_CONFIG
+        """Return the cached keyring and its expiry; None if the file must be read."""
         kept = self._read
         return None if kept is None or clock() > kept[0] else ([kept[1]], kept[0])
 
     def read(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
-        """Read the file, and return its keyring and expiry."""
-        keyring = Keyring()
-        source = Source(SourceKind.NODE_DOCKER_CONFIG, str(self._path))
-        until = clock() + _NODE_CONFIG_NS
-        keyring.add(source, _docker_entries(load_docker_config(str(self._path))))
-        self._read = until, keyring
-        return [keyring], until
+        """Return the keyring and its expiry, and read the file if the cached keyring has expired."""
+        kept = self.kept(clock)
+        if kept is None:
+            keyring = Keyring()
+            source = Source(SourceKind.NODE_DOCKER_CONFIG, self._path)
+            until = clock() + _NODE_CONFIG_NS
+            keyring.add(source, _docker_entries(load_docker_config(self._path)))
+            self._read = until, keyring
+            kept = [keyring], until
+        return kept
 
 
 def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:

@@ -94,7 +94,8 @@ def _run(
             stdout, stderr = pump.stdout, pump.stderr
     finally:
         try:
-            child.end()
+            if child.pids or max(child.fds) >= 0:  # it did not end by itself, or the pump left it
+                child.end()
         finally:
             if child.pids:
                 child.end()  # again, in case an interrupt arrived at the start of the first call
