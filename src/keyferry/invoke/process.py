@@ -8,9 +8,9 @@ import select
 import time
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
-from keyferry._core.program.fork_exec import REPORT_BYTES, could_not_begin
 from keyferry._core.program.pump import Ending, Limits
 from keyferry._core.program.reap import collect_stragglers, left_to_collect, signal_group
+from keyferry._core.program.report import REPORT_BYTES, could_not_begin
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry._core.values import Value, field, replace
 

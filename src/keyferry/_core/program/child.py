@@ -3,7 +3,7 @@
 import os
 import select
 
-from keyferry._core.program.fork_exec import CAN_FORK_EXEC, begin, fork_exec
+from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
 from keyferry._core.program.pipes import NO_FD, closer
 from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import CHUNK, POLLHUP, POLLIN, Ending, Pump
@@ -15,6 +15,7 @@ from keyferry._core.program.reap import (
     poll_exit,
     watch_for_exit,
 )
+from keyferry._core.program.report import fork_exec_or_raise
 from keyferry._core.program.signals import HeldSignals
 from keyferry._core.word_enum import WordEnum
 
@@ -91,17 +92,12 @@ class Child:
         """Start the program; raise OSError or ValueError if it cannot be started; for *is_hasty*, see ``spawn``."""
         if self._way is _FORK_EXEC:
             if is_hasty:
-                begin(
-                    self.pids,
-                    path,
-                    argv,
-                    environ,
-                    streams,
-                    (self.fds[2], streams[2]),
-                    own_session=own_session,
-                )
+                report = self.fds[2], streams[2]
+                fork_exec(self.pids, path, argv, environ, streams, report, own_session=own_session)
             else:
-                fork_exec(self.pids, path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
+                fork_exec_or_raise(
+                    self.pids, path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds
+                )
             return
         with HeldSignals():
             process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)

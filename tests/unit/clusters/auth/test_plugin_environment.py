@@ -8,6 +8,7 @@ import pytest
 
 from keyferry._core.program import fork_exec
 from keyferry._core.program.popen import popen
+from keyferry._core.program.report import fork_exec_or_raise
 from keyferry.clusters.auth import plugin_environment
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
@@ -89,7 +90,7 @@ def test_entries_of_any_form_reach_a_program_by_the_quick_way_too(tmp_path: Path
     with open(tmp_path / "out", "w+b") as out:
         streams = (out.fileno(),) * 3
         pids: list[int] = []
-        fork_exec.fork_exec(
+        fork_exec_or_raise(
             pids, "/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=False
         )
         assert os.waitpid(pids[0], 0)[1] == 0
