@@ -123,7 +123,7 @@ def read_counting_strings(data: bytes) -> tuple[object, int]:
 def dumps(value: object) -> str:
     """Write compact JSON with Go's escapes; keys are not sorted, and floats have Python's format."""
     try:
-        text = encode_basestring(value) if type(value) is str and _QUICK is not None else _write(value)
+        text = _write(value)
     except _UnusualError:
         from keyferry._core.json_errors import encode
 

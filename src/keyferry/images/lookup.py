@@ -361,12 +361,11 @@ class Providers:
 
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
-        for provision in answer.provisions:
-            if provision.outcome is ProvisionOutcome.RAN:
-                return
         if table.declines():
             return
         for provision in answer.provisions:
+            if provision.outcome is ProvisionOutcome.RAN:
+                return
             if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):

@@ -116,11 +116,8 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
 
 def load_preference(file: str, document: Document) -> LoadedKuberc:
     """Return the policy of one document. Raises ConfigError or PolicyError."""
-    from keyferry.api.kuberc.v1beta1 import (
-        API_VERSIONS,
-        KIND,
-        read_preference,
-    )  # imported here: few users have a file
+    # Imported here: few users have a file.
+    from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, read_preference
 
     try:
         api_version, kind = interpret(document.value)

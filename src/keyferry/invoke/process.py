@@ -81,7 +81,7 @@ def _run(
     deadline = started + limits.timeout_seconds
     # This much fits into an empty pipe, so it is written before the program runs.
     is_short = len(stdin) <= _PIPE_BYTES
-    child = Child(way=way) if way is not Way.THREADS else new_child(way=way)
+    child = new_child(way=way)
     try:
         _under_way.add(child)
         spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None, is_hasty=is_hasty)
@@ -94,11 +94,9 @@ def _run(
             stdout, stderr = pump.stdout, pump.stderr
     finally:
         try:
-            if child.pids or max(child.fds) >= 0:  # it did not end by itself, or the pump left it
-                child.end()
+            child.end()
         finally:
-            if child.pids:
-                child.end()  # again, in case an interrupt arrived at the start of the first call
+            child.end()  # again, in case an interrupt arrived at the start of the first call
             _under_way.discard(child)
     return ProcessOutcome(ending, child.status, stdout, stderr, time.monotonic() - started)
 

@@ -12,7 +12,6 @@ from keyferry._core.program.reap import (
     await_end,
     await_exit,
     kill_group,
-    poll_exit,
     watch_for_exit,
 )
 from keyferry._core.program.report import fork_exec_or_raise
@@ -42,7 +41,6 @@ class Way(WordEnum):
 
 
 # The fastest way on this system.
-_FORK_EXEC = Way.FORK_EXEC
 USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
 
 
@@ -90,7 +88,7 @@ class Child:
         is_hasty: bool = False,
     ) -> None:
         """Start the program; raise OSError or ValueError if it cannot be started; for *is_hasty*, see ``spawn``."""
-        if self._way is _FORK_EXEC:
+        if self._way is Way.FORK_EXEC:
             if is_hasty:
                 report = self.fds[2], streams[2]
                 fork_exec(self.pids, path, argv, environ, streams, report, own_session=own_session)
@@ -145,16 +143,13 @@ class Child:
                 # Not collected before, because until then no other process group can have its number.
                 status = self.kill() if await_end(self.pids[0], deadline) else None
             else:
-                status = poll_exit(self.pids[0])
-                if status is None:
-                    status = await_exit(self.pids[0], deadline)
+                status = await_exit(self.pids[0], deadline)
         except ChildProcessError:
             self.collected(None)
             return Ending.LOST
         if status is None:
             return Ending.TIMED_OUT
-        self.status = status
-        self.pids.clear()
+        self.collected(status)
         return Ending.EXITED
 
     def kill(self) -> int | None:

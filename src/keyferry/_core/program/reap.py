@@ -27,7 +27,7 @@ left_to_collect: list[int] = []
 
 def await_exit(pid: int, deadline: float) -> int | None:
     """Wait for the program and return its exit status, or None if the deadline passes first."""
-    return _await(poll_exit, pid, deadline)
+    return _await(_poll_exit, pid, deadline)
 
 
 def await_end(pid: int, deadline: float) -> bool:
@@ -80,14 +80,9 @@ def milliseconds(seconds: float) -> int:
     return ceil(min(max(0.0, seconds), LONGEST_WAIT_SECONDS) * 1000)
 
 
-def poll_exit(pid: int) -> int | None:
-    """Collect the program if it has ended, and return its exit status, or None if it has not.
-
-    Raises ChildProcessError if other code collected it.
-    """
+def _poll_exit(pid: int) -> int | None:
+    """Collect the program if it has ended; raise ChildProcessError if other code collected it."""
     collected, status = os.waitpid(pid, os.WNOHANG)
-    if collected and not status:
-        return 0
     # A program can make its parent its tracer, which is then notified of its stops as well.
     if not collected or os.WIFSTOPPED(status):
         return None
@@ -125,7 +120,7 @@ def collect_stragglers() -> None:
         except IndexError:
             return
         try:
-            gone = poll_exit(pid) is not None
+            gone = _poll_exit(pid) is not None
         except ChildProcessError:
             gone = True
         if not gone:

@@ -19,13 +19,7 @@ from keyferry.images.match.rules import (
     parse_glob,
     parse_pattern,
 )
-from keyferry.images.match.url import (
-    PLAIN_NAME,
-    bytewise,
-    is_plain_path,
-    parse_registry_url,
-    split_plain_host,
-)
+from keyferry.images.match.url import bytewise, is_plain_path, parse_registry_url, split_plain_host
 
 __all__ = ["PatternIndex"]
 
@@ -152,8 +146,7 @@ class PatternIndex:
     def find(self, image: str) -> _Hits:
         """Return what `match` returns, without caching it for the image."""
         authority, slash, rest = image.partition("/")
-        # Most paths have no other characters than these, for which one call is enough.
-        path, is_plain = slash + rest, not rest.strip(PLAIN_NAME) or is_plain_path(rest)
+        path, is_plain = slash + rest, is_plain_path(rest)
         places = self._hosts.get(authority) if is_plain else None
         if places is None:
             split = split_plain_host(authority) if is_plain else None

@@ -7,14 +7,7 @@ from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple, Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
-from keyferry.images.match.url import (
-    PLAIN_NAME,
-    RegistryUrl,
-    bytewise,
-    parse_registry_url,
-    readable,
-    split_plain,
-)
+from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable, split_plain
 
 __all__ = [
     "Glob",
@@ -110,11 +103,7 @@ def covers(pattern: str, image: str) -> bool:
     """Return whether *pattern* covers *image*; a pattern or image with an error does not match."""
     # The common case needs no parsing: the pattern is a registry or repository without stars, so that
     # host and port are equal, and the path is a prefix.
-    if (
-        pattern
-        and image.startswith(pattern)
-        and (not image.strip(PLAIN_NAME) or split_plain(image) is not None)
-    ):
+    if pattern and image.startswith(pattern) and split_plain(image) is not None:
         if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
             return True
     try:

@@ -11,7 +11,6 @@ from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, spli
 from keyferry.errors import MatchError
 
 __all__ = [
-    "PLAIN_NAME",
     "RegistryUrl",
     "bytewise",
     "is_plain_path",
@@ -25,8 +24,6 @@ __all__ = [
 # Without escapes, user info and brackets.
 _PLAIN_HOST = "abcdefghijklmnopqrstuvwxyz0123456789.-*_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
-# The characters of a name without a port that the URL parser does not change.
-PLAIN_NAME = f"{_PLAIN_HOST}/"
 
 
 class RegistryUrl(NamedTuple):
@@ -86,8 +83,8 @@ def normalise_key(key: str) -> str:
 
     Raise MatchError for a key that does not parse; the kubelet ignores such a credential.
     """
-    # Most keys are a host alone, for which one call is enough.
-    if not key.strip(_PLAIN_HOST) or ("/" not in key and split_plain_host(key) is not None):
+    plain = split_plain(key)
+    if plain is not None and not plain[2]:
         return key
     try:
         authority, _, _, path = split_registry_key(key)

@@ -234,8 +234,7 @@ def account_cache_key(
 
 def flight_key(image: str, others: bytes) -> bytes:
     """Return a key that is equal for lookups that can share a plugin run; *others* are their `other_inputs`."""
-    text = image.encode("utf-8", "surrogateescape")  # inlined for speed, as in `cache_key`
-    return len(text).to_bytes(2, "big") + text + others if len(text) <= _LONGEST else _bytes(text)
+    return _text(image) + others
 
 
 def other_inputs(token_hash: str, annotations: "Mapping[str, str]") -> bytes:

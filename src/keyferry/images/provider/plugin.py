@@ -78,12 +78,11 @@ class ExecPlugin(Value):
         problem: OSError | ValueError
         if self.env and any("\0" in name + value for name, value in self.env):
             raise self._nul_failure(request.image)
-        is_plain = self.environ is None and not self.env and not self.withhold
         try:
             return run(
                 (self._program(), *self.args),
                 stdin=encode_request(request, self.api_version),
-                environ=ENVIRONMENT if is_plain else child_environment(self.env, self.withhold, self.environ),
+                environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,
             )
         except (OSError, ValueError) as error:

@@ -318,7 +318,7 @@ class Provider:
     def _provide(
         self, image: str, identity: Identity, account_key: bytes, others: bytes, patience: _TimeBudget | None
     ) -> Provision:
-        cache = self._relayed_cache if identity.key else self._cache
+        cache = self._cache_of(identity)
         wait_for_registry = self._coalesce
         while True:
             with self._lock:
@@ -449,13 +449,11 @@ class Provider:
             problem = self._refuse(told.response, identity)
             if problem is None:
                 return self._answered(told.response, identity, told.outcome, None, seconds, note)
-            from keyferry._net.agent import (
-                FallbackReason,
-            )  # imported here: no agent should give such an answer
+            # Imported here: no agent should give such an answer.
+            from keyferry._net.agent import FallbackReason
 
-            note = AgentNote(
-                str(FallbackReason.OTHER_VERSION), f"the agent's answer is not allowed: {problem}"
-            )
+            message = f"the agent's answer is not allowed: {problem}"
+            note = AgentNote(str(FallbackReason.OTHER_VERSION), message)
         left = None if timeout_seconds is None else timeout_seconds - seconds
         return replace(self._run_plugin(request, identity, left), agent=note)
 
@@ -471,8 +469,7 @@ class Provider:
             log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
             return self._failed(image, identity, error, error.seconds, _FAILED_RUN + error.kubernetes_text)
         log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.config.name, seconds * 1000)
-        is_usual = not identity.token and response.cache_key_type in CACHE_KEY_TYPES
-        problem = None if is_usual else self._refuse(response, identity)
+        problem = self._refuse(response, identity)
         if problem is not None:
             return self._failed(image, identity, problem, seconds, problem.kubernetes_text)
         now_ns = self._clock()
