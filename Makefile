@@ -10,6 +10,10 @@ SITE_TOOLS := $(SITE)/.ready
 APP := .cache/app
 APP_READY := $(APP)/.ready
 APP_PAGE_READY := $(APP)/.ready-page
+# The exact versions of all that any target installs from the package index; 'make lock' updates them. pip reads the
+# first variable, and from version 25.3 on the second for what builds a package.
+export PIP_CONSTRAINT := $(CURDIR)/tools/lock.txt
+export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
 # Every target with a help text.
@@ -72,10 +76,11 @@ fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pic
 fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and let tests/fuzz/corpus grow; MINUTES=10, TARGET="response url"
 	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)"
 
-.cache/fuzz/.ready: pyproject.toml
+.cache/fuzz/.ready: pyproject.toml tools/lock.txt
 	@mkdir -p .cache
 	$(PYTHON) -m venv .cache/fuzz
-	.cache/fuzz/bin/python -m pip install --quiet --disable-pip-version-check atheris '.[agent,crypto]'
+	.cache/fuzz/bin/python -m pip install --quiet --disable-pip-version-check '.[agent,crypto]' \
+		$$($(PYTHON) tools/requirements.py fuzz)
 	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
 	@touch $@
 
@@ -119,20 +124,24 @@ packages: $(TOOLS)  ## build all packages into dist/: wheel, sdist, zipapp and t
 release-check: $(TOOLS)  ## walk through all that must hold before a release; STEPS="tree version" for some
 	@PYTHON=$(PYTHON) $(BIN)/python tools/release_check.py $(STEPS)
 
+lock:  ## update tools/lock.txt, the exact versions of all tools; NAMES="mypy ruff" for some
+	@mkdir -p .cache
+	@PYTHON=$(PYTHON) sh tools/lock.sh $(NAMES)
+
 clean:  ## remove everything that was made
 	rm -rf $(VENV) .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
-$(TOOLS): pyproject.toml tools/dev_requirements.py
+$(TOOLS): pyproject.toml tools/requirements.py tools/lock.txt
 	@mkdir -p .cache
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/dev_requirements.py)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/requirements.py dev)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(SITE_TOOLS): tools/site_requirements.txt
+$(SITE_TOOLS): pyproject.toml tools/lock.txt
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(SITE)
-	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/requirements.py docs)
 	@! command -v npm > /dev/null || npm --prefix $(SITE) install --silent --no-audit --no-fund --no-save \
 		--fetch-retries=0 --fetch-timeout=20000 iframe-worker@1.0.4 || true
 	@touch $@

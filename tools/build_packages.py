@@ -1,7 +1,7 @@
 """Build all packages into a folder: wheel, source distribution, zipapp and the shim's wheels, with the parts of each.
 
 Beside every package is the list of its parts (SBOM, CycloneDX), and SHA256SUMS has the hashes of all files. The same
-commit gives the same bytes, by the tools of ``tools/build-requirements.txt``.
+commit gives the same bytes, by the tools of ``tools/lock.txt``.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "deploy" / "container"))
 from sbom import Part, render  # noqa: E402 - after the path is set
 
 ZIPAPP = "keyferry-plugins.pyz"
-CONSTRAINTS = ROOT / "tools" / "build-requirements.txt"
+CONSTRAINTS = ROOT / "tools" / "lock.txt"
 OWN_LICENSE = "Apache-2.0"
 # What keyferry's wheel requires, and under which licence it is; none of it is in a package.
 LICENSES = {
@@ -124,7 +124,7 @@ def build_all(target: Path, python: str = sys.executable) -> list[Path]:
 def build_distributions(target: Path, source: Path, python: str, *kinds: str) -> None:
     """Build the wheel and the source distribution of *source*, with the pinned back end, where pip can get it."""
     words = [python, "-m", "build", *kinds, "--outdir", str(target), str(source)]
-    environment = os.environ | {"PIP_CONSTRAINT": str(CONSTRAINTS)}
+    environment = os.environ | {"PIP_CONSTRAINT": str(CONSTRAINTS), "PIP_BUILD_CONSTRAINT": str(CONSTRAINTS)}
     # Without it, the back end's own fixed date: the same bytes for those who have the files and no history.
     environment.pop("SOURCE_DATE_EPOCH", None)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)

@@ -36,7 +36,8 @@ install_moto() {
     [ -e "$moto/.ready" ] && return
     echo "installing moto, boto3 and the AWS CLI into $moto"
     "${PYTHON:-python3}" -m venv --clear "$moto"
-    "$moto/bin/python" -m pip install --quiet --disable-pip-version-check moto flask flask-cors boto3 awscli
+    "$moto/bin/python" -m pip install --quiet --disable-pip-version-check \
+        $("${PYTHON:-python3}" tools/requirements.py moto)
     touch "$moto/.ready"
 }
 

@@ -5,7 +5,7 @@ venv=.cache/wheel
 rm -rf "$venv"
 "${PYTHON:-python3}" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-    $("${PYTHON:-python3}" tools/dev_requirements.py) dist/keyferry-*.whl
+    $("${PYTHON:-python3}" tools/requirements.py dev) dist/keyferry-*.whl
 "$venv/bin/python" -I -c 'import keyferry; assert "site-packages" in keyferry.__file__, keyferry.__file__'
 # Pytest rewrites the asserts of every test file. Done before the workers start, it is done once, not by each of them.
 rewrite() {

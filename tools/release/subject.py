@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".cache" / "release"
-REQUIREMENTS = [ROOT / "tools" / f"{name}-requirements.txt" for name in ("build", "release")]
+LOCK = ROOT / "tools" / "lock.txt"
 # The machines that there are shims for, and what runs them elsewhere.
 RUNNERS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static"}
 
@@ -40,9 +40,10 @@ class Release:
     def tools(self) -> Path:
         """The programs of the environment of tools."""
         ready = FOLDER / "tools" / ".ready"
-        wanted = b"".join(path.read_bytes() for path in REQUIREMENTS)
+        wanted = (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes()
         if content(ready) != wanted:
-            make_environment(FOLDER / "tools", "-r", str(REQUIREMENTS[-1]))
+            groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+            make_environment(FOLDER / "tools", "--constraint", str(LOCK), *groups["release"])
             ready.write_bytes(wanted)
         return FOLDER / "tools" / "bin"
 

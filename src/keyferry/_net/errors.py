@@ -139,7 +139,10 @@ def _classify_tls(error: Exception) -> NetworkError | None:
                 problem, "have it issued with this name among its subject alternative names"
             )
         return UntrustedError(problem)
-    if isinstance(error, ssl.SSLEOFError):
+    # Debian 12's Python (3.11.2) raises a plain SSLError for what OpenSSL 3 calls an unexpected end.
+    if isinstance(error, ssl.SSLEOFError) or (
+        isinstance(error, ssl.SSLError) and error.reason == "UNEXPECTED_EOF_WHILE_READING"
+    ):
         return ClosedEarlyError("the connection was cut off")
     if isinstance(error, ssl.SSLError):
         return TlsError(f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}")

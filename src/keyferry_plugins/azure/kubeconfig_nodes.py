@@ -69,7 +69,8 @@ def put(node: "MappingNode", name: str, value: object) -> None:
 
     remove(node, name)
     made = yaml.compose(yaml.safe_dump({name: value}, sort_keys=False), yaml.SafeLoader)
-    node.value += made.value
+    if isinstance(made, yaml.MappingNode):  # and nothing else is what a dict becomes
+        node.value += made.value
 
 
 def remove(node: "MappingNode", name: str) -> None:

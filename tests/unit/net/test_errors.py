@@ -62,6 +62,11 @@ MEANINGS = {
         "its certificate is not trusted: why; only its subject alternative names count, a common name does not",
     ),
     "cut": (ssl.SSLEOFError(8, "EOF occurred"), errors.ClosedEarlyError, "the connection was cut off"),
+    "cut, by Debian 12's Python": (
+        ssl_error("UNEXPECTED_EOF_WHILE_READING"),
+        errors.ClosedEarlyError,
+        "the connection was cut off",
+    ),
     "no TLS": (ssl_error("WRONG_VERSION_NUMBER"), errors.TlsError, "TLS failed: wrong version number"),
     "a value": (
         ValueError("s3cret"),

@@ -11,7 +11,7 @@ import keyferry
 import keyferry_plugins
 from keyferry._net.deadline import Deadline
 from keyferry._net.errors import BundleError
-from keyferry._net.trust import Tls, Trust
+from keyferry._net.trust import Tls, Trust, judge_as_go
 from keyferry.errors import HttpError
 from keyferry.sdk.http import ONCE, fetch
 from support.fake_cloud import Authority, FakeServer, Reply, serving
@@ -124,6 +124,14 @@ def test_a_narrow_context_checks_as_much_as_a_full_one() -> None:
     assert narrow.verify_flags == full.verify_flags
     assert narrow.minimum_version == full.minimum_version
     assert not full.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+def test_a_connection_that_is_cut_off_is_an_error_with_every_build_of_python() -> None:
+    """Debian 12's Python sets the option in every context."""
+    context = ssl.create_default_context()
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+    judge_as_go(context)
+    assert not context.options & ssl.OP_IGNORE_UNEXPECTED_EOF
 
 
 SOURCES = (Path(keyferry.__file__).parent, Path(keyferry_plugins.__file__).parent)
