@@ -186,7 +186,7 @@ def test_a_list_of_parts_has_licences_hashes_and_what_is_required(
 def test_the_licence_of_every_requirement_is_the_one_that_it_states(monkeypatch: pytest.MonkeyPatch) -> None:
     packages = tool("build_packages", monkeypatch)
     assert {part.name for part in packages.required()} == set(packages.LICENSES)
-    stated = {name: metadata(name)["License-Expression"] for name in packages.LICENSES}
+    stated = {name: metadata(name).json.get("license_expression") for name in packages.LICENSES}
     differing = {name: each for name, each in stated.items() if each not in {None, packages.LICENSES[name]}}
     assert differing == {}
 

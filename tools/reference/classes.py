@@ -37,13 +37,18 @@ def is_promised(value: type, name: str) -> bool:
 def own_lineage(value: type, known: Container[str]) -> list[type]:
     """Return a class and those of its bases that have no entry of their own."""
     # A dictionary with types has no bases but those that are written.
-    bases = getattr(value, "__orig_bases__", ()) if is_typeddict(value) else ()
-    lineage = (value, *(each for each in bases if is_typeddict(each))) if bases else value.__mro__
+    lineage = (value, *_written_bases(value)) if is_typeddict(value) else value.__mro__
     return [
         each
         for each in lineage
         if each is value or (_is_ours(each) and each.__name__ not in known and each.__name__ not in _MADE_OF)
     ]
+
+
+def _written_bases(value: type) -> list[type]:
+    module = import_module(value.__module__)
+    bases = [getattr(module, ast.unparse(base)) for base in class_of(value).bases]
+    return [base for base in bases if is_typeddict(base)]
 
 
 def base_names(value: type, known: Container[str]) -> list[str]:

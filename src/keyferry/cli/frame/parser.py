@@ -1,6 +1,7 @@
 """The argparse parser of a command, with help that fits the terminal and one-line errors."""
 
 import argparse
+import re
 import sys
 from types import ModuleType
 
@@ -12,7 +13,7 @@ from keyferry.show.writer import Lines
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Never
+    from typing import Any, Never
 
     from _typeshed import SupportsWrite
 
@@ -20,6 +21,8 @@ __all__ = ["Parser", "make_parser"]
 
 
 _WIDTH = 100
+# An option or a group of alternatives in brackets, which may hold brackets themselves, or a single word.
+_USAGE_WORD = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]|\([^)]*\)|\S+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -102,6 +105,19 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
         self._is_narrow = columns < _WIDTH
         super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
+
+    def _format_usage(self, *args: "Any") -> str:
+        """Return the usage with options and groups kept whole; versions of Python break its lines differently."""
+        width, self._width = self._width, sys.maxsize
+        prefix, program, rest = super()._format_usage(*args).strip().partition(self._prog)
+        self._width = width
+        lines = [prefix + program]
+        indent = " " * min(len(lines[0]), width // 2)
+        for word in _USAGE_WORD.findall(rest):
+            if len(lines[-1]) + 1 + len(word) > width:
+                lines.append(indent)
+            lines[-1] += f" {word}"
+        return "\n".join(lines) + "\n\n"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""
