@@ -17,6 +17,9 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
+# Files and folders that tests make are as on a node: only their owner writes them. Tests of the umask set their own.
+os.umask(0o022)
+
 # No example is too slow on a busy machine; and where a change is judged, it is judged on the same examples.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -46,6 +49,14 @@ def _fault_lines(request: pytest.FixtureRequest) -> Iterator[list[Line] | None]:
 def tried(request: pytest.FixtureRequest, _fault_lines: list[Line] | None) -> Tried:
     """For tests of faults: tell what was tried and what came of it."""
     return Tried(f"{request.path.parent.name}/{request.path.name}", _fault_lines)
+
+
+@pytest.fixture
+def lax_umask() -> Iterator[None]:
+    """The umask of Debian 13's users, whose group may write."""
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture

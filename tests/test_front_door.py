@@ -119,6 +119,23 @@ def test_the_site_is_built_without_what_npm_installs(tmp_path: Path, status: int
     assert f"npm --prefix {site} install " in log.read_text("utf-8")
 
 
+def test_a_python_that_cannot_make_environments_is_told_what_it_lacks(tmp_path: Path) -> None:
+    """As a minimal Debian has it, where python3-venv is not installed."""
+    write_executable(tmp_path / "python", "#!/bin/sh\ncase $* in *ensurepip*) exit 1 ;; esac\n")
+    folders = [f"SITE={tmp_path}/site", f"APP={tmp_path}/app"]
+    for target in ("demo", "parts", f"{tmp_path}/site/.ready"):
+        done = subprocess.run(
+            [need("make"), *folders, f"PYTHON={tmp_path / 'python'}", target],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        first, *rest = done.stderr.splitlines()
+        assert first.endswith(
+            "cannot make virtual environments: install python3-venv (apt-get install python3-venv)"
+        )
+        assert all(line.startswith("make: ") for line in rest)
+
+
 def test_the_readme_counts_the_recorded_answers() -> None:
     files = (ROOT / "tests" / "conformance" / "vectors").glob("*.json")
     count = sum(len(json.loads(path.read_text("utf-8"))["cases"]) for path in files)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import keyferry
 from keyferry.errors import KeyferryError
 from keyferry.sdk import (
     AuthConfig,
@@ -36,6 +37,7 @@ from support.sdk_plugins import SECRET, exec_info, image_plugin, request_bytes, 
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJacTdtYXJrZWQifQ.Zq7marked-S3cret9vX_sig"
 LATE = 60.0
+OURS = os.path.dirname(keyferry.__file__) + os.sep
 
 pytestmark = pytest.mark.usefixtures("plain_network")
 
@@ -122,7 +124,7 @@ def locals_of_ours(error: BaseException) -> str:
     found = []
     for each in chain(error):
         frames = traceback.TracebackException.from_exception(each, capture_locals=True).stack
-        found += [frame.locals for frame in frames if f"{os.sep}keyferry{os.sep}" in frame.filename]
+        found += [frame.locals for frame in frames if frame.filename.startswith(OURS)]
     assert found
     return repr(found)
 

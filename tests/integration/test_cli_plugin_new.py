@@ -75,6 +75,13 @@ def test_the_config_of_an_image_plugin_is_clean_and_works(name: str, tmp_path: P
     assert (credential.username, credential.password) == ("robot", "pass-word")
 
 
+@pytest.mark.usefixtures("lax_umask")
+def test_the_config_is_clean_whatever_the_umask_is(tmp_path: Path) -> None:
+    config = new(tmp_path, "acme-registry") / "config" / "provider.yaml"
+    linted = run_keyferry("lint", str(config))
+    assert "KF182" not in linted.stdout
+
+
 def test_the_kubeconfig_of_a_cluster_plugin_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its user, with a cluster and a context, gives a session its token."""
     project = new(tmp_path, "acme-login", "--kind", "cluster")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import sleep
 
+from support.parts import lacking
 from support.slow_road import ForwardingRoad, running_road
 
 # Of <linux/filter.h> and <asm/socket.h>; the number of dropped packets is the last of nine.
@@ -79,6 +80,11 @@ class LossyRoad(ForwardingRoad):
 
 @contextmanager
 def lossy_road(port: int) -> Iterator[LossyRoad]:
-    """Yield a road that loses packets to a port of this machine for the length of a block."""
+    """Yield a road that loses packets to a port of this machine for the length of a block, or skip the test."""
+    with socket.socket() as unused:
+        try:
+            lose_packets(unused, 0.0)
+        except PermissionError:
+            lacking("packet-filter")
     with running_road(LossyRoad(port)) as road:
         yield road

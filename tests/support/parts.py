@@ -20,6 +20,7 @@ BEYOND_CI = {
     "kubectl": "needs a kubectl of 1.21 or later, with components of kustomize; Debian 12 has an older one",
     "mount-namespace": "needs the right to mount a file system for itself, which sandboxes withhold",
     "network-namespace": "needs the right to make a network of its own, which sandboxes withhold",
+    "packet-filter": "needs the right to filter the packets of a connection, which some systems give to root alone",
     "ptrace": "needs ptrace, which sandboxes forbid",
     "public-configs": "needs a folder of public configs (KEYFERRY_PUBLIC_CONFIGS), which are other people's texts",
     "root": "needs root, to give files away",
@@ -34,7 +35,7 @@ def need(program: str) -> str:
     """Return the path of a program; skip the test if it is missing, and fail in CI."""
     path = shutil.which(program)
     if path is None:
-        missing(f"{program} is not installed")
+        missing(f"{program} is not installed: 'make parts' installs it, as root on Debian")
     return path
 
 
@@ -42,7 +43,7 @@ def need_part(path: str) -> str:
     """Return the path of a part installed by ``make parts``; skip the test if it is missing, and fail in CI."""
     found = PARTS / path
     if not found.exists():
-        missing(f"{path} is not there: 'make parts' installs it")
+        missing(f"{path} is not installed: 'make parts' installs it")
     return str(found)
 
 

@@ -84,7 +84,7 @@ def test_an_open_folder_is_the_one_that_was_opened(tmp_path: Path) -> None:
         (tmp_path / "folder").rename(tmp_path / "moved")
         (tmp_path / "folder").symlink_to("victim")
         folder.replace("file", b"data", mode=0o600)
-        folder.restrict(0o500)
+        folder.restrict(0o711)
         os.close(folder.create("other", 0o600))
         folder.unlink("other")
         assert folder.names() == ["file"]
@@ -92,7 +92,7 @@ def test_an_open_folder_is_the_one_that_was_opened(tmp_path: Path) -> None:
         below.close()
     assert sorted(os.listdir(tmp_path / "moved")) == ["file", "sub"]
     assert os.listdir(tmp_path / "victim") == []
-    assert stat.S_IMODE((tmp_path / "moved").stat().st_mode) == 0o500
+    assert stat.S_IMODE((tmp_path / "moved").stat().st_mode) == 0o711
 
 
 def test_names_can_be_told_apart(folder: Folder, tmp_path: Path) -> None:

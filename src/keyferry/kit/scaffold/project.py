@@ -77,4 +77,6 @@ def _write(folder: str, path: str, text: str) -> str:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with open(target, "x", encoding="utf-8") as file:
         file.write(text)
+    # Whatever the umask is: a config that a group can write is a finding of lint.
+    os.chmod(target, 0o644)
     return target

@@ -44,7 +44,7 @@ def test_a_shim_in_front_and_back_again(plugin: Path) -> None:
     before = plugin.stat()
     shim = in_front(plugin)
     assert shim == InstalledShim(
-        "ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", "Python"
+        "ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", "Python", os.geteuid()
     )
     assert list_shims(str(plugin.parent)) == (shim,)
     assert is_shim(str(plugin))

@@ -620,7 +620,9 @@ def test_hints_that_could_upset_a_terminal_are_named(tmp_path: Path, plugin: str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="files of Linux")
-@pytest.mark.parametrize("path", ["/etc/shadow", "/etc/passwd", "/proc/self/environ", "/dev/zero"])
+@pytest.mark.parametrize(
+    "path", [pytest.param("/etc/shadow", marks=root), "/etc/passwd", "/proc/self/environ", "/dev/zero"]
+)
 def test_token_files_that_hold_no_token_are_named_and_not_read(tmp_path: Path, path: str) -> None:
     said = worries(tmp_path, config({"tokenFile": path}))
     assert list(said) == ["KF282"]
