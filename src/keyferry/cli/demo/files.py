@@ -145,7 +145,7 @@ def write_files(folder: str, host: str) -> None:
         _write(os.path.join(folder, name), text, 0o600)
     bin_dir = os.path.join(folder, "bin")
     os.makedirs(bin_dir, exist_ok=True)
-    os.chmod(bin_dir, 0o755)  # whatever the umask is
+    os.chmod(bin_dir, 0o755)  # noqa: S103 - as on a node, whatever the umask is
     plugins = {"harbour": _HARBOUR, "pier": _PIER, "wharf": _WHARF, "pilot": _PILOT}
     for name, body in plugins.items():
         _write(os.path.join(bin_dir, name), f"#!{sys.executable} -I\n{body}", 0o755)
