@@ -8,6 +8,7 @@ folders have none, so that code can be moved.
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,14 +55,10 @@ SDK, SDK_SEES = "sdk", ("errors", "_core", "_net", "api")
 # Packages that read URLs with the standard library: the one URL reader, and what hands addresses to other libraries.
 URL_READERS = ("_net", "clusters", "show")
 
-# The programs that are plugins, and the modules that start them.
-PLUGINS = {
-    name: place.partition(":")[0]
-    for name, place in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-        "scripts"
-    ].items()
-    if place.startswith("keyferry_plugins.")
-}
+# The programs that others execute for a pull or a request, and their modules; those that are plugins.
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PROGRAMS = {name: place.partition(":")[0] for name, place in PROJECT["scripts"].items() if name != "keyferry"}
+PLUGINS = {name: module for name, module in PROGRAMS.items() if module.startswith("keyferry_plugins.")}
 # Modules that take longer to load than a plugin has to run.
 HEAVY = frozenset({"argparse", "asyncio", "dataclasses", "http.client", "inspect", "logging", "yaml"})
 
@@ -202,7 +199,7 @@ def borrowed(source: Path) -> list[str]:
 
 def bound_modules(module: Module, known: Collection[str]) -> dict[str, str]:
     """The modules of ours that stand under a name in a module."""
-    found = {}
+    found: dict[str, str] = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             found |= {alias.asname: alias.name for alias in node.names if alias.asname}
@@ -315,6 +312,14 @@ def test_no_sentence_decides() -> None:
         for cut in cuts(module.tree)
     ]
     assert found == []
+
+
+def test_the_page_shows_the_layers() -> None:
+    """The pictures of docs/architecture.md: the layers from the top, and what stands beside them."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^([a-z_]+(?:, [a-z_]+)*) +│", page, re.MULTILINE)
+    layers = [set(layer) for layer in reversed(LAYERS) if layer != ("__main__",)]
+    assert [set(line.split(", ")) for line in lines] == [*layers, {"keyferry_plugins"}, {SDK}]
 
 
 def lay(folder: Path, files: Mapping[str, str]) -> Path:
@@ -471,7 +476,7 @@ def test_a_heavy_module_is_seen(module: str) -> None:
     assert "inspect" in loaded_by("import dataclasses")
 
 
-@pytest.mark.parametrize("name", ["keyferry", *PLUGINS.values()])
+@pytest.mark.parametrize("name", ["keyferry", *PROGRAMS.values()])
 def test_an_import_loads_nothing_heavy(name: str) -> None:
     """The library's own name is imported by every module of the SDK."""
     assert HEAVY.isdisjoint(loaded_by(f"import {name}"))
