@@ -52,9 +52,10 @@ pythons: $(TOOLS)  ## the quick tests with every Python that is named and found;
 conformance: $(TOOLS)  ## Kubernetes' recorded answers; FILES="a.json b.json" for other files
 	@$(BIN)/python tests/conformance/run.py $(FILES)
 
-lint: $(TOOLS)  ## ruff, formatting included
+lint: $(TOOLS)  ## ruff, formatting included, and the spelling of the pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell *.md docs deploy
 
 format: $(TOOLS)  ## let ruff format the sources
 	$(BIN)/ruff format .
@@ -84,8 +85,8 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and 
 	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
 	@touch $@
 
-mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", MINUTES=30
-	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) $(MODULES)
+mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", TESTS="tests/integration/agent/test_reload.py", MINUTES=30
+	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) --tests "$(TESTS)" $(MODULES)
 
 soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one, which writes into .cache/soak alone
 	@PYTHONPATH=. $(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
@@ -93,8 +94,7 @@ soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliab
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
 
-docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs as a site that works offline, with search, into .cache/site; check links, anchors and spelling
-	@$(SITE)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
+docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs as a site that works offline, with search, into .cache/site; check links and anchors
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 	@cp $(SITE)/node_modules/iframe-worker/shim/index.js .cache/site/site/iframe-worker.js 2>/dev/null \
 		|| echo "npm did not install iframe-worker: the search needs a server, such as python3 -m http.server -d .cache/site"

@@ -158,11 +158,11 @@ def test_every_exception_is_exported() -> None:
     """No exception and no set of words is left out of the list, and all exceptions have one root."""
     modules = [
         importlib.import_module(f"{errors.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(errors.__path__)
+        for each in pkgutil.iter_modules(getattr(errors, "__path__", ()))
     ]
     defined = {
         name
-        for module in modules
+        for module in (errors, *modules)
         for name, value in vars(module).items()
         if isinstance(value, type) and not name.startswith("_") and value.__module__ == module.__name__
     }

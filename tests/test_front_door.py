@@ -74,14 +74,6 @@ def test_every_page_is_in_the_sites_table_of_contents(page: Path) -> None:
         assert (page.parent / path).resolve().is_relative_to(ROOT / "docs"), f"{path} is not on the site"
 
 
-def test_the_docs_are_spelled_right() -> None:
-    pages = [str(page) for page in PAGES]
-    done = subprocess.run(
-        [sys.executable, "-m", "codespell_lib", *pages], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
 @pytest.mark.parametrize("tool", ["terminal_picture.py", "diagram.py"])
 def test_the_pictures_are_up_to_date(tool: str) -> None:
@@ -136,10 +128,11 @@ def test_a_python_that_cannot_make_environments_is_told_what_it_lacks(tmp_path: 
         assert all(line.startswith("make: ") for line in rest)
 
 
-def test_the_readme_counts_the_recorded_answers() -> None:
+def test_the_readme_names_no_more_recorded_answers_than_there_are() -> None:
     files = (ROOT / "tests" / "conformance" / "vectors").glob("*.json")
     count = sum(len(json.loads(path.read_text("utf-8"))["cases"]) for path in files)
-    assert f"{count:,} recorded answers" in README.read_text("utf-8")
+    (stated,) = re.findall(r"more than ([\d,]+) recorded answers", README.read_text("utf-8"))
+    assert count > int(stated.replace(",", ""))
 
 
 def recipes() -> list[str]:

@@ -1,4 +1,4 @@
-"""The mutants of ``make mutants``: each is a program, changes one place, and is still there where a list names it."""
+"""The mutants of ``make mutants``: each is a program, changes one place, and is run with tests of its module."""
 
 import ast
 from pathlib import Path
@@ -14,8 +14,6 @@ def check(size: int, name: str) -> bool:
     close(name)
     return size + 1
 '''
-
-MODULE = "keyferry/agent/access"
 
 
 def changes(source: str) -> set[str]:
@@ -56,68 +54,19 @@ def test_refusals_are_chosen_first_and_the_choice_does_not_depend_on_places() ->
     assert [mutant.name for mutant in moved] == [mutant.name for mutant in chosen]
 
 
-@pytest.mark.parametrize("module", mutants.MODULES)
-def test_a_listed_module_has_tests(module: str) -> None:
-    tests = mutants.tests_of(module)
-    assert tests
-    assert all(Path(each).is_file() for each in tests)
-
-
-def test_every_equivalent_mutant_is_one_that_would_be_run() -> None:
-    """An entry ends with the code that it is about."""
-    names = {mutant.name for module in mutants.MODULES for mutant in mutants.chosen(module)}
-    assert set(mutants.equivalents()) <= names
-
-
-def page_lines() -> list[mutants.Line]:
-    return mutants.lines_of(mutants.PAGE.read_text("utf-8"))
-
-
-def test_the_page_has_a_line_for_each_module() -> None:
-    """And none for a module that is no more."""
-    assert [line.module for line in page_lines()] == list(mutants.MODULES)
-
-
-@pytest.mark.parametrize("line", page_lines(), ids=lambda line: line.module)
-def test_the_numbers_of_a_line_are_those_of_the_set(line: mutants.Line) -> None:
-    """Those of a module that has changed since are about another set, and add up alone."""
-    of = dict(zip(mutants.COLUMNS, line.numbers, strict=True))
-    assert of["mutants"] == of["killed"] + of["equivalent"] + of["survived"] + of["not run"]
-    if line.is_current:
-        names = [mutant.name for mutant in mutants.chosen(line.module)]
-        assert of["mutants"] == len(names)
-        assert of["equivalent"] == len(mutants.equivalents().keys() & names)
-
-
-def test_the_page_marks_the_lines_of_older_sources() -> None:
-    page = mutants.PAGE.read_text("utf-8")
-    assert mutants.marked_page(page) == page, "run make generated"
-
-
-def test_a_line_of_an_older_source_counts_apart() -> None:
-    current = mutants.Line(MODULE, "2026-01-01", mutants.short_digest(MODULE), (8, 6, 1, 1, 0))
-    older = mutants.Line(MODULE, "2026-01-01", "00000000", (8, 8, 0, 0, 0))
-    page = mutants.marked_page(mutants.BEGIN + mutants.END, [current, older])
-    assert f"| `{MODULE}.py` | 2026-01-01 | `{current.source}` | 8 | 6 | 1 | 1 | 0 |\n" in page
-    assert f"| `{MODULE}.py` | 2026-01-01, changed since | `00000000` | 8 | 8 | 0 | 0 | 0 |\n" in page
-    assert "| 1 module, unchanged since |  |  | 8 | 6 | 1 | 1 | 0 |\n" in page
-    assert "| 1 module, changed since |  |  | 8 | 8 | 0 | 0 | 0 |\n" in page
-    assert mutants.lines_of(page) == [current, older]
-    assert mutants.marked_page(page) == page
-
-
-def test_a_line_is_kept_until_all_its_mutants_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import keyferry.agent.access\n",
+        "from keyferry.agent.access import Rules\n",
+        "from keyferry.agent import (\n    access,\n    tenants,\n)\n",
+    ],
+)
+def test_the_tests_of_a_module_are_those_that_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(mutants, "CACHE", tmp_path)
-    older = mutants.Line(MODULE, "2026-01-01", "00000000", (8, 8, 0, 0, 0))
-    page = mutants.marked_page(mutants.BEGIN + mutants.END, [older])
-    outcomes = mutants.Outcomes()
-    *first, last = mutants.chosen(MODULE)
-    for mutant in first:
-        outcomes.keep(mutant, "killed")
-    assert mutants.lines_from([MODULE], outcomes, page) == [older]
-    outcomes.keep(last, "killed")
-    (line,) = mutants.lines_from([MODULE], outcomes, page)
-    assert line.is_current
-    assert line.numbers == (len(first) + 1, len(first) + 1, 0, 0, 0)
+    monkeypatch.setattr(mutants, "TESTS", tmp_path)
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "test_x.py").write_text(text)
+    (tmp_path / "unit" / "test_y.py").write_text("from keyferry.agent import tenants, accessible\n")
+    assert mutants.tests_of("keyferry/agent/access") == [str(tmp_path / "unit" / "test_x.py")]

@@ -43,7 +43,7 @@ def test_our_version_is_written_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Constant) and str(node.value).startswith("keyferry.dev/")
     ]
-    assert found == ["documents.py"]
+    assert len(found) == 1, found
 
 
 def test_every_kind_is_documented() -> None:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(SOURCE))
 
 from keyferry.kit.scaffold.install import PLUGINS  # noqa: E402 - after the path is set
 
-# What the plugins are made of; the SDK imports nothing else (``tests/test_layers.py``).
+# What the plugins are made of; the SDK imports nothing else (``tests/test_architecture.py``).
 PACKAGES = (
     "keyferry/errors",
     "keyferry/_core",

@@ -1,7 +1,5 @@
 """Write the generated parts of the docs: help texts, references, codes, man pages, completions, the README's figures.
 
-In the table of mutants it marks the modules that have changed since their run.
-
 usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
 """
 
@@ -15,7 +13,6 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-import mutants
 from reference.api import api_page, sdk_page, wire_page
 from reference.codes import kit_page, lint_page
 from reference.configs import agent_config_page, federation_config_page
@@ -161,7 +158,6 @@ def pages() -> Iterator[tuple[Path, str]]:
     for name, make in REFERENCES.items():
         yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
     yield ROOT / "README.md", readme()
-    yield mutants.PAGE, mutants.marked_page(mutants.PAGE.read_text("utf-8"))
     for words in ((), *pages_of_help()):
         yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
     for shell, name in COMPLETIONS.items():

@@ -1,17 +1,15 @@
 """``make mutants``: change the sources in small ways, one at a time, and see whether their tests notice.
 
-The set is computed from the sources: in each listed module every place where an operator applies is a mutant, and a
-digest of its text chooses among them, checks and refusals first. A mutant runs in a copy of the sources against the
-tests of its own module. Outcomes are kept in ``.cache/mutants``, so that a run goes on where the last one ended. A
-module of which all mutants are known gets a new line on the page; the others keep theirs. A line has a digest of the
-source that was run; ``make generated`` marks those whose module has changed since.
+The mutants are computed from the sources: in each module every place where an operator applies is one, and a digest of
+its text chooses among them, checks and refusals first. A mutant runs in a copy of the sources against the tests that
+import its module, or against those that are named. Outcomes are kept in ``.cache/mutants``, so that a run goes on where
+the last one ended. Those that no test noticed are printed in the end; some of them behave like the original.
 """
 
 import argparse
 import ast
 import compileall
 import dataclasses
-import datetime as dt
 import hashlib
 import importlib
 import json
@@ -21,76 +19,18 @@ import shutil
 import signal
 import sys
 import time
-import tomllib
 import traceback
-from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 TESTS = ROOT / "tests"
 CACHE = ROOT / ".cache" / "mutants"
-EQUIVALENT = TESTS / "mutants_equivalent.toml"
-PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- mutants: begin -->\n", "<!-- mutants: end -->\n"
-COLUMNS = ("mutants", "killed", "equivalent", "survived", "not run")
-CHANGED = "changed since"
-PER_MODULE = 8
+# The folders of tests that are quick enough to be run for every mutant.
+QUICK = ("unit", "property", "attacks")
+PER_MODULE = 12
 # Imported before the forks: no module of ours, and nothing that starts threads.
 COMMON = ("pytest", "_pytest.python", "hypothesis", "yaml", "asyncio", "http.client", "ssl", "subprocess")
-
-# The modules, defences first, each with the tests it has beside those that mirror it; a number is another cap.
-MODULES: dict[str, tuple[str | int, ...]] = {
-    "keyferry/_core/masking": ("unit/core/test_secrets.py", "attacks/test_sdk_leaks.py", 16),
-    "keyferry/_core/secrets": (12,),
-    "keyferry/_core/user_info": ("property/test_hidden_user_info.py",),
-    "keyferry/_core/paths": (),
-    "keyferry/_core/files": ("integration/test_durable_files.py", 12),
-    "keyferry/_core/kept_folder": (12,),
-    "keyferry/invoke/policy": (12,),
-    "keyferry/invoke/kuberc": ("unit/invoke/test_policy.py",),
-    "keyferry/invoke/executable": ("attacks/test_no_shell.py",),
-    "keyferry/invoke/shim": (),
-    "keyferry/clusters/kubeconfig/trust": ("attacks/test_kubeconfig.py",),
-    "keyferry/images/match/rules": ("unit/images/match/test_index.py", "property/test_match_property.py", 16),
-    "keyferry/images/match/url": (),
-    "keyferry/images/keyring": ("property/test_keys.py", 12),
-    "keyferry/images/provider/cache": (12,),
-    "keyferry/images/provider/accounts": (12,),
-    "keyferry/agent/access": (12,),
-    "keyferry/agent/tenants": (12,),
-    "keyferry/agent/sockets": (12,),
-    "keyferry/agent/reload": ("integration/agent/test_reload.py",),
-    "keyferry/agent/lookups": ("integration/agent/test_lookup.py",),
-    "keyferry/bridge/shim": ("integration/bridge/test_shims.py", "property/test_shim_reader.py"),
-    "keyferry/pulls/registry/addresses": ("attacks/test_registry_client.py", 12),
-    "keyferry/pulls/registry/destinations": (
-        "attacks/test_registry_client.py",
-        "integration/pulls/test_registry_protocol.py",
-    ),
-    "keyferry/pulls/registry/machine_addresses": ("unit/pulls/registry/test_addresses.py",),
-    "keyferry/pulls/registry/tokens": (
-        "integration/pulls/test_registry_protocol.py",
-        "attacks/test_registry_client.py",
-    ),
-    "keyferry/pulls/manifest": (12,),
-    "keyferry/pulls/records/decide": ("property/test_records_property.py",),
-    "keyferry/pulls/records/policy": (),
-    "keyferry/pulls/records/access": ("integration/test_cli_records.py",),
-    "keyferry/clusters/auth/credential": ("attacks/test_wire.py",),
-    "keyferry/api/federation/rules": (12,),
-    "keyferry/api/federation/addresses": (),
-    "keyferry/api/federation/templates": (),
-    "keyferry_plugins/federation/answer": (),
-    "keyferry_plugins/openid/verify": (
-        "unit/plugins/test_oidc.py",
-        "attacks/test_forged_tokens.py",
-        "attacks/test_oidc_issuer.py",
-    ),
-    "keyferry/_net/url": ("unit/images/match/test_url.py", 12),
-    "keyferry/_net/messages": ("property/test_http_reader.py", 12),
-    "keyferry/show/text": (),
-}
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Eq: (ast.NotEq,),
@@ -122,7 +62,7 @@ class Mutant:
 
     @property
     def change(self) -> str:
-        """The change in one line, which also names it in the list of equivalents."""
+        """The change in one line."""
         return " ".join(f"{self.old} → {self.new}".split())
 
     @property
@@ -277,10 +217,14 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
     return sorted(by_name.values(), key=lambda mutant: mutant.rank)
 
 
+def all_modules() -> list[str]:
+    """Return every module of the sources, by its path without the suffix."""
+    return [str(path.relative_to(SOURCE).with_suffix("")) for path in sorted(SOURCE.rglob("*.py"))]
+
+
 def chosen(module: str) -> list[Mutant]:
-    """Return the mutants of a listed module that are run."""
-    caps = [each for each in MODULES[module] if isinstance(each, int)]
-    return mutants_of(module, source_of(module))[: caps[0] if caps else PER_MODULE]
+    """Return the mutants of a module that are run."""
+    return mutants_of(module, source_of(module))[:PER_MODULE]
 
 
 def source_of(module: str) -> str:
@@ -289,23 +233,12 @@ def source_of(module: str) -> str:
 
 
 def tests_of(module: str) -> list[str]:
-    """Return the files of tests of a module: the one that mirrors it, and those that are listed."""
-    package, _, rest = module.partition("/")
-    parts = [part.lstrip("_") for part in rest.split("/")]
-    place = ["plugins", *parts] if package == "keyferry_plugins" else parts
-    mirror = "/".join(["unit", *place[:-1], f"test_{place[-1]}.py"])
-    listed = [each for each in MODULES[module] if isinstance(each, str)]
-    mirrors = [mirror] if (TESTS / mirror).exists() else []
-    return [str(TESTS / each) for each in (*mirrors, *listed)]
-
-
-def equivalents() -> dict[str, str]:
-    """Return the reason of each mutant that no test can tell from the original, by its name."""
-    listed = tomllib.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
-    return {
-        f"{each['module']}:{each['function']}: {each['change']}": each["reason"]
-        for each in listed.get("equivalent", [])
-    }
+    """Return the quick tests that import a module."""
+    name = module.removesuffix("/__init__").replace("/", ".")
+    package, _, last = name.rpartition(".")
+    pattern = re.compile(rf"\b(from|import) {name}\b|\bfrom {package} import (\([^)]*|.*)\b{last}\b")
+    paths = (path for folder in QUICK for path in sorted((TESTS / folder).rglob("test_*.py")))
+    return [str(path) for path in paths if pattern.search(path.read_text("utf-8"))]
 
 
 class Slot:
@@ -324,8 +257,8 @@ class Slot:
             compiled.unlink()
         path.write_text(source, "utf-8")
 
-    def start(self, module: str) -> int:
-        """Start the module's tests in a process of their own, which has everything common in memory already."""
+    def start(self, tests: list[str]) -> int:
+        """Start tests in a process of their own, which has everything common in memory already."""
         child = os.fork()
         if child:
             return child
@@ -346,7 +279,7 @@ class Slot:
                 "-W",
                 "ignore::pytest.PytestAssertRewriteWarning",
             ]  # what is in memory before the forks
-            status = int(pytest.main([*options, *tests_of(module)]))
+            status = int(pytest.main([*options, *tests]))
         except BaseException:  # noqa: BLE001 - nothing of this process may go on as the parent would
             traceback.print_exc()
         finally:
@@ -386,7 +319,8 @@ class Outcomes:
     have changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tests: list[str]) -> None:
+        self._tests = tests
         self._path = CACHE / "outcomes.json"
         self._kept: dict[str, dict[str, str]] = {}
         if self._path.exists():
@@ -397,20 +331,22 @@ class Outcomes:
         kept = self._kept.get(mutant.name, {})
         if kept.get("source") != digest_of(source_of(mutant.module)):
             return ""
-        if kept["outcome"] == "survived" and kept["tests"] != digest_of_tests(mutant.module):
+        if kept["outcome"] == "survived" and kept["tests"] != self._digest_of_tests(mutant.module):
             return ""
         return kept["outcome"]
 
-    def date_of(self, mutant: Mutant) -> str:
-        """Return the day on which a mutant was run, or nothing."""
-        return self._kept.get(mutant.name, {}).get("date", "")
-
     def keep(self, mutant: Mutant, outcome: str) -> None:
         """Note what became of a mutant."""
-        source, tests = digest_of(source_of(mutant.module)), digest_of_tests(mutant.module)
-        today = dt.datetime.now(dt.UTC).date().isoformat()
-        self._kept[mutant.name] = {"outcome": outcome, "source": source, "tests": tests, "date": today}
+        source, tests = digest_of(source_of(mutant.module)), self._digest_of_tests(mutant.module)
+        self._kept[mutant.name] = {"outcome": outcome, "source": source, "tests": tests}
         self._path.write_text(json.dumps(self._kept, indent=1), "utf-8")
+
+    def tests_of(self, module: str) -> list[str]:
+        """Return the tests of a module: those that were named, or those that import it."""
+        return self._tests or tests_of(module)
+
+    def _digest_of_tests(self, module: str) -> str:
+        return digest_of("".join(Path(each).read_text("utf-8") for each in self.tests_of(module)))
 
 
 def digest_of(text: str) -> str:
@@ -418,31 +354,27 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def digest_of_tests(module: str) -> str:
-    """Return the digest of the tests of a module."""
-    return digest_of("".join(Path(each).read_text("utf-8") for each in tests_of(module)))
-
-
 class Campaign:
     """Runs mutants in a number of slots until the time is over."""
 
-    def __init__(self, workers: int, seconds: float) -> None:
+    def __init__(self, workers: int, seconds: float, tests: list[str]) -> None:
         CACHE.mkdir(parents=True, exist_ok=True)
-        self.outcomes = Outcomes()
+        self.outcomes = Outcomes(tests)
         self._until = time.monotonic() + seconds
         self._workers = workers
         self._free: list[Slot] = []
 
     def run(self, modules: list[str]) -> None:
         """Run every chosen mutant of the modules whose outcome is not known."""
-        known = equivalents()
         for module in modules:
-            wanted = [each for each in chosen(module) if each.name not in known]
-            todo = [each for each in wanted if not self.outcomes.find(each)]
+            todo = [each for each in chosen(module) if not self.outcomes.find(each)]
             if todo and time.monotonic() < self._until:
                 self._run_module(module, todo)
 
     def _run_module(self, module: str, todo: list[Mutant]) -> None:
+        if not self.outcomes.tests_of(module):
+            print(f"{module}: no quick test imports it; name tests", flush=True)
+            return
         if not self._free:
             self._free = [Slot(number) for number in range(self._workers)]
         taken = self._try_unchanged(module)
@@ -468,7 +400,7 @@ class Campaign:
         """Return how long the tests take while nothing is changed; None if they fail."""
         slot = self._free[0]
         begun = time.monotonic()
-        run = Run(slot, slot.start(module), begun)
+        run = Run(slot, slot.start(self.outcomes.tests_of(module)), begun)
         while (status := run.finish(600)) is None:
             time.sleep(0.02)
         return None if status else time.monotonic() - begun
@@ -476,7 +408,7 @@ class Campaign:
     def _begin(self, mutant: Mutant) -> Run:
         slot = self._free.pop()
         slot.write(mutant.module, mutant.applied(source_of(mutant.module)))
-        return Run(slot, slot.start(mutant.module), time.monotonic(), mutant)
+        return Run(slot, slot.start(self.outcomes.tests_of(mutant.module)), time.monotonic(), mutant)
 
     def _end(self, run: Run, status: int) -> None:
         assert run.mutant is not None  # noqa: S101 - for the type checker
@@ -487,136 +419,31 @@ class Campaign:
         print(f"{outcome:8} {time.monotonic() - run.begun:5.1f} s  {run.mutant.name}", flush=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """What the page says of a module: the day and the source of the run, and how many mutants had each outcome."""
-
-    module: str
-    date: str
-    source: str
-    numbers: tuple[int, ...]
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the module is still the one that was run."""
-        return self.source == short_digest(self.module)
-
-    @property
-    def text(self) -> str:
-        """The line as the page has it."""
-        date = self.date if self.is_current else f"{self.date}, {CHANGED}"
-        return _row(f"`{self.module}.py`", date, f"`{self.source}`", *map(str, self.numbers))
-
-
-def short_digest(module: str) -> str:
-    """Return the digest of a module's source as the page has it."""
-    return digest_of(source_of(module))[:8]
-
-
-def lines_from(modules: list[str], outcomes: Outcomes, page: str) -> list[Line]:
-    """Return the line of each module: a new one if all its mutants are known, otherwise that of the page."""
-    known, before = equivalents(), {line.module: line for line in lines_of(page)}
-    lines = []
-    for module in modules:
-        found = Counter(outcome_of(each, outcomes, known) for each in chosen(module))
-        date = max(outcomes.date_of(each) for each in chosen(module))
-        is_whole = not found["not run"] or module not in before
-        new = Line(module, date, short_digest(module), numbers_of(found))
-        lines.append(new if is_whole else before[module])
-    return lines
-
-
-def table_of(lines: list[Line]) -> str:
-    """Return what the page says: the lines, and the sums of those that are current and of those that are not."""
-    head = f"{_row('module', 'date', 'source', *COLUMNS)}\n|{'---|' * (len(COLUMNS) + 3)}"
-    sums = [
-        _row(
-            f"{len(some)} module{'s'[: len(some) > 1]}, {what}",
-            "",
-            "",
-            *(str(sum(column)) for column in zip(*some, strict=True)),
-        )
-        for what, is_current in (("unchanged since", True), (CHANGED, False))
-        if (some := [line.numbers for line in lines if line.is_current is is_current])
-    ]
-    return "\n".join((head, *(line.text for line in lines), *sums, ""))
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def lines_of(page: str) -> list[Line]:
-    """Return the lines of the page."""
-    table = page.partition(BEGIN)[2].partition(END)[0]
-    found = re.findall(r"^\| `(\S+)\.py` \| ([\d-]*)\S* .*?\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
-    return [
-        Line(module, date, source, tuple(map(int, numbers.split(" | "))))
-        for module, date, source, numbers in found
-    ]
-
-
-def marked_page(page: str, lines: list[Line] | None = None) -> str:
-    """Return the page with these lines, or with its own, each marked if its module has changed since."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{table_of(lines_of(page) if lines is None else lines)}{END}{after}"
-
-
-def outcome_of(mutant: Mutant, outcomes: Outcomes, known: dict[str, str]) -> str:
-    """Return the column of a mutant."""
-    return "equivalent" if mutant.name in known else outcomes.find(mutant) or "not run"
-
-
-def numbers_of(found: Counter[str]) -> tuple[int, ...]:
-    """Return the numbers of one line of the table: all mutants, and those of each outcome."""
-    return found.total(), *(found[each] for each in COLUMNS[1:])
-
-
-def write_page(modules: list[str], outcomes: Outcomes) -> None:
-    """Replace the table on the page."""
-    page = PAGE.read_text("utf-8")
-    PAGE.write_text(marked_page(page, lines_from(modules, outcomes, page)), "utf-8")
-
-
-def survivors(modules: list[str], outcomes: Outcomes) -> list[Mutant]:
-    """Return the mutants that no test has noticed and that are not known to be equivalent."""
-    known = equivalents()
-    return [
-        each
-        for module in modules
-        for each in chosen(module)
-        if outcome_of(each, outcomes, known) == "survived"
-    ]
-
-
 def main() -> None:
     """Run the mutants and report those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("modules", nargs="*", help="part of a module's name; all modules if none is given")
+    parser.add_argument("modules", nargs="*", help="part of a module's path; all modules if none is given")
     parser.add_argument("-n", "--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--minutes", type=float, default=120.0, help="start no mutant after this time")
     parser.add_argument(
-        "--list", action="store_true", help="list the set and what is known of it, and run nothing"
+        "--tests", default="", help="files of tests to run, in place of those that import the module"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="list the mutants and what is known of them, and run nothing"
     )
     options = parser.parse_args()
     modules = [
-        each for each in MODULES if not options.modules or any(map(each.__contains__, options.modules))
+        each for each in all_modules() if not options.modules or any(part in each for part in options.modules)
     ]
     for name in COMMON:
         importlib.import_module(name)
-    campaign = Campaign(options.workers, options.minutes * 60)
-    if options.list:
-        known = equivalents()
-        for mutant in (each for module in modules for each in chosen(module)):
-            print(f"{outcome_of(mutant, campaign.outcomes, known):10} {mutant.name}")
-        return
-    campaign.run(modules)
-    write_page(list(MODULES), campaign.outcomes)
-    found = survivors(modules, campaign.outcomes)
-    for mutant in found:
-        print(f"src/{mutant.module}.py:{mutant.line}: survived: {mutant.change}")
-    sys.exit(1 if found else 0)
+    campaign = Campaign(options.workers, options.minutes * 60, options.tests.split())
+    if not options.list:
+        campaign.run(modules)
+    for mutant in (each for module in modules for each in chosen(module)):
+        outcome = campaign.outcomes.find(mutant) or "not run"
+        if options.list or outcome == "survived":
+            print(f"src/{mutant.module}.py:{mutant.line}: {outcome}: {mutant.change}")
 
 
 if __name__ == "__main__":

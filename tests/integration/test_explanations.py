@@ -22,7 +22,9 @@ def test_the_surprises_of_the_kubelet_are_shown_by_the_commands_of_the_page(tmp_
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_file_that_an_explanation_names_is_there(page: Path) -> None:
     """Files are named from the root of the repository, tests also from their folder."""
-    named = set(re.findall(r"`([\w-]+(?:/[\w.-]+)*/[\w-]+\.(?:py|c|toml))`", page.read_text("utf-8")))
+    named = set(
+        re.findall(r"`([\w-]+(?:/[\w.-]+)*/[\w-]+\.(?:py|c|toml)|test_\w+\.py)`", page.read_text("utf-8"))
+    )
     assert named
     places = (ROOT, ROOT / "tests")
     assert [each for each in sorted(named) if not any((place / each).is_file() for place in places)] == []

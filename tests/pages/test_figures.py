@@ -19,7 +19,6 @@ MEASURED = (
     ("docs/fleet.md", "fleet"),
     ("docs/reliability.md", "faults"),
     ("docs/reliability.md", "fuzz"),
-    ("docs/reliability.md", "mutants"),
     ("docs/reliability.md", "soak"),
     ("docs/speed.md", "bench"),
 )

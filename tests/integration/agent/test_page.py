@@ -19,7 +19,8 @@ from support.plugins import Node, provider_entry, write_config, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
 ROOT = Path(__file__).resolve().parents[3]
-AGENT, BRIDGES = ((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("agent", "bridges"))
+PAGES = [ROOT / "docs" / name for name in ("agent.md", "bridges.md")]
+AGENT, BRIDGES = (page.read_text(encoding="utf-8") for page in PAGES)
 KUBELETS_PLUGIN = "ecr-credential-provider"
 SYSTEMCTL = """\
 #!/bin/sh

@@ -35,8 +35,8 @@ def test_a_short_soak(tmp_path: Path) -> None:
     assert json.loads(lines[-1])["operations"] > 0
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["problems"] == []
+    assert summary["counts"]
     assert all(count["steps"] for count in summary["counts"].values())
-    assert len(summary["counts"]) == 11
     assert (tmp_path / "reliability.md").read_text() == (ROOT / "docs" / "reliability.md").read_text()
     assert not (tmp_path / "pictures").exists()
     assert "It ran for 3 seconds." in (tmp_path / "out" / "soak.md").read_text()

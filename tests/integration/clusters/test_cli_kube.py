@@ -120,33 +120,6 @@ def test_a_line_break_in_a_path_adds_no_header(kube: Kube, server: ApiServer) ->
     assert server.seen[0].all("X-Evil") == []
 
 
-def test_loads_nothing_it_does_not_use(kube: Kube) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "keyferry", "kube", "raw", "/version"]
-    done = subprocess.run(
-        [*command, "--kubeconfig", str(kube.path)], capture_output=True, text=True, check=True
-    )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"keyferry.clusters.request", "keyferry._net.messages"} <= loaded
-    unwanted = {
-        "asyncio",
-        "cryptography",
-        "email",
-        "http.client",
-        "httpx",
-        "importlib.metadata",
-        "logging",
-        "requests",
-        "rich",
-    }
-    unwanted |= {
-        "urllib.request",
-        "keyferry.images",
-        "keyferry.explain",
-        "keyferry.cli.frame.image_lookup",
-    }
-    assert unwanted.isdisjoint(loaded)
-
-
 def test_is_an_exec_credential_of_v1(kube: Kube) -> None:
     done = keyferry_kube(kube, "token", KUBERNETES_EXEC_INFO="")
     assert done.returncode == 0

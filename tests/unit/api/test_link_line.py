@@ -22,8 +22,43 @@ def test_facts_and_cure_are_optional_and_other_members_are_ignored() -> None:
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_other_line_is_none(data: bytes, has_prefix: bool) -> None:
-    found = decode_link(PREFIX.encode() + data if has_prefix else data)
-    assert found is None or isinstance(found, LinkLine)
+    """No bytes that are drawn at random are a step."""
+    assert decode_link(PREFIX.encode() + data if has_prefix else data) is None
+
+
+STEP = '{"name": "a", "state": "ok", "text": "b"}'
+
+
+@pytest.mark.parametrize("line", [STEP, f" {PREFIX}{STEP}", f"{PREFIX}[{STEP}]", f"{PREFIX}{STEP} {STEP}"])
+def test_what_only_resembles_a_step_is_none(line: str) -> None:
+    assert decode_link((PREFIX + STEP).encode()) is not None
+    assert decode_link(line.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": "A b"},
+        {"name": "a" * 33},
+        {"state": "fine"},
+        {"text": ""},
+        {"text": "b" * 501},
+        {"cure": 1},
+        {"cure": "c" * 501},
+        {"facts": []},
+        {"facts": {"": 1}},
+        {"facts": {"a/b": 1}},
+        {"facts": {"a": {}}},
+        {"facts": {"a": "b" * 301}},
+        {"facts": {"a": ["b"] * 21}},
+        {"facts": {f"fact {number}": 1 for number in range(21)}},
+        {"later": "d" * 8192},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_step_that_breaks_a_rule_or_a_limit_is_none(change: dict[str, object]) -> None:
+    assert decode_link((PREFIX + json.dumps(json.loads(STEP) | change)).encode()) is None
 
 
 @given(

@@ -136,7 +136,7 @@ def test_every_link_of_every_view_leads_to_a_view() -> None:
             value for tag, name, value in Document(found.html).attributes if (tag, name) == ("a", "href")
         ]
         waiting += {each for each in links if each.startswith("/")} - seen - set(waiting)
-    assert len(seen) > 40
+    assert len(seen) > len(model.lives)
 
 
 def texts(cls: type[Value]) -> Iterator[str]:
@@ -169,10 +169,6 @@ def hostile(value: object) -> object:
         return HOSTILE
     assert isinstance(value, tuple)
     return tuple(map(hostile, value)) or (HOSTILE,)
-
-
-def test_the_model_has_many_texts() -> None:
-    assert len(FIELDS) > 35
 
 
 @pytest.mark.parametrize(("cls", "field"), FIELDS)

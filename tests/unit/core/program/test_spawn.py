@@ -91,19 +91,6 @@ def test_the_call_has_as_many_arguments_as_popen_gives() -> None:
     )
 
 
-@KNOWN
-def test_the_quick_way_needs_no_subprocess_module() -> None:
-    """Which takes longer to load than a plugin takes to run."""
-    script = """
-import sys
-from keyferry.invoke.process import run
-assert run(("/bin/echo", "ran")).stdout == b"ran\\n"
-print("subprocess" in sys.modules)
-"""
-    done = run_script(script)
-    assert done.stdout == "False\n", done.stderr
-
-
 def test_audit_hooks_are_told(way: Way) -> None:
     """Who watches programs that start, by the event of Popen, sees each of them."""
     script = f"""
