@@ -42,6 +42,7 @@ prepare() {
         echo "$2:x:1000:" >> "$1/etc/group"
         mkdir -p "$1$home"
     fi
+    echo force-unsafe-io > "$1/etc/dpkg/dpkg.cfg.d/unsafe-io"
     printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' > "$1/etc/hosts"
     cp -L /etc/resolv.conf "$1/etc/resolv.conf"
     cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$1/etc/authorities.pem"
