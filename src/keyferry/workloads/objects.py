@@ -1,8 +1,6 @@
 """Kubernetes objects as read from a file or a cluster: pods, workloads, secrets, service accounts."""
 
-import sys
-
-from keyferry._core.bounded import read_path, read_stream
+from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
@@ -136,7 +134,7 @@ def read_file_or_input(path: str) -> bytes:
     if path != _STANDARD_INPUT:
         return read_file(path)
     try:
-        return read_stream(sys.stdin.buffer)
+        return read_stream(standard_input())
     except OSError as error:
         raise EnvironmentProblem(f"standard input: cannot be read: {error.strerror}") from None
 

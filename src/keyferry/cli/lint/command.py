@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from keyferry._core.bounded import standard_input
 from keyferry._core.severity import SEVERITIES, Severity
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.lint.arguments import STDIN_PATH, add_lint_arguments
@@ -18,6 +19,7 @@ from keyferry.cli.lint.output import (
     table_lines,
     text_lines,
 )
+from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
@@ -145,7 +147,16 @@ def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
         yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    yield from ((STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
+    yield from ((_standard_input() if path == _STDIN else path, bin_dir) for path in args.targets)
+
+
+def _standard_input() -> str:
+    """Return the path of standard input; raise EnvironmentProblem if it is closed."""
+    try:
+        standard_input()
+    except OSError as error:
+        raise EnvironmentProblem(f"standard input cannot be read: {error.strerror}") from None
+    return STDIN_PATH
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
