@@ -45,7 +45,10 @@ class Result(Value):
 
 
 class Report(Value):
-    """All results; *notes* describe the conditions of the test."""
+    """All results; *notes* describe the conditions of the test.
+
+    *fix_first* is the code of the failure that makes other results meaningless, if there is one.
+    """
 
     plugin: str
     kind: PluginKind
@@ -54,6 +57,7 @@ class Report(Value):
     runs: int
     seconds: float
     notes: tuple[str, ...] = ()
+    fix_first: str = ""
 
     def failures(self, severity: Severity) -> tuple[Result, ...]:
         """Return the checks of one severity that failed."""
@@ -92,6 +96,7 @@ def to_document(report: Report) -> dict[str, object]:
         runs=report.runs,
         seconds=round(report.seconds, 3),
         notes=list(report.notes),
+        **({"fixFirst": report.fix_first} if report.fix_first else {}),
         summary={
             **{f"{severity}s": len(report.failures(severity)) for severity in SEVERITIES},
             **{str(status): report.count(status) for status in _COUNTED},
