@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,16 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
         pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by SIGKILL", id="killed"),
         pytest.param("no shebang\n", 4, "cannot be started: exec format error", id="no shebang"),
         pytest.param(
-            "#!/no/such/interpreter\n", 4, "has an interpreter that is missing", id="no interpreter"
+            "#!/no/such/interpreter -x\n",
+            4,
+            "/one names the interpreter '/no/such/interpreter' in its first line, which does not exist",
+            id="no interpreter",
+        ),
+        pytest.param(
+            "#!/bin/sh\r\n",
+            4,
+            "'/bin/sh\\r' in its first line, which does not exist; its lines end with CR LF, expected LF",
+            id="line ends of Windows",
         ),
         pytest.param(
             '#!/bin/sh\necho \'{"kind":"CredentialProviderResponse","apiVersion":'
@@ -130,6 +140,45 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
 def test_a_plugin_that_fails(node: Node, script: str, code: int, message: str) -> None:
     (node.bin_dir / "one").write_text(script)
     check(code, message, "get", IMAGE, "--timeout", "0.3", *node.options())
+
+
+@pytest.mark.parametrize("command", ["explain", "plugin test", "plugin trace", "kube token"])
+def test_every_command_names_an_interpreter_that_is_missing(node: Node, tmp_path: Path, command: str) -> None:
+    plugin = node.bin_dir / "one"
+    plugin.write_text("#!/no/such/interpreter -x\n")
+    kubeconfig = tmp_path / "kubeconfig"
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": user}],
+            }
+        )
+    )
+    kubeconfig.chmod(0o600)
+    more = {
+        "explain": [IMAGE, *plain_pod(tmp_path), *node.options()],
+        "plugin test": [str(plugin), "--image", IMAGE],
+        "plugin trace": [str(plugin), IMAGE],
+        "kube token": ["--kubeconfig", str(kubeconfig)],
+    }
+    done = run_keyferry(*command.split(), *more[command])
+    assert done.returncode in (1, 3, 4)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "names the interpreter '/no/such/interpreter' in its first line, which does not exist" in said
+    assert "request and response" not in said
+    assert "install 'one'" not in said
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from keyferry._core.clock import time_ns
-from keyferry._core.gotext import go_strerror
+from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.severity import Severity
 from keyferry._core.values import replace
 from keyferry.errors import EnvironmentProblem
@@ -161,12 +161,12 @@ class _Lab:
         try:
             run = launch(what)
         except (OSError, ValueError) as error:
-            reason = go_strerror(error)
+            reason = describe_start_problem(self._plugin.path, error)
         else:
             if run.outcome.ending is not Ending.LOST:
                 return run
-            reason = f"it {run.outcome.ending}"
-        raise EnvironmentProblem(f"plugin {self._plugin.path!r} cannot be run: {reason}")
+            reason = f"cannot be run: it {run.outcome.ending}"
+        raise EnvironmentProblem(f"plugin {self._plugin.path!r} {reason}")
 
 
 def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
