@@ -144,7 +144,7 @@ BAD_INPUT = [
     pytest.param("list.yaml", 1, "expected an object", id="no mapping"),
     pytest.param("bytes.yaml", 1, "not valid YAML", id="not text"),
     pytest.param("empty", 1, "holds no .json, .yaml or .yml file", id="empty directory"),
-    pytest.param("/dev/null", 1, "kind is missing", id="empty file"),
+    pytest.param("/dev/null", 1, "the file is empty", id="empty file"),
 ]
 
 
