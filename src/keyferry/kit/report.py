@@ -2,7 +2,7 @@
 
 from keyferry import __version__
 from keyferry._core.secrets import printable
-from keyferry._core.severity import SEVERITIES, Severity
+from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import Value, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.kit.codes.catalogue import Check
@@ -125,7 +125,7 @@ def _result(result: Result) -> dict[str, object]:
 
 
 def to_junit(report: Report, *, strict: bool = False) -> str:
-    """Return the report as JUnit XML, one case for each check; a warning is a failure only if *strict*."""
+    """Return the report as JUnit XML, one case for each check; an info is a failure only if *strict*."""
     from keyferry.show.junit import to_junit
 
     cases = [_case(report, result, strict=strict) for result in report.results]
@@ -141,7 +141,7 @@ def _case(report: Report, result: Result, *, strict: bool) -> "Case":
         return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case
-    if check.severity is Severity.ERROR or (strict and check.severity is Severity.WARNING):
+    if is_failure(check.severity, strict=strict):
         case = replace(case, outcome=CaseOutcome.FAILED, message=result.broken[0].found, kind=check.severity)
     return replace(case, text=_text(result))
 
