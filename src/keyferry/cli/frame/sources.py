@@ -37,7 +37,7 @@ def advice(missing: LookupInput, args: "argparse.Namespace") -> str:
         return "add --service-account-token FILE"
     if missing is LookupInput.PLUGIN and args.no_run:
         return "leave out --no-run" if args.bin_dir else "add --bin-dir DIR with the plugin, without --no-run"
-    image = getattr(args, "image", None) or ""
+    image = vars(args).get("image") or ""
     if missing is LookupInput.POD and image.replace("-", "").isalnum():
         # The name of a pod is an image of Docker Hub, too.
         where = ("-n", args.namespace) if args.namespace else ()
