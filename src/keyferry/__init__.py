@@ -152,9 +152,9 @@ if TYPE_CHECKING:
     from .images.reference import parse_image as parse_image
     from .invoke.policy import AllowlistEntry as AllowlistEntry
     from .invoke.policy import PluginPolicy as PluginPolicy
-    from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
-    from .metrics.images import metrics_collector as metrics_collector
-    from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
+    from .metrics.collectors import cluster_metrics_collector as cluster_metrics_collector
+    from .metrics.collectors import metrics_collector as metrics_collector
+    from .metrics.collectors import pull_metrics_collector as pull_metrics_collector
     from .pulls.layout.meter import Progress as Progress
     from .pulls.platform import Platform as Platform
     from .pulls.puller.backoff import BackOff as BackOff
@@ -255,17 +255,17 @@ else:
         "VerificationPolicy": "pulls.records.policy",
         "check_registry": "pulls.registry.check",
         "check_registry_async": "pulls.registry.check",
-        "cluster_metrics_collector": "metrics.clusters",
+        "cluster_metrics_collector": "metrics.collectors",
         "load_cluster": "clusters.load",
         "load_exec_info": "clusters.exec_info",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",
-        "metrics_collector": "metrics.images",
+        "metrics_collector": "metrics.collectors",
         "open_target": "pulls.puller.puller",
         "parse_image": "images.reference",
         "pull": "pulls.puller.puller",
         "pull_async": "pulls.puller.puller",
-        "pull_metrics_collector": "metrics.pulls",
+        "pull_metrics_collector": "metrics.collectors",
     }
 
     def __getattr__(name):

@@ -92,12 +92,12 @@ def _remove(flags: "Flags") -> str:
 def _finish(run: "Callable[[], str]") -> "Never":
     """Run a command for people: print its result on standard output, or its error on standard error, and exit."""
     from keyferry.sdk import ProvideError
-    from keyferry.sdk.stdio import program_name, report
+    from keyferry.sdk.stdio import program_name, report, write_all
 
     try:
         done = run()
     except ProvideError as error:
         report(program_name(), error)
         sys.exit(1)
-    sys.stdout.write(f"{done}\n")
+    write_all(1, f"{done}\n".encode("utf-8", "surrogateescape"))
     sys.exit(0)

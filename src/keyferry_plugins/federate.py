@@ -63,14 +63,15 @@ def _show_preset(name: str) -> None:
     import json
     import sys
 
+    from keyferry.sdk import ProvideError
     from keyferry.sdk.federation import PRESETS
+    from keyferry.sdk.stdio import report, write_all
 
     if name not in PRESETS:
-        sys.stderr.write(
-            f"keyferry-federate: there is no preset {name[:40]!r}, expected one of {', '.join(PRESETS)}\n"
-        )
+        error = ProvideError(f"there is no preset {name[:40]!r}, expected one of {', '.join(PRESETS)}")
+        report("keyferry-federate", error)
         sys.exit(2)
-    sys.stdout.write(json.dumps(PRESETS[name], indent=2) + "\n")
+    write_all(1, json.dumps(PRESETS[name], indent=2).encode() + b"\n")
     sys.exit(0)
 
 

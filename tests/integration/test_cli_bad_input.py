@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,14 @@ def node(tmp_path: Path) -> Node:
         pytest.param(None, "cannot be read: no such file or directory", id="no such file"),
         pytest.param("a: [", "c.yaml:2:1: not valid YAML", id="not YAML"),
         pytest.param("{", "not valid JSON", id="not JSON"),
-        pytest.param("", "kind is missing", id="empty"),
+        pytest.param("", "c.yaml:1:1: the file is empty, expected 'CredentialProviderConfig'", id="empty"),
+        pytest.param("# later\n---\n", "the file has nothing but comments", id="only comments"),
+        pytest.param("{}", "kind is missing", id="no kind"),
+        pytest.param(
+            "kind: X\nproviders:\n\t- name: x\n",
+            "c.yaml:3:1: not valid YAML: a tab, which YAML does not allow for indentation; use spaces",
+            id="tab",
+        ),
         pytest.param(
             "apiVersion: v1\nkind: Pod\n", "are not those of a credential provider config", id="wrong kind"
         ),
@@ -49,6 +57,72 @@ def test_a_config_a_kubelet_refuses(
     if content is not None:
         path.write_text(content)
     check(3, message, command, IMAGE, "--config", str(path), "--bin-dir", str(node.bin_dir))
+
+
+@pytest.mark.parametrize("command", ["get", "explain"])
+@pytest.mark.parametrize("option", ["--config", "--bin-dir"])
+def test_a_path_that_is_not_there_is_named_with_the_next_command(
+    node: Node, command: str, option: str, tmp_path: Path
+) -> None:
+    done = run_keyferry(command, IMAGE, *node.options(), option, "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        f"keyferry: looked for {tmp_path / 'nope'}; to see what the kubelet of this machine uses, try: keyferry doctor"
+    )
+
+
+def test_a_kubeconfig_that_is_not_there_is_not_to_be_linted(tmp_path: Path) -> None:
+    done = run_keyferry("kube", "token", "--kubeconfig", "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        f"keyferry: looked for {tmp_path / 'nope'}; give another one with --kubeconfig or KUBECONFIG"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["get", IMAGE, "-f"], "is empty; expected the output of 'kubectl get -o yaml'", id="-f"),
+        pytest.param(["get", IMAGE, "--secret"], "is empty; expected the output of 'kubectl", id="--secret"),
+        pytest.param(["get", IMAGE, "--docker-config"], "is empty, expected JSON", id="--docker-config"),
+        pytest.param(
+            ["get", IMAGE, "--service-account", "a/b", "--service-account-token"],
+            "is empty; expected one line, as printed by 'kubectl create token'",
+            id="--service-account-token",
+        ),
+        pytest.param(["agent", "config", "--agent-config"], "the file is empty, expected", id="--agent-config"),
+        pytest.param(
+            ["records", "recover", "--root", ".", "--images"],
+            "is empty, expected the output of 'crictl images -o json'",
+            id="--images",
+        ),
+    ],
+)  # fmt: skip
+def test_an_empty_file_is_called_empty(tmp_path: Path, words: list[str], message: str) -> None:
+    (tmp_path / "empty").write_bytes(b"\n")
+    done = run_keyferry(*words, "empty", cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"empty: {message}" in done.stderr or f":1: {message}" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-f", "--secret"])
+def test_a_docker_config_that_is_given_as_an_object_is_sent_to_its_option(
+    tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "config.json").write_text('{"auths": {"reg.io": {"auth": "dTpwYXNzd29yZA=="}}}')
+    done = run_keyferry("get", IMAGE, option, "config.json", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr == "keyferry: config.json: found a docker config; give it with --docker-config FILE\n"
+
+
+@pytest.mark.parametrize("command", ["get", "explain"])
+def test_a_name_that_may_be_a_pods_is_tried_as_one(node: Node, command: str) -> None:
+    done = run_keyferry(command, "web-1", "-n", "shop", *node.options())
+    shown = " ".join((done.stdout + done.stderr).split())
+    assert "if 'web-1' is a pod, try: keyferry explain pod/web-1 -n shop" in shown
+    for image in ("web:v1", "team/web", "reg.io/web"):
+        other = run_keyferry(command, image, "-n", "shop", *node.options())
+        assert "is a pod, try" not in other.stdout + other.stderr
 
 
 def test_a_directory_without_config_files(node: Node, tmp_path: Path) -> None:
@@ -116,7 +190,16 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
         pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by SIGKILL", id="killed"),
         pytest.param("no shebang\n", 4, "cannot be started: exec format error", id="no shebang"),
         pytest.param(
-            "#!/no/such/interpreter\n", 4, "has an interpreter that is missing", id="no interpreter"
+            "#!/no/such/interpreter -x\n",
+            4,
+            "/one names the interpreter '/no/such/interpreter' in its first line, which does not exist",
+            id="no interpreter",
+        ),
+        pytest.param(
+            "#!/bin/sh\r\n",
+            4,
+            "'/bin/sh\\r' in its first line, which does not exist; its lines end with CR LF, expected LF",
+            id="line ends of Windows",
         ),
         pytest.param(
             '#!/bin/sh\necho \'{"kind":"CredentialProviderResponse","apiVersion":'
@@ -130,6 +213,45 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
 def test_a_plugin_that_fails(node: Node, script: str, code: int, message: str) -> None:
     (node.bin_dir / "one").write_text(script)
     check(code, message, "get", IMAGE, "--timeout", "0.3", *node.options())
+
+
+@pytest.mark.parametrize("command", ["explain", "plugin test", "plugin trace", "kube token"])
+def test_every_command_names_an_interpreter_that_is_missing(node: Node, tmp_path: Path, command: str) -> None:
+    plugin = node.bin_dir / "one"
+    plugin.write_text("#!/no/such/interpreter -x\n")
+    kubeconfig = tmp_path / "kubeconfig"
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": user}],
+            }
+        )
+    )
+    kubeconfig.chmod(0o600)
+    more = {
+        "explain": [IMAGE, *plain_pod(tmp_path), *node.options()],
+        "plugin test": [str(plugin), "--image", IMAGE],
+        "plugin trace": [str(plugin), IMAGE],
+        "kube token": ["--kubeconfig", str(kubeconfig)],
+    }
+    done = run_keyferry(*command.split(), *more[command])
+    assert done.returncode in (1, 3, 4)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "names the interpreter '/no/such/interpreter' in its first line, which does not exist" in said
+    assert "request and response" not in said
+    assert "install 'one'" not in said
 
 
 @pytest.mark.parametrize(

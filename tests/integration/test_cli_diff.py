@@ -75,7 +75,8 @@ def test_a_config_that_stops_a_kubelet_is_an_error(
     assert main(["diff", pair[0], broken]) == 3
     assert "matchImages is missing or empty" in capsys.readouterr().err
     assert main(["diff", pair[0], str(tmp_path / "nope")]) == 3
-    assert capsys.readouterr().err.splitlines()[-1] == "keyferry: check the path"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"keyferry: looked for {tmp_path / 'nope'}; ")
     assert main(["diff", *pair, "--images", str(tmp_path / "nope")]) == 3
     assert "no such file" in capsys.readouterr().err.lower()
 

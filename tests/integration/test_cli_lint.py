@@ -87,6 +87,19 @@ def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("output", ["text", "json", "junit"])
+def test_an_info_alone_is_shown_and_fails_only_when_strict(tmp_path: Path, output: str) -> None:
+    path = write(tmp_path, GOOD.replace("reg.example", "reg.example/team"))
+    for strict in ((), ("--strict",)):
+        done = _run(path, "-o", output, *strict)
+        assert done.returncode == len(strict)
+        assert "KF162" in done.stdout
+        assert done.stderr.startswith("keyferry: 1 info in 1 file")
+        assert ("<failure" in done.stdout) == (output == "junit" and bool(strict))
+    assert _run(path, "--strict", "--severity", "warning").returncode == 0
+    assert _run(write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))).returncode == 1
+
+
 def test_json_has_stable_fields(tmp_path: Path) -> None:
     path = write(tmp_path, WRONG)
     done = _run(path, "-o", "json")
@@ -144,7 +157,7 @@ BAD_INPUT = [
     pytest.param("list.yaml", 1, "expected an object", id="no mapping"),
     pytest.param("bytes.yaml", 1, "not valid YAML", id="not text"),
     pytest.param("empty", 1, "holds no .json, .yaml or .yml file", id="empty directory"),
-    pytest.param("/dev/null", 1, "kind is missing", id="empty file"),
+    pytest.param("/dev/null", 1, "the file is empty", id="empty file"),
 ]
 
 

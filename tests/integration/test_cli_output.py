@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,45 @@ def test_a_closed_output_is_one_line_and_exit_code_3(folder: Path, words: list[s
         3,
         "keyferry: standard output cannot be written: it is closed\n",
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "reg.io/app", "-f", "-"],
+        ["explain", "reg.io/app", "--pod", "-"],
+        ["get", "reg.io/app", "--secret", "-"],
+        ["can-pull", "reg.io/app", "--secret", "-"],
+        ["pull", "reg.io/app", "--to", "layout", "--secret", "-"],
+        ["lint", "-"],
+        ["diff", "providers.yaml", "providers.yaml", "--images", "-"],
+        ["records", "recover", "--root", ".", "--images", "-"],
+    ],
+    ids=lambda words: " ".join(words[:1] + words[-2:-1]),
+)
+def test_a_closed_input_that_is_asked_for_is_one_line_and_exit_code_3(folder: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "keyferry", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(r"keyferry: standard input:? cannot be read: it is closed\n", done.stderr)
+
+
+def test_the_demo_goes_on_without_standard_input(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "keyferry", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_with_nothing_to_print_needs_no_output(folder: Path) -> None:

@@ -220,9 +220,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kubernetes", f"{SESSION}.kubernetes_api_client()"),
         ("kubernetes", f"{SESSION}.kubernetes_configuration()"),
         ("kubernetes", "import keyferry.clusters.adapters.kubernetes"),
-        ("metrics", "keyferry.metrics_collector"),
-        ("metrics", "keyferry.pull_metrics_collector"),
-        ("metrics", "keyferry.cluster_metrics_collector"),
+        ("metrics", "keyferry.metrics_collector(keyferry.Providers(()))"),
+        ("metrics", "keyferry.pull_metrics_collector(None)"),
+        ("metrics", "keyferry.cluster_metrics_collector()"),
         ("cri", "keyferry.open_target(cri='unix://' + sys.argv[1] + '/socket')"),
         ("cri", COMMAND.format(words=["pull", "reg.io/app", "--cri", "socket"])),
         ("cri", COMMAND.format(words=["records", "recover", "--cri", "socket", "--root", "."])),
@@ -245,3 +245,22 @@ def test_a_missing_extra_is_named_with_what_to_type(bare: Path, extra: str, work
         done.stderr
     )
     assert extra in (metadata("keyferry").get_all("Provides-Extra") or ())
+
+
+@pytest.mark.parametrize("package", ["keyferry", "keyferry.errors", "keyferry.sdk"])
+@pytest.mark.parametrize(
+    "look",
+    [
+        "import pydoc, {0}; assert pydoc.render_doc({0}, renderer=pydoc.plaintext).count(chr(10)) > 20",
+        "from {0} import *",
+        "import inspect, {0}; assert dict(inspect.getmembers({0})).keys() >= set({0}.__all__)",
+    ],
+    ids=["help", "star", "members"],
+)
+def test_a_package_can_be_looked_at_without_any_extra(bare: Path, package: str, look: str) -> None:
+    """An extra is asked for when a name that needs it is called, not when it is listed."""
+    program = f"import sys; sys.path.insert(0, sys.argv[1])\n{look.format(package)}\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, str(bare)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

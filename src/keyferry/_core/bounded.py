@@ -1,12 +1,13 @@
 """Files read whole, up to a limit: a path that a user names may be a device or a pipe that never ends."""
 
 import os
+import sys
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["MOST_BYTES", "TooLargeError", "read_path", "read_stream"]
+__all__ = ["MOST_BYTES", "TooLargeError", "read_path", "read_stream", "standard_input"]
 
 # Ten times the config of thousands of providers; as YAML, reading it takes about 2.5 GB of memory.
 MOST_BYTES = 16 << 20
@@ -20,6 +21,15 @@ def read_path(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> byt
     """Return the bytes of a file; raise OSError, TooLargeError if there are more than *most_bytes*, or ValueError."""
     with open(path, "rb") as stream:
         return read_stream(stream, most_bytes)
+
+
+def standard_input() -> "BinaryIO":
+    """Return standard input; raise OSError if it is closed."""
+    if sys.stdin is None:
+        from errno import EBADF
+
+        raise OSError(EBADF, "it is closed")
+    return sys.stdin.buffer
 
 
 def read_stream(stream: "BinaryIO", most_bytes: int = MOST_BYTES) -> bytes:

@@ -2,7 +2,7 @@
 
 from keyferry._core.word_enum import WordEnum
 
-__all__ = ["SEVERITIES", "Severity"]
+__all__ = ["SEVERITIES", "Severity", "is_failure"]
 
 
 class Severity(WordEnum):
@@ -15,3 +15,8 @@ class Severity(WordEnum):
 
 # The most severe first.
 SEVERITIES = tuple(Severity)
+
+
+def is_failure(severity: Severity, *, strict: bool) -> bool:
+    """Return whether a finding makes a check fail: errors and warnings do, infos only if *strict*."""
+    return strict or severity is not Severity.INFO

@@ -107,7 +107,16 @@ def _describe(error: Exception, data: bytes) -> DocumentError:
     # go-yaml counts lines from 0 in its messages, except when its scanner is what failed.
     go_line = line + isinstance(error, ScannerError) if line else context_mark.line if context_mark else 0
     text = f"yaml: {_name_line(go_line)}{problem}"
+    if isinstance(error, ScannerError) and _is_tab(data, line, column):
+        problem = "a tab, which YAML does not allow for indentation; use spaces"
     return DocumentError(f"not valid YAML: {problem}", line + 1, column + 1, text)
+
+
+def _is_tab(data: bytes, line: int, column: int) -> bool:
+    """Return whether the character at a position, counted from 0, is a tab with only blanks before it."""
+    lines = data.splitlines()
+    head = lines[line][: column + 1] if line < len(lines) else b""
+    return head.endswith(b"\t") and not head.strip()
 
 
 def _marks(error: Exception) -> "tuple[str, yaml.Mark | None, yaml.Mark | None]":

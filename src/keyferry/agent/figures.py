@@ -14,8 +14,7 @@ from keyferry.agent.connection import ConnectionTable
 from keyferry.agent.refresher import Refresher
 from keyferry.agent.reload import Reloader
 from keyferry.agent.usage import Usage
-from keyferry.metrics.clusters import cluster_metrics_collector
-from keyferry.metrics.images import metrics_collector
+from keyferry.metrics.collectors import cluster_metrics_collector, metrics_collector
 
 __all__ = ["CONTENT_TYPE", "render_figures"]
 

@@ -175,8 +175,7 @@ def _texts(document: Mapping[str, object], name: str) -> dict[str, str]:
 
 def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
     """Return the account that a caller names; it is shown in the answer's source, and decides nothing."""
-    # The second name is that of the first releases.
-    found = _texts(document, "serviceAccount") or _texts(document, "service_account")
+    found = _texts(document, "serviceAccount")
     if not found:
         return None
     return ServiceAccountRef(*(found.get(name, "") for name in ("namespace", "name", "uid")))

@@ -12,6 +12,7 @@ from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, Agen
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import ConfigError, DurationError, EnvironmentProblem, Problem
 from keyferry.images.node.discover import discover
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
 from keyferry.images.node.node import Node
 from keyferry.images.provider.agent_use import check_variable
 from keyferry.lint.agent_config import check_agent_config, why_wrong
@@ -304,7 +305,15 @@ def _absolute(path: str) -> str:
 def _discover(settings: AgentSettings, given: Given, node: Node | None) -> AgentSettings:
     """Fill in the provider config and the bin dir; raise EnvironmentProblem if they are not found."""
     named = {name: _absolute(settings.text(name)) or None for name in ("providerConfig", "binDir")}
-    found = discover(named["providerConfig"], named["binDir"], environ=given.environ, node=node)
+    file = config_path(given)
+    found = discover(
+        named["providerConfig"],
+        named["binDir"],
+        environ=given.environ,
+        node=node,
+        advice=f"give {CONFIG_FLAG} or KEYFERRY_CONFIG, or set providerConfig in {file}",
+        bin_dir_advice=f"give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR, or set binDir in {file}",
+    )
     values, origins = dict(settings.values), dict(settings.origins)
     places = {
         "providerConfig": (found.config, found.config_from),

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Refused", "TypedDocument", "place_problem", "read_typed"]
+__all__ = ["Refused", "TypedDocument", "describe_empty", "place_problem", "read_typed"]
 
 
 class TypedDocument(Value):
@@ -69,6 +69,11 @@ def read_typed(
         )
         at: Path = (error.field,) if error.field else ()
         return Refused(place_problem(problem, file, document, at), document)
+
+
+def describe_empty(data: bytes) -> str:
+    """Return what to say of a file whose document is nothing, and whose content is *data*."""
+    return "the file has nothing but comments" if data.strip() else "the file is empty"
 
 
 def place_problem(

@@ -1,8 +1,6 @@
 """Show what changes between two provider configs, and for which images."""
 
-import sys
-
-from keyferry._core.bounded import read_path, read_stream
+from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
@@ -70,7 +68,7 @@ def run(args: "argparse.Namespace") -> int:
 
 def _images(path: str) -> "Sequence[str]":
     try:
-        data = read_stream(sys.stdin.buffer) if path == "-" else read_path(path)
+        data = read_stream(standard_input()) if path == "-" else read_path(path)
         lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

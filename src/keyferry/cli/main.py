@@ -1,6 +1,7 @@
 """The ``keyferry`` command: import the subcommand's module, run it, and turn errors into exit codes."""
 
 import gc
+import os
 import sys
 
 from keyferry import __version__
@@ -138,5 +139,6 @@ def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
         args.bin_dir = error.bin_dir
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     if not files:
-        return "check the path"
+        places = ", ".join(sorted({os.path.abspath(problem.file) for problem in error.problems}))
+        return f"looked for {places}; to see what the kubelet of this machine uses, try: keyferry doctor"
     return f"a kubelet does not start with this config; try: {command_line(args, 'lint', *files)}"

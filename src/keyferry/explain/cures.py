@@ -1,6 +1,7 @@
 """The likely cause of a missing or refused credential, and changes and commands that cure it."""
 
 from collections.abc import Iterator
+from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, replace
@@ -237,6 +238,11 @@ def _plugin_cures(explanation: Explanation, provider: str, error: KeyferryError)
     if error.kind is Kind.NOT_FOUND:
         return (
             Cure(f"install {provider!r} in {bin_dir}; this lists everything that is missing", (command,)),
+        )
+    if error.kind is Kind.START:
+        path = join(bin_dir, provider)
+        return (
+            Cure(f"check that {path} is a program for this machine, and that its interpreter is installed"),
         )
     return (Cure("see the plugin's request and response", (command,)),)
 

@@ -110,7 +110,7 @@ def _load(content: bytes) -> object:
         return loads(content, quoting=True)
     except DocumentError as error:
         text = error.kubernetes_text
-    raise PullSecretError("is not JSON", text)
+    raise PullSecretError("is not JSON" if content.strip() else "is empty, expected JSON", text)
 
 
 def _read_config_json(document: object) -> DockerConfig:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from keyferry._core.clock import time_ns
-from keyferry._core.gotext import go_strerror
+from keyferry._core.program.start_problem import describe_start_problem
+from keyferry._core.severity import Severity
 from keyferry._core.values import replace
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.reference import normalise
@@ -16,7 +17,14 @@ from keyferry.invoke.process import Ending, Limits
 from keyferry.kit.codes.catalogue import Check, checks_for
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limit_for
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
-from keyferry.kit.lab.experiments import Experiment, Family, Surroundings, environment, repeat_command
+from keyferry.kit.lab.experiments import (
+    Experiment,
+    Family,
+    Surroundings,
+    environment,
+    repeat_command,
+    repeat_variables,
+)
 from keyferry.kit.lab.launch import Launch, Run, launch
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest, find_program
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
@@ -58,13 +66,14 @@ def examine(
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.monotonic() - started
     return Report(
-        evidence.secrets.hide(plugin.path),
+        plugin.path,
         plugin.kind,
         plugin.api_version,
         results,
         len(evidence.runs),
         seconds,
-        tuple(_notes(evidence)),
+        tuple(_notes(evidence, results)),
+        _first_to_fix(evidence, results),
     )
 
 
@@ -152,12 +161,12 @@ class _Lab:
         try:
             run = launch(what)
         except (OSError, ValueError) as error:
-            reason = go_strerror(error)
+            reason = describe_start_problem(self._plugin.path, error)
         else:
             if run.outcome.ending is not Ending.LOST:
                 return run
-            reason = f"it {run.outcome.ending}"
-        raise EnvironmentProblem(f"plugin {self._plugin.path!r} cannot be run: {reason}")
+            reason = f"cannot be run: it {run.outcome.ending}"
+        raise EnvironmentProblem(f"plugin {self._plugin.path!r} {reason}")
 
 
 def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
@@ -188,13 +197,27 @@ def _without_findings(check: Check, evidence: Evidence, reason: str) -> Result:
 def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
     experiment = evidence.experiments[finding.experiment]
     hide = evidence.secrets.hide
-    repeat = repeat_command(evidence.plugin, experiment)
-    for secret in evidence.secrets.texts:
-        repeat = repeat.replace(secret, "********")
+    # The invented token is no secret.
+    repeat = repeat_command(evidence.plugin, experiment, evidence.secrets.texts - {CANARY})
     return ReportedViolation(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
 
 
-def _notes(evidence: Evidence) -> Iterator[str]:
+def _first_to_fix(evidence: Evidence, results: Iterable[Result]) -> str:
+    """Return the code of the failure that makes other results meaningless; empty if a normal request succeeds.
+
+    If the first run did not end, it is the only one, and all that it shows is to be seen.
+    """
+    if evidence.is_good("good") or evidence.outcome("good").ending is not Ending.EXITED:
+        return ""
+    failed = (each for each in results if any(one.experiment == "good" for one in each.broken))
+    return next((each.check.code for each in failed if each.check.severity is Severity.ERROR), "")
+
+
+def _notes(evidence: Evidence, results: Iterable[Result]) -> Iterator[str]:
+    commands = [one.repeat for each in results for one in each.broken]
+    variables = repeat_variables(evidence.plugin, commands)
+    if variables:
+        yield f"set these variables in your shell before you paste a repeat line: {', '.join(variables)}"
     if "HOME" not in dict(evidence.plugin.env):
         yield "the plugin's HOME and TMPDIR were empty folders; pass your own with --env HOME=$HOME"
     network = evidence.experiments.get("no network")

@@ -2,7 +2,7 @@
 
 from keyferry import __version__
 from keyferry._core.secrets import printable
-from keyferry._core.severity import SEVERITIES, Severity
+from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import Value, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.kit.codes.catalogue import Check
@@ -45,7 +45,10 @@ class Result(Value):
 
 
 class Report(Value):
-    """All results; *notes* describe the conditions of the test."""
+    """All results; *notes* describe the conditions of the test.
+
+    *fix_first* is the code of the failure that makes other results meaningless, if there is one.
+    """
 
     plugin: str
     kind: PluginKind
@@ -54,6 +57,7 @@ class Report(Value):
     runs: int
     seconds: float
     notes: tuple[str, ...] = ()
+    fix_first: str = ""
 
     def failures(self, severity: Severity) -> tuple[Result, ...]:
         """Return the checks of one severity that failed."""
@@ -92,6 +96,7 @@ def to_document(report: Report) -> dict[str, object]:
         runs=report.runs,
         seconds=round(report.seconds, 3),
         notes=list(report.notes),
+        **({"fixFirst": report.fix_first} if report.fix_first else {}),
         summary={
             **{f"{severity}s": len(report.failures(severity)) for severity in SEVERITIES},
             **{str(status): report.count(status) for status in _COUNTED},
@@ -120,7 +125,7 @@ def _result(result: Result) -> dict[str, object]:
 
 
 def to_junit(report: Report, *, strict: bool = False) -> str:
-    """Return the report as JUnit XML, one case for each check; a warning is a failure only if *strict*."""
+    """Return the report as JUnit XML, one case for each check; an info is a failure only if *strict*."""
     from keyferry.show.junit import to_junit
 
     cases = [_case(report, result, strict=strict) for result in report.results]
@@ -136,7 +141,7 @@ def _case(report: Report, result: Result, *, strict: bool) -> "Case":
         return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case
-    if check.severity is Severity.ERROR or (strict and check.severity is Severity.WARNING):
+    if is_failure(check.severity, strict=strict):
         case = replace(case, outcome=CaseOutcome.FAILED, message=result.broken[0].found, kind=check.severity)
     return replace(case, text=_text(result))
 

@@ -14,7 +14,7 @@ from keyferry.api.agentconfig.v1alpha1 import (
     ManageRule,
     read_agent_config,
 )
-from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.api.typed import Refused, describe_empty, place_problem, read_typed
 from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.match.rules import parse_pattern
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
@@ -76,6 +76,8 @@ def check_agent_config(path: str, data: bytes) -> CheckedAgentConfig:
     document = read.document
     if (read.api_version, read.kind) != (API_VERSION, KIND):
         found = f"found apiVersion {read.api_version!r} and kind {read.kind!r}"
+        if document.value is None:
+            found = describe_empty(data)
         problem = Problem("", f"{found}, expected {API_VERSION!r} and {KIND!r}", code=_FOREIGN)
         return CheckedAgentConfig(AgentConfig(), (place_problem(problem, path, document, ()),))
     reader = NotingReader()

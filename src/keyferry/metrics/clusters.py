@@ -1,41 +1,20 @@
-"""Metrics of exec plugins for clusters, with client-go's names.
-
-Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
-"""
+"""Metrics of exec plugins for clusters, with client-go's names."""
 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
-from keyferry._core.extras import missing_extra
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-    from prometheus_client.registry import Collector
-except ImportError as missing:
-    raise missing_extra("metrics", missing) from None
-
-from keyferry._core.clock import time_ns
-from keyferry.clusters.auth.authenticator import Authenticator, living_authenticators
-from keyferry.clusters.auth.calls import CALLS, ROTATION_BUCKETS, CallMetrics, Rotations
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.calls import ROTATION_BUCKETS, CallMetrics, Rotations
 
 _PREFIX = "rest_client_exec_plugin"
 
 
-def cluster_metrics_collector(
-    calls: CallMetrics = CALLS,
-    *,
-    authenticators: Callable[[], Iterable[Authenticator]] = living_authenticators,
-    clock: Callable[[], int] = time_ns,
-) -> Collector:
-    """Return a collector for all exec plugins of this process.
+class ClusterCollector(Collector):
+    """The metrics of all exec plugins of this process."""
 
-    Register it with ``REGISTRY.register(keyferry.cluster_metrics_collector())``. As in client-go, no label
-    contains the name of a plugin, a user or a cluster.
-    """
-    return _ClusterCollector(calls, authenticators, clock)
-
-
-class _ClusterCollector(Collector):
     def __init__(
         self,
         calls: CallMetrics,
@@ -47,6 +26,7 @@ class _ClusterCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
+        """Yield each metric with its value now."""
         yield _ttl_metric(self._authenticators(), self._clock())
         yield _rotation_metric(self._calls.rotations)
         yield _call_metric(self._calls.calls)

@@ -1,39 +1,24 @@
-"""Metrics of credential providers: the kubelet's metrics with their names, and keyferry's own.
-
-Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
-"""
+"""Metrics of credential providers: the kubelet's metrics with their names, and keyferry's own."""
 
 from collections.abc import Callable, Iterator
 
-from keyferry._core.extras import missing_extra
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-    from prometheus_client.registry import Collector
-except ImportError as missing:
-    raise missing_extra("metrics", missing) from None
-
-from keyferry._core.clock import time_ns
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts
 from keyferry.images.provider.provider import Provider
 
 
-def metrics_collector(providers: Providers, *, clock: Callable[[], int] = time_ns) -> Collector:
-    """Return a collector for *providers*.
+class ProvidersCollector(Collector):
+    """The metrics of some credential providers."""
 
-    Register it with ``REGISTRY.register(keyferry.metrics_collector(providers))``. *clock* returns the wall time in
-    nanoseconds since 1970.
-    """
-    return _ProvidersCollector(providers, clock)
-
-
-class _ProvidersCollector(Collector):
     def __init__(self, providers: Providers, clock: Callable[[], int]) -> None:
         self._providers = providers
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
+        """Yield each metric with its value now."""
         providers = self._providers.providers
         counts = [(provider, provider.counters.read()) for provider in providers]
         yield from _kubelet_metrics(counts, self._providers.config_hash)

@@ -1,17 +1,9 @@
-"""Metrics of pull records, with the kubelet's names.
-
-Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
-"""
+"""Metrics of pull records, with the kubelet's names."""
 
 from collections.abc import Iterator
 
-from keyferry._core.extras import missing_extra
-
-try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-    from prometheus_client.registry import Collector
-except ImportError as missing:
-    raise missing_extra("metrics", missing) from None
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from keyferry.errors import RecordError
 from keyferry.pulls.records.records import Records
@@ -19,19 +11,14 @@ from keyferry.pulls.records.records import Records
 _PREFIX = "kubelet_imagemanager"
 
 
-def pull_metrics_collector(records: Records) -> Collector:
-    """Return a collector for *records*.
+class RecordsCollector(Collector):
+    """The metrics of pull records."""
 
-    Register it with ``REGISTRY.register(keyferry.pull_metrics_collector(records))``.
-    """
-    return _RecordsCollector(records)
-
-
-class _RecordsCollector(Collector):
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def collect(self) -> Iterator[Metric]:
+        """Yield each metric with its value now."""
         yield from _disk_metrics(self._records)
         yield from _memory_metrics(self._records)
         yield _check_metric(self._records)

@@ -76,7 +76,14 @@ def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[s
         given = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
     try:
         spawn(child, None, argv, given)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        import shutil
+
+        from keyferry._core.program.start_problem import describe_start_problem
+
+        path = shutil.which(argv[0])
+        if path:
+            raise ProvideError(f"the program {name!r} {describe_start_problem(path, error)}") from None
         raise ProvideError(
             f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND
         ) from None

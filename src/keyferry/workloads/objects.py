@@ -1,8 +1,6 @@
 """Kubernetes objects as read from a file or a cluster: pods, workloads, secrets, service accounts."""
 
-import sys
-
-from keyferry._core.bounded import read_path, read_stream
+from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
@@ -110,17 +108,21 @@ class KubernetesObject(Value):
 def read_objects(path: str) -> "Iterator[KubernetesObject]":
     """Yield every known object of a file with one or more documents or Lists; ``-`` is standard input."""
     origin = "standard input" if path == _STANDARD_INPUT else path
-    found = False
-    for value in _documents(path, origin):
+    found = is_docker_config = False
+    data = read_file_or_input(path)
+    for value in _documents(data, origin):
         items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
                 found = True
                 yield KubernetesObject(origin, ObjectKind(item["kind"]), item)
-    if not found:
-        raise EnvironmentProblem(
-            f"{origin}: found no Pod, workload, Secret or ServiceAccount; expected the output of 'kubectl get -o yaml'"
-        )
+        is_docker_config = is_docker_config or ("auths" in value and "kind" not in value)
+    if found:
+        return
+    wrong = "is empty" if not data.strip() else "found no Pod, workload, Secret or ServiceAccount"
+    if is_docker_config:
+        raise EnvironmentProblem(f"{origin}: found a docker config; give it with --docker-config FILE")
+    raise EnvironmentProblem(f"{origin}: {wrong}; expected the output of 'kubectl get -o yaml'")
 
 
 def read_file(path: str) -> bytes:
@@ -136,15 +138,14 @@ def read_file_or_input(path: str) -> bytes:
     if path != _STANDARD_INPUT:
         return read_file(path)
     try:
-        return read_stream(sys.stdin.buffer)
+        return read_stream(standard_input())
     except OSError as error:
         raise EnvironmentProblem(f"standard input: cannot be read: {error.strerror}") from None
 
 
-def _documents(path: str, origin: str) -> "Iterator[Json]":
+def _documents(data: bytes, origin: str) -> "Iterator[Json]":
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
-    data = read_file_or_input(path)
     import re  # imported here: most commands are given no file
 
     for chunk in re.split(rb"(?m)^---(?=\s|$)", data):

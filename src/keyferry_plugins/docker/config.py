@@ -50,7 +50,7 @@ def _load(content: bytes, where: str) -> object:
     except DocumentError:
         pass
     # Raised outside the handler: the caught exception may contain the file.
-    raise ProvideError(f"{where} is not JSON")
+    raise ProvideError(f"{where} is not JSON" if content.strip() else f"{where} is empty, expected JSON")
 
 
 def _read_logins(document: object, where: str) -> dict[str, Login]:

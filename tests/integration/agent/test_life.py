@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -322,6 +323,23 @@ class Supervisor:
     def close(self) -> None:
         """End listening."""
         self._socket.close()
+
+
+@pytest.mark.parametrize("command", ["run", "config"])
+def test_an_agent_without_a_provider_config_names_every_place_for_one(node: Node, command: str) -> None:
+    """Its own config file among them."""
+    config = node.root / "agent.yaml"
+    config.write_text("apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n")
+    words = ("agent", command, "--agent-config", str(config))
+    nowhere = partial(run_keyferry, *words, KEYFERRY_HOST_ROOT="/nowhere", KEYFERRY_BIN_DIR="")
+    done = nowhere(KEYFERRY_CONFIG="")
+    assert done.returncode == 3
+    wanted = "give --image-credential-provider-config or KEYFERRY_CONFIG, or set providerConfig in"
+    assert f"no provider config found: {wanted} {config};" in done.stderr
+    done = nowhere(KEYFERRY_CONFIG=str(node.config))
+    assert done.returncode == 3
+    wanted = "give --image-credential-provider-bin-dir or KEYFERRY_BIN_DIR, or set binDir in"
+    assert f"no bin dir found for the config {node.config}: {wanted} {config}" in done.stderr
 
 
 def test_systemd_is_told_of_every_turn(node: Node, start: Starter) -> None:

@@ -420,3 +420,35 @@ def test_with_a_named_config_a_plugin_that_failed_in_the_agent_is_run_here(node:
 def test_a_pod_without_a_config_has_the_agents_login(helper: Helper) -> None:
     with running_agent(helper.node) as agent:
         assert helper("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == login(HOST)
+
+
+@pytest.mark.parametrize("verb", ["get", "list", "store", "version", "other"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", ">/dev/full", "<&- >&- 2>&-"])
+def test_closed_streams_are_one_line_and_no_traceback(helper: Helper, verb: str, closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", SCRIPT, verb],
+        env={**os.environ, **NO_CONFIG, "KEYFERRY_AGENT": str(helper.socket)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    if ">" in closed:
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == ("2>" not in closed), done.stderr
+
+
+def test_a_note_for_people_is_no_part_of_the_answer_where_standard_error_is_closed(helper: Helper) -> None:
+    assert helper("get", stdin=HOST, **NO_CONFIG) == NOT_FOUND
+    assert "no provider config found" in helper.said
+    done = subprocess.run(
+        ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-c", SCRIPT, "get"],
+        env={**os.environ, **NO_CONFIG, "KEYFERRY_AGENT": str(helper.socket)},
+        input=HOST.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == NOT_FOUND

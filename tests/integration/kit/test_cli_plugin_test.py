@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -74,17 +76,25 @@ def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> No
     assert "1 error;" in done.stderr
 
 
-def test_warnings_fail_only_when_strict(tmp_path: Path) -> None:
-    """And infos never do."""
+def test_errors_and_warnings_fail_and_infos_only_when_strict(tmp_path: Path) -> None:
+    """What is left out of the report does not count."""
     path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP108"]))
     words = ("plugin", "test", path, "--image", IMAGE_NAME, "--only", "KP108,KP110", *QUICK)
-    assert run_keyferry(*words).returncode == 0
-    assert run_keyferry(*words, "--strict").returncode == 1
+    assert run_keyferry(*words).returncode == 1
     hidden = run_keyferry(*words, "--severity", "error")
+    assert hidden.returncode == 0
     assert "! KP108" not in hidden.stdout
     (tmp_path / "i").mkdir()
-    info = str(write_plugin(tmp_path / "i", IMAGE_PLUGINS["KP110"]))
-    assert run_keyferry("plugin", "test", info, "--image", IMAGE_NAME, "--strict", *QUICK).returncode == 0
+    info = (
+        "plugin",
+        "test",
+        str(write_plugin(tmp_path / "i", IMAGE_PLUGINS["KP110"])),
+        "--image",
+        IMAGE_NAME,
+    )
+    assert run_keyferry(*info, *QUICK).returncode == 0
+    assert run_keyferry(*info, *QUICK, "--strict").returncode == 1
+    assert run_keyferry(*info, *QUICK, "--strict", "--severity", "warning").returncode == 0
 
 
 def test_json_and_junit_hold_the_same_results(tmp_path: Path) -> None:
@@ -141,7 +151,7 @@ def test_a_plugin_that_leaks_everywhere_leaks_nothing_through_the_report(output:
 
 
 def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
-    """Variables, arguments and the service account's token are masked in the commands that repeat a check."""
+    """The commands that repeat a check take them from variables of the shell, which are named."""
     path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP128"]))
     token = tmp_path / "token"
     token.write_text("s3cret-service-account-token\n")
@@ -149,8 +159,66 @@ def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
     words += ["--service-account-token-file", str(token), "--annotation", "a.example/b=c"]
     done = run_keyferry(*words, "--", "--password", "s3cret-argument")
     assert done.returncode == 1
-    assert "KEY=********" in done.stdout
+    assert ' | env KEY="$KEY" ' in done.stdout
+    assert "*****" not in done.stdout
+    note = " ".join(done.stdout.partition("note: set these variables in your shell")[2].split())
+    assert note.startswith("before you paste a repeat line: KEY, ARG_2 (in its argument 2)")
     assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_a_command_that_repeats_a_check_can_be_pasted(tmp_path: Path) -> None:
+    """Into a shell that has the variables which the report names."""
+    is_given = '[ "$KEY $2" = "s3cret-variable s3cret-argument" ] || exit 3'
+    path = write_executable(
+        tmp_path / "plugin", f"#!/bin/sh\ncat >/dev/null\n{is_given}\n{say(response())}\n"
+    )
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK)
+    done = run_keyferry(*words, "-o", "json", "--only", "KP126,KP128", "--", "--password", "s3cret-argument")
+    results = json.loads(done.stdout)["results"]
+    commands = [one["repeat"] for each in results for one in each.get("broken", ())]
+    assert len(commands) == 2
+    for command in commands:
+        known = {"KEY": "s3cret-variable", "ARG_2": "s3cret-argument"}
+        pasted = subprocess.run(
+            ["sh", "-c", command], env={**os.environ, **known}, capture_output=True, check=False
+        )
+        assert pasted.returncode == 0
+
+
+def test_the_report_names_the_plugin_as_it_was_given(tmp_path: Path) -> None:
+    """Also where its folder looks like a secret, and its name is the password."""
+    folder = tmp_path / "tmp.A8bC3d9Xyz" / PASSWORD
+    folder.mkdir(parents=True)
+    path = write_plugin(folder, IMAGE_PLUGINS["KP128"])
+    done = run_keyferry("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    assert done.stdout.startswith(f"{path}: image plugin, ")
+    assert f" | {path}\n" in done.stdout
+    trace = run_keyferry("plugin", "trace", str(path), IMAGE_NAME, "-o", "json")
+    assert json.loads(trace.stdout)["command"] == str(path)
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_banner_on_standard_output_is_to_be_fixed_first(kind: PluginKind, tmp_path: Path) -> None:
+    """What hides all other results stands alone; nothing of what was printed is shown, but its length."""
+    code = "KP102" if kind is PluginKind.IMAGE else "KP202"
+    broken = Broken({"start": "echo 'Welcome to 7 of 9'"}, kind=kind)
+    path = str(write_plugin(tmp_path, broken))
+    words = ["plugin", "test", path, *QUICK]
+    words += ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
+    done = run_keyferry(*words)
+    assert done.returncode == 1
+    assert f"\n\nfix this first:\n✗ {code}  prints one " in done.stdout
+    assert "18 bytes before it\n" in done.stdout
+    assert done.stdout.count("✗") == 1
+    assert "not checked:" not in done.stdout
+    assert re.search(
+        r"of the other checks, .* and \d+ were not made, some because of this; -v lists all", done.stdout
+    )
+    assert "Welcome" not in done.stdout + done.stderr
+    verbose = run_keyferry(*words, "-v")
+    assert len(re.findall("(?m)^[✗!] ", verbose.stdout)) > 1
+    assert verbose.stdout.count(f" {code} ") == 1
+    assert json.loads(run_keyferry(*words, "-o", "json").stdout)["fixFirst"] == code
 
 
 def test_arguments_and_variables_reach_the_plugin(tmp_path: Path) -> None:
@@ -258,7 +326,7 @@ def test_a_hanging_plugin_is_ended_at_its_time_limit(tmp_path: Path) -> None:
         (("./missing", "--image", "a/b"), 3, "does not exist"),
         (("{folder}", "--image", "a/b"), 3, "is a directory"),
         (("{text}", "--image", "a/b"), 3, "is not executable"),
-        (("{format}", "--image", "a/b"), 3, "cannot be run: exec format error"),
+        (("{format}", "--image", "a/b"), 3, "cannot be started: exec format error"),
         (("{plugin}", "--image", "a/b", "--service-account-token-file", "/nonexistent"), 3, "cannot be read"),
     ],
 )

@@ -35,7 +35,7 @@ from support.federation import (
     sign,
 )
 from support.google_world import World
-from support.reference import Answer, ask_image, run_plugin, write_launcher
+from support.reference import Answer, ask_image, launcher, run_plugin, write_launcher
 
 JFROG = "team.jfrog.io"
 IMAGE = f"{JFROG}/docker/app"
@@ -313,6 +313,20 @@ def test_an_unknown_preset_is_wrong_usage() -> None:
     answer = run_plugin("federate", "", ["--show-preset", "nexus"], {})
     assert (answer.status, answer.stdout) == (2, "")
     assert "expected one of passthrough, rfc8693, jfrog" in answer.stderr
+
+
+@pytest.mark.parametrize("name", ["jfrog", "nexus"])
+def test_a_preset_is_no_traceback_where_the_streams_are_closed(name: str) -> None:
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f'"$@" {closed}', "sh", *launcher("federate"), "--show-preset", name],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == (0 if name in PRESETS else 2)
+        assert "Traceback" not in done.stderr
 
 
 def test_no_code_knows_a_preset_by_its_name() -> None:

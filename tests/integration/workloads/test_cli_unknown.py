@@ -190,7 +190,7 @@ def test_standard_input_is_a_file(tmp_path: Path) -> None:
     assert "pod shop/web, on node node1" in done.stdout
     empty = subprocess.run(run, input="", capture_output=True, text=True, check=False, cwd=tmp_path)
     assert empty.returncode == 3
-    assert "standard input: found no Pod, workload, Secret or ServiceAccount" in empty.stderr
+    assert "standard input: is empty; expected the output of 'kubectl get -o yaml'" in empty.stderr
 
 
 def test_a_plugin_that_is_not_on_this_machine_cannot_tell(tmp_path: Path, node: Node) -> None:

@@ -25,15 +25,9 @@ def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:
     assert read_question(json.dumps(body).encode()).account is None
 
 
-def test_the_service_account_also_has_its_first_name() -> None:
-    """The present name is the stronger one."""
-    named = {"image": "r.example/app", "service_account": {"namespace": "n", "name": "old"}}
-    assert read_question(json.dumps(named).encode()).account == ServiceAccountRef("n", "old", "")
-    named["serviceAccount"] = {"namespace": "n", "name": "new"}
-    assert read_question(json.dumps(named).encode()).account == ServiceAccountRef("n", "new", "")
-    for name in ("serviceAccount", "service_account"):
-        with pytest.raises(BadQuestionError, match=f"^{name}: expected an object of strings$"):
-            read_question(json.dumps({"image": "r.example/app", name: "n/s"}).encode())
+def test_a_service_account_that_is_no_object_is_refused() -> None:
+    with pytest.raises(BadQuestionError, match=r"^serviceAccount: expected an object of strings$"):
+        read_question(json.dumps({"image": "r.example/app", "serviceAccount": "n/s"}).encode())
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,11 @@ def test_a_program_that_cannot_be_started_is_said(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.write_text("x")
     text = write_executable(tmp_path / "text", b"\x7fnot a program")
+    script = write_executable(tmp_path / "script", "#! /no/such/shell -e\n")
     cases = {
+        str(script): (
+            "the program 'script' names the interpreter '/no/such/shell' in its first line, which does not exist"
+        ),
         "acme-login": "the program 'acme-login' is not installed, or not on PATH",
         str(tmp_path / "none"): "the program 'none' is not installed, or not on PATH",
         str(closed): "the program 'closed' cannot be started: permission denied",

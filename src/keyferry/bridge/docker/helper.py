@@ -12,8 +12,9 @@ from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
 from keyferry.bridge.docker.server import Server, parse_server
-from keyferry.errors import DocumentError, KeyferryError
+from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError
 from keyferry.show.report import report
+from keyferry.show.writer import Guard, hold_descriptors, write_exact
 
 __all__ = ["main"]
 
@@ -32,12 +33,19 @@ class _RefusedError(Exception):
 
 def main() -> None:
     """Run the helper."""
-    try:
-        status, text = 0, _answer(sys.argv[1:])
-    except _RefusedError as error:
-        status, text = 1, str(error)
-    sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape") if text else b"")
-    sys.stdout.flush()
+    hold_descriptors()
+    with Guard():
+        try:
+            status, text = 0, _answer(sys.argv[1:])
+        except _RefusedError as error:
+            status, text = 1, str(error)
+        try:
+            write_exact(f"{text}\n".encode("utf-8", "surrogateescape") if text else b"")
+        except BrokenPipeError:  # the reader of the answer is gone
+            status = 1
+        except EnvironmentProblem as error:
+            report(error)
+            status = 1
     sys.exit(status)
 
 

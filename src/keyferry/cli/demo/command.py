@@ -99,7 +99,7 @@ def _show_page() -> tuple[bool, bool]:
 
 def _pausing(steps: tuple[DemoStep, ...]) -> "Iterator[tuple[int, DemoStep]]":
     """Yield the steps with their numbers; on a terminal, wait for Enter in between."""
-    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    has_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, step in enumerate(steps, 1):
         if has_terminal and number > 1 and not _goes_on():
             return

@@ -88,12 +88,12 @@ def _show_link() -> str:
     try:
         # Inside: who sees the choices may choose at once.
         print(Lines(style(choices, "dim")), end="", flush=True)
-        line = sys.stdin.readline()
+        line = "" if sys.stdin is None else sys.stdin.readline()
     except KeyboardInterrupt:
         print()
         return _END
     if not line:  # where nobody can type, the demo goes on
-        return _END if sys.stdin.isatty() else _NEXT
+        return _END if sys.stdin is not None and sys.stdin.isatty() else _NEXT
     return line.strip()[:1].lower()
 
 

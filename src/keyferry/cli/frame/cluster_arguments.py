@@ -1,5 +1,7 @@
 """Code that the commands about clusters share: arguments that select a context, and a session for it."""
 
+import os
+
 from keyferry.cli.frame.arguments import parse_seconds
 
 TYPE_CHECKING = False
@@ -87,7 +89,12 @@ def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
     files = sorted({problem.file for problem in error.problems if problem.file})
     if not files:
         return contexts if _has_files(args) else ""
-    lint = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
-    if files == [find_kuberc()[0]]:
-        return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {lint}"
-    return lint
+    is_kuberc = files == [find_kuberc()[0]]
+    if any(map(os.path.exists, files)):
+        step = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
+    else:
+        step = f"looked for {', '.join(map(os.path.abspath, files))}"
+        step += "" if is_kuberc else "; give another one with --kubeconfig or KUBECONFIG"
+    if is_kuberc:
+        return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {step}"
+    return step

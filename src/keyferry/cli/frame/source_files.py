@@ -191,11 +191,10 @@ def _accounts(
 def _read_token(path: str) -> str:
     """Return the token in a file; raise EnvironmentProblem if it holds anything that no token contains."""
     token = read_file(path).decode("utf-8", "replace").strip()
-    if all("!" <= each <= "~" for each in token):
+    if token and all("!" <= each <= "~" for each in token):
         return token
-    raise EnvironmentProblem(
-        f"{path}: is not a token; expected one line, as printed by 'kubectl create token'"
-    )
+    wrong = "is not a token" if token else "is empty"
+    raise EnvironmentProblem(f"{path}: {wrong}; expected one line, as printed by 'kubectl create token'")
 
 
 def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:

@@ -2,6 +2,7 @@
 
 from keyferry._core.values import Value
 from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
+from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ def advice(missing: LookupInput, args: "argparse.Namespace") -> str:
         return "add --service-account-token FILE"
     if missing is LookupInput.PLUGIN and args.no_run:
         return "leave out --no-run" if args.bin_dir else "add --bin-dir DIR with the plugin, without --no-run"
+    image = vars(args).get("image") or ""
+    if missing is LookupInput.POD and image.replace("-", "").isalnum():
+        # The name of a pod is an image of Docker Hub, too.
+        where = ("-n", args.namespace) if args.namespace else ()
+        command = join_words("keyferry", "explain", f"pod/{image}", *where)
+        return f"add -f FILE with the pod; if {image!r} is a pod, try: {command}"
     return f"add {_OPTIONS[missing]}"
 
 

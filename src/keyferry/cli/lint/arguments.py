@@ -77,6 +77,7 @@ def _add_rules(parser: "argparse.ArgumentParser") -> None:
         metavar="LEVEL",
         help="lowest severity to report: error, warning or info (default: info)",
     )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 after infos, too")
 
 
 def _versions(text: str) -> tuple[str, ...]:

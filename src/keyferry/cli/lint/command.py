@@ -6,7 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from keyferry._core.severity import SEVERITIES, Severity
+from keyferry._core.bounded import standard_input
+from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.lint.arguments import STDIN_PATH, add_lint_arguments
 from keyferry.cli.lint.output import (
@@ -18,6 +19,7 @@ from keyferry.cli.lint.output import (
     table_lines,
     text_lines,
 )
+from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
@@ -69,7 +71,8 @@ examples:
   keyferry lint providers.yaml --rbac                  what lets kubelets request the tokens that it needs
   keyferry lint --list KF151                           what a code means, and what to do
 
-exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
+exit codes: 0 no errors and no warnings; 1 errors or warnings, or with --strict infos; 2 wrong usage; 3 a file is
+missing or cannot be read; what --severity leaves out does not count"""
 
 _STDIN = "-"
 _WIDTH = 100
@@ -119,11 +122,11 @@ def run(args: "argparse.Namespace") -> int:
     shown = list(filter(is_shown, (finding for report in reports for finding in report.findings)))
     # What is left after a correction cannot be corrected.
     fixable = [0 if args.fix else _count_fixable(report, is_shown) for report in reports]
-    _write(reports, shown, fixable, fixed, args.output)
+    _write(reports, shown, fixable, fixed, args)
     report(_summary(reports, shown, sum(fixable)))
     if any(report.unreadable for report in reports):
         return Exit.ENVIRONMENT
-    return Exit.NO if shown else Exit.OK
+    return Exit.NO if any(is_failure(each.severity, strict=args.strict) for each in shown) else Exit.OK
 
 
 def _print_rbac(paths: Sequence[str]) -> int:
@@ -145,7 +148,16 @@ def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
         yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    yield from ((STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
+    yield from ((_standard_input() if path == _STDIN else path, bin_dir) for path in args.targets)
+
+
+def _standard_input() -> str:
+    """Return the path of standard input; raise EnvironmentProblem if it is closed."""
+    try:
+        standard_input()
+    except OSError as error:
+        raise EnvironmentProblem(f"standard input cannot be read: {error.strerror}") from None
+    return STDIN_PATH
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
@@ -201,14 +213,15 @@ def _write(
     shown: Sequence[Finding],
     fixable: Sequence[int],
     fixed: Sequence[FixedFile],
-    output: str,
+    args: "argparse.Namespace",
 ) -> None:
+    output = args.output
     if output == "json":
         print(as_json(report_document(reports, shown, fixable)))
     elif output == "sarif":
         print(as_json(sarif_document(shown)))
     elif output == "junit":
-        print(Lines(junit_text(reports, shown)), end="")
+        print(Lines(junit_text(reports, shown, strict=args.strict)), end="")
     else:
         for line in _lines(reports, shown, fixed, output):
             print(line)

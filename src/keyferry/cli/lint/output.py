@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
-from keyferry._core.severity import Severity
+from keyferry._core.severity import Severity, is_failure
+from keyferry._core.values import replace
 from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE, Code
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.source import VisibleLine, token_length, visible_source
@@ -12,6 +13,10 @@ from keyferry.show.documents import as_json, make_document
 from keyferry.show.source_frame import source_frame
 from keyferry.show.text import fold
 from keyferry.show.writer import style
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.show.junit import Case
 
 Json = dict[str, object]
 
@@ -83,24 +88,30 @@ def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:
         )
 
 
-def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding]) -> str:
-    """Return one suite as JUnit XML: a failed case for each finding, and a passed one for each file without any."""
-    from keyferry.show.junit import Case, CaseOutcome, to_junit
+def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding], *, strict: bool = False) -> str:
+    """Return one suite as JUnit XML: a case for each finding, and a passed one for each file without any.
 
-    failed = [
-        Case(
-            finding.file or "-",
-            f"{finding.code} {finding.path}".strip(),
-            CaseOutcome.FAILED,
-            finding.message,
-            str(finding.severity),
-            f"{_place(finding)}: {_message(finding)}",
-        )
-        for finding in findings
-    ]
+    The case of an info fails only if *strict*.
+    """
+    from keyferry.show.junit import Case, to_junit
+
+    found = [_case(finding, strict=strict) for finding in findings]
     named = {finding.file for finding in findings}
     clean = [file for report in reports for file in report.files or (report.path,) if file not in named]
-    return to_junit("keyferry lint", [*failed, *(Case(file, "no problems") for file in clean)], 0.0)
+    return to_junit("keyferry lint", [*found, *(Case(file, "no problems") for file in clean)], 0.0)
+
+
+def _case(finding: Finding, *, strict: bool) -> "Case":
+    from keyferry.show.junit import Case, CaseOutcome
+
+    case = Case(
+        finding.file or "-",
+        f"{finding.code} {finding.path}".strip(),
+        text=f"{_place(finding)}: {_message(finding)}",
+    )
+    if not is_failure(finding.severity, strict=strict):
+        return case
+    return replace(case, outcome=CaseOutcome.FAILED, message=finding.message, kind=str(finding.severity))
 
 
 def table_lines(findings: Sequence[Finding]) -> Iterator[str]:

@@ -16,11 +16,36 @@ _MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO
 def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
     """Yield a block for each failed check, the checks that were not made by reason, and the notes.
 
-    With *is_verbose*, also yield a line for each check that passed, and one for each that was not made.
+    A failure that is to be fixed first is shown alone. With *is_verbose*, yield all blocks, a line for each check that
+    passed, and one for each that was not made.
     """
     yield from fold(f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}", rest="  ")
     # Checks that --only does not select are not listed; those of --skip are.
     asked_for = [result for result in report.results if result.is_asked_for]
+    first = [result for result in asked_for if result.check.code == report.fix_first]
+    for result in first:
+        yield from ["", "fix this first:", *_result(result)]
+        asked_for.remove(result)
+    if first and not is_verbose:
+        yield from fold(_rest(asked_for))
+    else:
+        yield from _results(asked_for, is_verbose=is_verbose)
+    if report.notes:
+        yield ""
+        yield from (line for note in report.notes for line in fold(f"note: {printable(note)}", rest="  "))
+
+
+def _rest(results: Iterable[Result]) -> str:
+    """Return what is left out after the failure that is to be fixed first."""
+    codes = [result.check.code for result in results if result.status is Status.FAILED]
+    unchecked = sum(bool(result.reason) for result in results)
+    failures = f"{len(codes)} more failed ({', '.join(codes)})" if codes else "none failed"
+    return (
+        f"of the other checks, {failures} and {unchecked} were not made, some because of this; -v lists all"
+    )
+
+
+def _results(asked_for: list[Result], *, is_verbose: bool) -> Iterator[str]:
     shown = [result for result in asked_for if is_verbose or result.status is Status.FAILED]
     if shown:
         yield ""
@@ -29,9 +54,6 @@ def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
     unchecked = [] if is_verbose else list(_unchecked(asked_for))
     # The block of a failed check ends with an empty line.
     yield from ["", *unchecked] if unchecked and not shown else unchecked
-    if report.notes:
-        yield ""
-        yield from (line for note in report.notes for line in fold(f"note: {printable(note)}", rest="  "))
 
 
 def _unchecked(results: Iterable[Result]) -> Iterator[str]:

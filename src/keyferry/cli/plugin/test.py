@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 
-from keyferry._core.severity import SEVERITIES, Severity
+from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
@@ -34,7 +34,8 @@ examples:
   keyferry plugin test ./my-login --kind cluster --strict --junit report.xml
   keyferry plugin test --list KP117                    explain a code
 
-exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 wrong usage; 3 the plugin is missing or cannot be run"""
+exit codes: 0 no errors and no warnings; 1 errors or warnings, or with --strict infos; 2 wrong usage; 3 the plugin is
+missing or cannot be run; what --severity leaves out does not count"""
 
 TAKES_REST = True
 # Its -v also lists checks.
@@ -75,7 +76,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="store_true",
         help="also list the checks that passed, one line for each, and log what is done",
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 after warnings, too")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 after infos, too")
     parser.add_argument(
         "--list",
         action="store_true",
@@ -97,8 +98,8 @@ def run(args: "argparse.Namespace") -> int:
     shown = _at_least(found, Severity(args.severity))
     _write(shown, args)
     report(_summary(shown))
-    fails = found.failures(Severity.ERROR) or (args.strict and found.failures(Severity.WARNING))
-    return Exit.NO if fails else Exit.OK
+    failed = (severity for severity in SEVERITIES if shown.failures(severity))
+    return Exit.NO if any(is_failure(each, strict=args.strict) for each in failed) else Exit.OK
 
 
 def _write(report: Report, args: "argparse.Namespace") -> None:

@@ -7,6 +7,7 @@ from time import monotonic
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.log import log_debug
+from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import printable
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
@@ -257,10 +258,10 @@ class ExecRunner:
         self._recorder.called(1, calls.NOT_FOUND)
         reason = go_strerror(error)
         text = f"exec: fork/exec {path}: {reason}"
-        if isinstance(error, FileNotFoundError):
-            where = "is missing" if not os.path.exists(path) else "names an interpreter that is missing"
-            return PluginNotFoundError(self._command, f"the executable {path} {where}", text)
-        return PluginStartError(self._command, f"the executable {path} cannot be started: {reason}", text)
+        if isinstance(error, FileNotFoundError) and not os.path.exists(path):
+            return PluginNotFoundError(self._command, f"the executable {path} is missing", text)
+        problem = describe_start_problem(path, error)
+        return PluginStartError(self._command, f"the executable {path} {problem}", text)
 
 
 def _check(api_version: str, policy: PluginPolicy) -> None:

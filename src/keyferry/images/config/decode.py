@@ -8,7 +8,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader, kubernetes_failure
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
 from keyferry.api.scheme import known_fields
-from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.api.typed import Refused, describe_empty, place_problem, read_typed
 from keyferry.errors import Detail, Kind, Problem
 
 TYPE_CHECKING = False
@@ -71,7 +71,8 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
         message = f"apiVersion {api_version!r} has more than one '/'"
         return Problem("apiVersion", message, code="KF105", kubernetes_text=text, kind=Kind.GROUP_VERSION)
     if not kind:
-        message = f"kind is missing, expected {CONFIG_KIND!r}"
+        found = describe_empty(data) if document.value is None else "kind is missing"
+        message = f"{found}, expected {CONFIG_KIND!r}"
         text = f"Object 'Kind' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_KIND)
     # Kubernetes checks only the version, which is empty for a group alone, such as "kubelet.config.k8s.io/".

@@ -7,6 +7,7 @@ from time import monotonic
 from keyferry._core.compiled import Callable
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates, read_counting_strings
+from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
@@ -103,10 +104,10 @@ class ExecPlugin(Value):
     def _start_failure(self, image: str, error: OSError | ValueError) -> PluginError:
         reason = go_strerror(error)
         text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
-        if isinstance(error, FileNotFoundError):
-            where = "is missing" if not os.path.exists(self.path) else "has an interpreter that is missing"
-            return PluginNotFoundError(self.name, f"the executable {self.path} {where}", text)
-        return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
+        if isinstance(error, FileNotFoundError) and not os.path.exists(self.path):
+            return PluginNotFoundError(self.name, f"the executable {self.path} is missing", text)
+        problem = describe_start_problem(self.path, error)
+        return PluginStartError(self.name, f"the executable {self.path} {problem}", text)
 
     def _failure(
         self, request: CredentialProviderRequest, outcome: ProcessOutcome, allowed_seconds: float

@@ -1,8 +1,9 @@
 """One request to a plugin, the environment of its run, and the shell command that repeats it."""
 
 import os
+import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from keyferry._core.secrets import MASK
 from keyferry._core.values import Value, field
@@ -12,11 +13,21 @@ from keyferry.clusters.why.masking import mask_arguments
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["EVERY_EXPERIMENT", "Experiment", "Family", "Surroundings", "environment", "repeat_command"]
+__all__ = [
+    "EVERY_EXPERIMENT",
+    "Experiment",
+    "Family",
+    "Surroundings",
+    "environment",
+    "repeat_command",
+    "repeat_variables",
+]
 
 # Variables that place a user's files; the plugin does not get them.
 _PLACES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 _KEPT = ("PATH",)
+# The variable of the shell that a command takes the service account token from.
+_TOKEN = "SERVICE_ACCOUNT_TOKEN"  # noqa: S105 - a name
 
 
 class Family(WordEnum):
@@ -84,45 +95,88 @@ def environment(plugin: PluginUnderTest, around: Surroundings, experiment: Exper
     return environ
 
 
-def repeat_command(plugin: PluginUnderTest, experiment: Experiment) -> str:
-    """Return the shell command that repeats an experiment, with secrets masked."""
+def repeat_command(plugin: PluginUnderTest, experiment: Experiment, secrets: Collection[str] = ()) -> str:
+    """Return the shell command that repeats an experiment, with variables of the shell in place of secrets.
+
+    *secrets* are those of the plugin's responses.
+    """
+    program = (*experiment.prefix, plugin.path)
     words = [
-        *_env_words(plugin, experiment),
-        *experiment.prefix,
-        plugin.path,
-        *mask_arguments(plugin.args),
+        *_env_words(plugin, experiment, secrets),
+        *map(shlex.quote, program),
+        *_argument_words(plugin.args, secrets),
     ]
-    command = shlex.join(words)
+    command = " ".join(words)
     if experiment.cwd:
         command = f"cd {shlex.quote(experiment.cwd)} && {command}"
     if not experiment.has_reader:
         command = f"{command} | true"
     if experiment.stdin is None:
         return f"{command} </dev/null"
-    return f"{_feed(experiment)} | {f'({command})' if experiment.cwd else command}"
+    return f"{_feed(experiment, secrets)} | {f'({command})' if experiment.cwd else command}"
 
 
-def _env_words(plugin: PluginUnderTest, experiment: Experiment) -> list[str]:
-    words = [f"{name}={MASK}" for name, _ in plugin.env]
+def repeat_variables(plugin: PluginUnderTest, commands: Collection[str]) -> list[str]:
+    """Return the variables of the shell that *commands* of ``repeat_command`` contain, each with what it stands for."""
+    numbers = range(1, len(plugin.args) + 1)
+    meanings = {
+        **{_variable(name): "" for name, _ in plugin.env},
+        **{f"ARG_{number}": f" (in its argument {number})" for number in numbers},
+        EXEC_INFO: " (see 'keyferry kube exec-info --reveal -o raw')",
+        _TOKEN: "",
+    }
+    return [
+        name + meaning
+        for name, meaning in meanings.items()
+        if any(f'"${name}"' in command for command in commands)
+    ]
+
+
+def _variable(name: str) -> str:
+    """Return the variable of the shell for a variable of the plugin, whose name may be none in a shell."""
+    return re.sub(r"(?a)^(?=\d)|\W", "_", name)
+
+
+def _argument_words(arguments: Sequence[str], secrets: Collection[str]) -> Iterator[str]:
+    for number, (word, shown) in enumerate(zip(arguments, mask_arguments(arguments), strict=True), 1):
+        flag = word.partition("=")[0]
+        if shown == word and not any(secret in word for secret in secrets):
+            yield shlex.quote(word)
+        else:
+            yield f'{flag}="$ARG_{number}"' if shown == f"{flag}={MASK}" else f'"$ARG_{number}"'
+
+
+def _env_words(plugin: PluginUnderTest, experiment: Experiment, secrets: Collection[str]) -> list[str]:
+    names = [name for name, _ in plugin.env if name not in experiment.unset]
+    words = [f'{shlex.quote(name)}="${_variable(name)}"' for name in names]
     if plugin.kind == PluginKind.CLUSTER and experiment.shown:
-        words.append(f"{EXEC_INFO}={_text(experiment.shown.rstrip())}")
-    words += [f"{name}={value}" for name, value in experiment.env if name != EXEC_INFO]
+        info = _text(experiment.shown.rstrip())
+        is_secret = any(secret in info for secret in (MASK, *secrets))
+        words.append(f'{EXEC_INFO}="${EXEC_INFO}"' if is_secret else shlex.quote(f"{EXEC_INFO}={info}"))
+    words += [shlex.quote(f"{name}={value}") for name, value in experiment.env if name != EXEC_INFO]
     flags = [flag for name in experiment.unset for flag in ("-u", name)]
     if experiment.is_bare:
         path = os.environ.get("PATH", "")
-        return ["env", "-i", f"PATH={path}", *words]
+        return ["env", "-i", shlex.quote(f"PATH={path}"), *words]
     return ["env", *flags, *words] if flags or words else []
 
 
-def _feed(experiment: Experiment) -> str:
+def _feed(experiment: Experiment, secrets: Collection[str]) -> str:
     if experiment.feed:
         return experiment.feed
     if not experiment.shown:
         return "printf ''"
-    if experiment.shown.endswith(b"\n") and _is_plain(experiment.shown[:-1]):
-        return f"printf '%s\\n' {shlex.quote(_text(experiment.shown[:-1]))}"
-    octal = "".join(_octal(experiment.shown))
-    return f"printf '{octal}'"
+    shown = experiment.shown
+    for secret in secrets:
+        # Such as an annotation that the plugin returns as its password.
+        shown = shown.replace(secret.encode("utf-8", "surrogateescape"), b"<secret>")
+    is_plain = shown.endswith(b"\n") and _is_plain(shown[:-1])
+    parts = (shown[:-1] if is_plain else shown).split(MASK.encode())
+    token = f'"${_TOKEN}"'
+    if is_plain:
+        return f"printf '%s\\n' {token.join(shlex.quote(_text(part)) for part in parts)}"
+    octal = "%s".join("".join(_octal(part)) for part in parts)
+    return " ".join([f"printf '{octal}'", *[token] * (len(parts) - 1)])
 
 
 def _is_plain(data: bytes) -> bool:

@@ -53,9 +53,22 @@ def decodes(code: str) -> Rule:
             raise Unchecked("an earlier problem hides this part of every response")
         for name, error in errors.items():
             if error is not None and codes[name] == code:
-                yield Violation(name, error.problem, _EXPECTED[code])
+                found = error.problem + (surplus(evidence.outcome(name).stdout) if code == "KP102" else "")
+                yield Violation(name, found, _EXPECTED[code])
 
     return Rule(GOOD_EXPERIMENTS, judge)
+
+
+def surplus(stdout: bytes) -> str:
+    """Return how much of *stdout* is before and after its JSON object, as the end of a sentence; never its text."""
+    start, end = stdout.find(b"{"), stdout.rstrip().rfind(b"}") + 1
+    if not stdout.strip():
+        return ": it is empty"
+    if not 0 <= start < end:
+        return f": none in {len(stdout)} bytes"
+    sizes = {"before": len(stdout[:start]), "after": len(stdout[end:].strip())}
+    found = [f"{size} bytes {place} it" for place, size in sizes.items() if size]
+    return f": {' and '.join(found)}" if found else ""
 
 
 def _answered(evidence: Evidence) -> list[str]:

@@ -17,6 +17,7 @@ from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, is_reached, succeeded
 from keyferry.kit.lab.experiments import Family
 from keyferry.kit.lab.tokens import expiry_of
+from keyferry.kit.rules.answer import surplus
 from keyferry.kit.rules.input import survives
 from keyferry.kit.rules.scope import answered, answered_or_refused
 
@@ -77,7 +78,10 @@ def _decodes(code: str) -> Rule:
         if not is_reached(code, found, _ORDER):
             raise Unchecked("an earlier problem hides this part of the response")
         if error is not None and found == code:
-            yield Violation("good", error.problem, _EXPECTED[code])
+            stdout = evidence.outcome("good").stdout
+            yield Violation(
+                "good", error.problem + (surplus(stdout) if code == "KP202" else ""), _EXPECTED[code]
+            )
 
     return Rule(("good",), judge)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from keyferry import __version__
 from keyferry._core.clock import time_ns
-from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads, loads_with_duplicates
 from keyferry._core.paths import format_path
+from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import MASK, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.clusters.why.masking import mask_arguments
@@ -63,11 +63,11 @@ def record(plugin: PluginUnderTest) -> Json:
         system=f"{platform.system()} {platform.machine()}",
         recordedAtSeconds=now // 1_000_000_000,
         protocol=str(plugin.kind),
-        command=secrets.hide(plugin.path),
+        command=plugin.path,
         args=[secrets.hide(word) for word in mask_arguments(plugin.args)],
         environmentNames=sorted(names),
         request=loads(experiment.shown),
-        repeat=repeat_command(plugin, experiment),
+        repeat=repeat_command(plugin, experiment, secrets.texts),
         ending=str(outcome.ending),
         status=outcome.status,
         seconds=round(outcome.seconds, 3),
@@ -93,10 +93,10 @@ def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcom
         what = Launch((plugin.path, *plugin.args), environ, experiment.stdin, limits)
         return launch(what).outcome, environ
     except (OSError, ValueError) as error:
-        reason = go_strerror(error)
+        reason = describe_start_problem(plugin.path, error)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    raise EnvironmentProblem(f"plugin {plugin.path!r} cannot be run: {reason}")
+    raise EnvironmentProblem(f"plugin {plugin.path!r} {reason}")
 
 
 def _stdout(data: bytes, now_ns: int) -> Json:

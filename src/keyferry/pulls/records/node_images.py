@@ -22,6 +22,8 @@ class NodeImage(Value):
 
 def parse_crictl_images(data: bytes, source: str) -> tuple[NodeImage, ...]:
     """Parse the output of ``crictl images -o json``; raise EnvironmentProblem if it is anything else."""
+    if not data.strip():
+        raise EnvironmentProblem(f"{source}: is empty, expected the output of 'crictl images -o json'")
     try:
         document = loads(data)
     except DocumentError as error:
