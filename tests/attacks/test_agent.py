@@ -38,6 +38,7 @@ EVERYTHING = (
     ("POST", "/v1/explain"),
     ("POST", "/v1/evict"),
     ("GET", "/v1/status"),
+    ("GET", "/v1/registries"),
     ("POST", "/v1/reload"),
     ("POST", "/v1/handover"),
     ("GET", "/metrics"),
@@ -130,7 +131,8 @@ def test_a_user_gets_its_own_registry_and_no_other(agent: RunningAgent) -> None:
         assert (status, "own-word" in body, "other-word" in body) == (200, True, False)
     assert "other-word" in agent.look_up(IMAGE, provider=PLUGIN).body.decode()
     for method, target in EVERYTHING[2:]:
-        assert ask_as(agent, ALLOWED, method, target, mine)[0] == 403
+        expected = 200 if target == "/v1/registries" else 403
+        assert (target, ask_as(agent, ALLOWED, method, target, mine)[0]) == (target, expected)
 
 
 @root
@@ -143,6 +145,49 @@ def test_a_registry_as_a_whole_needs_the_right_to_all_of_its_images(agent: Runni
     # A guess at the config tells a stranger nothing.
     for config in ({}, {"configHash": "sha256:0", "binDir": "/"}):
         assert ask_as(agent, STRANGER, "POST", "/v1/lookup", {"registry": REGISTRY, **config})[0] == 403
+
+
+@root
+def test_a_right_to_one_path_is_none_to_the_registrys_password(node: Node) -> None:
+    """Providers match the registry and a path of it; a rule for that path is for nothing else."""
+    patterns = [REGISTRY, f"{REGISTRY}/team"]
+    write_config(node.config, [provider_entry(matchImages=patterns)])
+    rules = RULES.replace(f"registries: [{REGISTRY}]", f"registries: [{REGISTRY}/team]")
+    (node.root / "agent.yaml").write_text(HEAD + rules)
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": IMAGE})
+        assert (status, "own-word" in body) == (200, True)
+        for path in ("/v1/lookup", "/v1/explain"):
+            status, body = ask_as(agent, ALLOWED, "POST", path, {"registry": REGISTRY})
+            assert (path, status, "own-word" in body) == (path, 403, False)
+        assert listed_as(agent, ALLOWED) == []
+
+
+def listed_as(agent: RunningAgent, uid: int, groups: str = "") -> list[str]:
+    status, body = ask_as(agent, uid, "GET", "/v1/registries", groups=groups)
+    assert status == 200, body
+    found: list[str] = json.loads(body)["registries"]
+    return found
+
+
+@root
+def test_a_user_is_told_of_its_own_registries_alone(agent: RunningAgent) -> None:
+    assert listed_as(agent, ALLOWED) == [REGISTRY]
+    assert listed_as(agent, STRANGER, groups=str(GROUP)) == ["group.example"]
+    assert agent.ask("GET", "/v1/registries").document["registries"] == [REGISTRY, "group.example"]
+
+
+@root
+def test_the_cache_is_handed_over_to_the_agents_own_user_alone(node: Node) -> None:
+    """Not to another one, even if it may manage the agent."""
+    manage = f"manage:\n- uids: [{ALLOWED}]\n"
+    (node.root / "agent.yaml").write_text(HEAD + RULES + manage)
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
+        agent.look_up(IMAGE)
+        assert ask_as(agent, ALLOWED, "GET", "/v1/status")[0] == 200
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/handover")
+        assert (status, "word" in body) == (403, False)
+        assert "own-word" in agent.ask("POST", "/v1/handover").body.decode()
 
 
 @root
@@ -348,6 +393,47 @@ def test_nothing_is_sent_to_a_socket_of_another_user(node: Node) -> None:
     with pytest.raises(AgentUnavailableError, match="another user"):
         ask_for_document(str(path), "POST", "/v1/handover", only_uid=0)
     assert listening.communicate(timeout=20)[0] == b"0\n"
+
+
+PREDECESSOR = """
+import os, socket, sys
+path, uid, body = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+os.chmod(path, 0o666)
+os.setresuid(uid, uid, uid)
+listener.listen(8)
+print("listening", flush=True)
+while True:
+    client, _ = listener.accept()
+    client.settimeout(5)
+    if client.recv(100000):
+        head = f"HTTP/1.1 200 OK\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n"
+        client.sendall(head.encode() + body)
+    client.close()
+"""
+
+
+@root
+@pytest.mark.parametrize("uid", [0, STRANGER])
+def test_a_successor_takes_nothing_from_another_users_process(node: Node, uid: int) -> None:
+    """Whoever listens in the agent's place could plant credentials in the cache of the next one."""
+    with running_agent(node) as agent:
+        agent.look_up(IMAGE)
+        cached = agent.ask("POST", "/v1/handover").body.decode().replace("own-word", "planted-word")
+    Path(agent.socket).unlink()
+    listening = subprocess.Popen(
+        ["/usr/bin/python3", "-I", "-c", PREDECESSOR, agent.socket, str(uid), cached], stdout=subprocess.PIPE
+    )
+    try:
+        assert listening.stdout is not None
+        assert listening.stdout.readline() == b"listening\n"
+        with running_agent(node) as successor:
+            found = successor.look_up(IMAGE).body.decode()
+        assert ("planted-word" in found, "own-word" in found) == (uid == 0, uid != 0)
+    finally:
+        listening.kill()
+        listening.communicate()
 
 
 LISTENER = """

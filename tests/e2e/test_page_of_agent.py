@@ -1,12 +1,13 @@
 """The page of a real agent in Chromium: a link opens it, and it follows what the agent does."""
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from support.agents import RunningAgent, running_agent
 from support.axe import check_access
@@ -147,6 +148,51 @@ def test_an_answer_is_seen_being_renewed(page: Page, agent: RunningAgent, node: 
     assert row.get_attribute("id") == identifier
     assert node.runs("short") == [image, image]
     expect(page.locator("#connection")).to_have_text("Live")
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP])
+def test_an_agent_that_is_gone_is_not_well(browser: Browser, tmp_path: Path, end: signal.Signals) -> None:
+    """Stopped, killed, or silent for long: nothing is counted on, the banner is grey, and another agent revives it."""
+    node = Node(tmp_path)
+    node.recording()
+    with running_agent(node, "--page", "127.0.0.1:0") as agent, opened_page(browser, agent) as page:
+        banner, since = page.locator("#health"), page.locator("#health .since time")
+        well = _look(banner)
+        page.clock.install()
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("Live")
+        page.clock.fast_forward(5_000)
+        expect(since).to_have_text(re.compile(r"^for \d+ s$"))
+        expect(page.locator("#connection")).to_have_text("Live")
+        assert _look(banner) == well
+        agent.process.send_signal(end)
+        page.clock.run_for(60_000 if end is signal.SIGSTOP else 100)
+        expect(page.locator("#connection")).to_have_text(
+            re.compile("^(The agent has stopped|Connection lost: .*)$")
+        )
+        told = since.text_content()
+        page.clock.run_for(30_000)
+        assert since.text_content() == told
+        assert _look(banner) != well
+        assert page.locator("#health-line").evaluate("e => getComputedStyle(e, '::before').content") == (
+            '"Last known: "'
+        )
+        expect(page).to_have_title(re.compile(r"^\? "))
+        if end is signal.SIGSTOP:
+            agent.process.send_signal(signal.SIGCONT)
+            page.clock.run_for(60_000)
+            expect(page.locator("#connection")).to_have_text("Live")
+            assert _look(banner) == well
+            expect(since).not_to_have_text(str(told))
+
+
+def _look(banner: Locator) -> str:
+    """Return the colours of the banner and its mark."""
+    return str(
+        banner.evaluate(
+            "e => getComputedStyle(e).backgroundColor + getComputedStyle(e.querySelector('.mark')).color"
+        )
+    )
 
 
 def test_a_browser_without_a_link_is_told_what_to_type(browser: Browser, agent: RunningAgent) -> None:

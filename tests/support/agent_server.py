@@ -180,3 +180,29 @@ def bound(path: Path, backlog: int = 128) -> Iterator[socket.socket]:
         bind(listener, path)
         listener.listen(backlog)
         yield listener
+
+
+@contextmanager
+def telling(path: Path, document: Mapping[str, object]) -> Iterator[str]:
+    """Answer whatever is asked at *path* with one document."""
+    path.parent.mkdir(exist_ok=True)
+    path.parent.chmod(0o755)
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(http(document))
+
+    with bound(path) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        try:
+            yield str(path)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            serving.join()

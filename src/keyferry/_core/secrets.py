@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 MASK = "********"
 _EMPTY = "(empty)"
 
+# A flag or a field whose name ends in one of these has a secret as its value.
+MASKED_NAMES = r"(?:pass|passwd|password|passphrase|secret|token|key|credentials?)"
+_FLAG = rf"(?i)--?(?:u|user|p|[\w-]*{MASKED_NAMES})"
 _SHORTEST_KNOWN = 4
 _TAIL_LINES, _TAIL_WIDTH = 5, 400
 # Characters that move the cursor, break a line, change the direction of text, or are half of a pair.
@@ -39,6 +42,34 @@ def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
     from keyferry._core.masking import is_ordinary_setting
 
     return tuple(value for name, value in settings if not is_ordinary_setting(name, value))
+
+
+def mask_arguments(arguments: "Iterable[str]") -> tuple[str, ...]:
+    """Return the arguments of a program with secrets masked, such as the value of ``--token``."""
+    import re
+
+    shown: list[str] = []
+    is_value = False
+    for argument in arguments:
+        flag, equals, _ = argument.partition("=")
+        is_flag = re.fullmatch(_FLAG, flag) is not None
+        if is_value and not argument.startswith("--"):
+            shown.append(MASK)
+        else:
+            shown.append(f"{flag}={MASK}" if is_flag and equals else redact(argument))
+        is_value = is_flag and not equals
+    return tuple(shown)
+
+
+def secret_arguments(arguments: "Iterable[str]") -> tuple[str, ...]:
+    """Return the secrets that ``mask_arguments`` masks as the value of a flag."""
+    words = tuple(arguments)
+    pairs = zip(words, mask_arguments(words), strict=True)
+    return tuple(
+        word.partition("=")[2] if shown.endswith(f"={MASK}") else word
+        for word, shown in pairs
+        if shown.endswith(MASK) and word != shown
+    )
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -332,7 +332,7 @@ class AgentConnection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
         self._has_served = True
         self._table.note_use(self)

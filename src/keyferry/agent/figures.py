@@ -54,7 +54,9 @@ def _build_metric() -> Metric:
 
 def _request_metrics(usage: Usage, connections: ConnectionTable) -> Iterator[Metric]:
     requests = CounterMetricFamily(
-        "keyferry_agent_requests", "Requests on the socket, by HTTP status", labels=["status"]
+        "keyferry_agent_requests",
+        "Requests on the socket, by HTTP status; a look at the agent counts only if it is refused",
+        labels=["status"],
     )
     for status, number in sorted(usage.by_status.items()):
         requests.add_metric([str(status)], number)

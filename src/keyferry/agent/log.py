@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import resource
 import sys
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
 
-__all__ = ["AgentLog", "LogLevel", "loop_error_logger", "place_of"]
+__all__ = ["AgentLog", "LogLevel", "loop_error_logger", "place_of", "take_asyncio_log"]
 
-_SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
+_SELDOM_SECONDS = 1.0
+_MOST_SELDOM = 1000
 _NO_DESCRIPTOR = {errno.EMFILE: "of this process", errno.ENFILE: "of this machine"}
 _OWN_CODE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -43,7 +45,7 @@ class AgentLog:
         self, level: LogLevel = LogLevel.INFO, *, is_json: bool = False, stream: TextIO | None = None
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._last: dict[str, float] = {}
+        self._seldom: dict[str, _Seldom] = {}
         self.configure(level, is_json=is_json)
 
     def configure(self, level: LogLevel, *, is_json: bool) -> None:
@@ -70,14 +72,42 @@ class AgentLog:
             pass  # there is no other place to say so, and lookups do not depend on it
 
     def write_seldom(self, level: LogLevel, key: str, event: str, **fields: object) -> None:
-        """Write an event that others can cause at will, at most once a second for each *key*."""
+        """Write an event that others can cause at will, at most once a second for each *key*.
+
+        Of those that come too soon, the last is written by ``sweep``, with the number of those left out.
+        """
         now = time.monotonic()
-        if now - self._last.get(key, -1.0) < 1.0:
+        before = self._seldom.get(key)
+        if before is not None and now - before.at < _SELDOM_SECONDS:
+            before.number += 1
+            before.last = (level, event, fields)
             return
-        if len(self._last) > 1000:
-            self._last.clear()
-        self._last[key] = now
-        self.write(level, event, **fields)
+        if len(self._seldom) >= _MOST_SELDOM:
+            self._seldom.clear()
+        self._seldom[key] = _Seldom(now)
+        left_out = before.number if before is not None else 0
+        self.write(level, event, **fields, left_out=left_out or None)
+
+    def sweep(self, *, is_last: bool = False) -> None:
+        """Write what was held back a second ago; called every second, and at the end for all."""
+        now = time.monotonic()
+        for key, before in list(self._seldom.items()):
+            if now - before.at < _SELDOM_SECONDS and not is_last:
+                continue
+            del self._seldom[key]
+            if before.last is not None:
+                self._seldom[key] = _Seldom(now)
+                level, event, fields = before.last
+                self.write(level, event, **fields, left_out=before.number - 1 or None)
+
+
+class _Seldom:
+    """When an event was written, how often it came too soon after that, and the last of those."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.number = 0
+        self.last: tuple[LogLevel, str, dict[str, object]] | None = None
 
 
 def loop_error_logger(log: AgentLog) -> "Callable[[AbstractEventLoop, Mapping[str, object]], None]":
@@ -101,6 +131,26 @@ def loop_error_logger(log: AgentLog) -> "Callable[[AbstractEventLoop, Mapping[st
         log.write_seldom(LogLevel.ERROR, key, "unexpected error", error=kind, place=place)
 
     return write
+
+
+class _AsyncioHandler(logging.Handler):
+    """Writes what asyncio logs, without its values, which may have a secret in them."""
+
+    def __init__(self, log: AgentLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, at most once a second for each place."""
+        place = f"{record.filename}:{record.lineno}"
+        self._log.write_seldom(LogLevel.WARNING, place, "asyncio", message=record.msg, place=place)
+
+
+def take_asyncio_log(log: AgentLog) -> None:
+    """Have asyncio write to *log* instead of to standard error."""
+    logger = logging.getLogger("asyncio")
+    logger.handlers = [_AsyncioHandler(log)]
+    logger.propagate = False
 
 
 def _quoted(value: object) -> str:

@@ -1,12 +1,19 @@
 """A client for people and for a successor: status, reload and hand-over, by one request on the agent's socket."""
 
 import os
+import re
 
-from keyferry._net.agent import Fallback, SocketReply, ask_agent
-from keyferry._net.listen_address import ListenAddress
+from keyferry._net.agent import ROOT, Fallback, SocketReply, ask_agent
+from keyferry._net.listen_address import ListenAddress, parse_listen_address
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["AgentAbsentError", "AgentUnavailableError", "PredecessorPorts", "ask_for_document"]
+__all__ = [
+    "AgentAbsentError",
+    "AgentUnavailableError",
+    "PredecessorPorts",
+    "ask_for_document",
+    "ask_for_page_link",
+]
 
 # People wait for an agent that is busy, or that loads its config anew.
 _CONNECT_SECONDS = 5.0
@@ -32,19 +39,20 @@ def ask_for_document(
     method: str,
     target: str,
     *,
+    owner: int | None = None,
     only_uid: int | None = None,
     answer_seconds: float = _ANSWER_SECONDS,
 ) -> dict[str, object]:
     """Send one request without a body and return the document of the answer; raise AgentUnavailableError.
 
-    With *only_uid*, nothing is sent unless this user listens. Who owns the socket does not matter: the agent may have a
-    user of its own, and nothing secret is sent.
+    With *only_uid*, nothing is sent unless this user listens. Who owns the socket does not matter unless *owner* is
+    given, as in ``ask_agent``: the agent may have a user of its own, and nothing secret is sent.
     """
     reply = ask_agent(
         os.path.abspath(path),
         target,
         b"",
-        owner=None,
+        owner=owner,
         only_uid=only_uid,
         connect_seconds=_CONNECT_SECONDS,
         answer_seconds=answer_seconds,
@@ -56,6 +64,20 @@ def ask_for_document(
     if reply.is_unattended:
         raise AgentAbsentError(f"{path}: no agent listens here; start one with '{_start_command(path)}'")
     raise AgentUnavailableError(f"{path}: {reply.message}")
+
+
+def ask_for_page_link(path: str, *, is_opened: bool = False) -> tuple[str, str]:
+    """Return a link to the agent's page, and until when it works; raise AgentUnavailableError.
+
+    A link that *is_opened* in a browser is taken from a socket of root or of this user alone.
+    """
+    document = ask_for_document(path, "POST", "/v1/page", owner=ROOT if is_opened else None)
+    url = str(document.get("url"))
+    found = re.fullmatch(r"http://([^/?#@]+)/[\w/?=&-]*", url, re.ASCII)
+    address = parse_listen_address(found[1]) if found is not None else None
+    if address is None or not address.is_loopback or not address.port:
+        raise AgentUnavailableError(f"{path}: the answer is no link to a page on this machine")
+    return url, str(document.get("expiresAt"))
 
 
 def _start_command(path: str) -> str:

@@ -12,7 +12,7 @@ from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
 from keyferry.agent.handover import hand_over_reply, take_over_entries
 from keyferry.agent.journal import Journal
-from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger
+from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger, take_asyncio_log
 from keyferry.agent.management import (
     AgentAbsentError,
     AgentUnavailableError,
@@ -102,6 +102,7 @@ class AgentProcess(Management):
         """Serve until SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(loop_error_logger(self._log))
+        take_asyncio_log(self._log)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -236,6 +237,7 @@ class AgentProcess(Management):
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
             self._service.sweep()
+            self._log.sweep()
             if self._metrics_port is not None:
                 self._metrics_port.sweep()
             # At its end, the agent removes its socket itself.
@@ -357,6 +359,7 @@ class AgentProcess(Management):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._log.sweep(is_last=True)
         self._log.write(LogLevel.INFO, "stopped")
 
     async def _end_connections(self) -> None:

@@ -1,7 +1,7 @@
 """The agent's answers to requests: who may ask is checked first, then the question is answered from one state."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller, CallerRights
@@ -9,6 +9,7 @@ from keyferry.agent.decision import (
     DecisionOutcome,
     DecisionResult,
     describe_decision,
+    own_words,
     result_of_refusal,
 )
 from keyferry.agent.explained import explain_reply
@@ -31,10 +32,12 @@ from keyferry.agent.state import AgentState
 from keyferry.agent.tenants import Tenants
 from keyferry.agent.turns import RunTurns
 from keyferry.agent.usage import EvictionLimit, Usage
+from keyferry.errors import KeyferryError, PluginError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import base_key
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
-from keyferry.images.registries import images_of, lookup_registry_async
+from keyferry.images.registries import exact_registries, images_of, lookup_registry_async
+from keyferry.images.result import Failure
 
 __all__ = ["AgentService", "Management"]
 
@@ -45,6 +48,7 @@ _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 4096
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
+_OK = 200
 _BUSY_SECONDS = 5
 _BUSY = reply_status(503, "Busy", "too many lookups of this user wait for plugins", _BUSY_SECONDS)
 _WAITS = DecisionResult(DecisionOutcome.REFUSED, "", "too many lookups of the caller wait for plugins")
@@ -115,6 +119,7 @@ class AgentService:
             (b"POST", b"/v1/lookup"): self._lookup,
             (b"POST", b"/v1/explain"): self._explain,
             (b"POST", b"/v1/evict"): self._managed(self._evict),
+            (b"GET", b"/v1/registries"): self._registries,
             (b"GET", b"/v1/status"): self._managed(self._status),
             (b"POST", b"/v1/reload"): self._managed(lambda _: management.reload()),
             (b"POST", b"/v1/handover"): self._managed(
@@ -175,7 +180,9 @@ class AgentService:
 
     def _account(self, request: AgentRequest, reply: AgentReply, started: float) -> None:
         at = time.time()
-        self.usage.count(request.caller.uid, reply.status, at)
+        # Who only looks at the agent, as a page or 'agent status --watch' does every second, asks for nothing.
+        if request.method != b"GET" or reply.status != _OK:
+            self.usage.count(request.caller.uid, reply.status, at)
         if reply.decision is not None and self.journal.is_on:
             seconds = time.perf_counter() - started
             self.journal.add(request.caller, describe_decision(reply.decision), at, seconds)
@@ -213,10 +220,10 @@ class AgentService:
         if refusal is not None:
             return refusal
         if not question.config_hash:
-            return self._answer(state, request.caller, rights, question)
+            return self._answer(state, request, rights, question)
         if not state.has_config(question.config_hash, question.bin_dir):
             return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
-        reply = self._answer(state, request.caller, rights, question)
+        reply = self._answer(state, request, rights, question)
         if isinstance(reply, AgentReply):
             return _with_config(reply, state)
         return self._tell_config(reply, state)
@@ -225,16 +232,16 @@ class AgentService:
         return _with_config(await pending, state)
 
     def _answer(
-        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> _Reply:
         if question.registry:
-            return self._take_turn(caller, question, lambda: self._ask_registry(state, question))
+            return self._take_turn(request, question, lambda: self._ask_registry(state, request, question))
         if question.provider:
-            return self._ask_provider(state, caller, rights, question)
+            return self._ask_provider(state, request, rights, question)
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return self._take_turn(caller, question, lambda: self._look_up(state, question, pod))
+            return self._take_turn(request, question, lambda: self._look_up(state, request, question, pod))
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
@@ -243,27 +250,31 @@ class AgentService:
         return self._replies.find(question, answer, now_ns)
 
     def _take_turn(
-        self, caller: Caller, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
+        self, request: AgentRequest, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
     ) -> _Reply:
         """Return the reply of *work*, which may run plugins, when the caller has a turn; no plugin runs at the end."""
         if self.is_stopping:
             return with_decision(_STOPPING, (question, _STOPS))
-        turn = self._turns.take_place(caller.uid)
+        uid = request.caller.uid
+        turn = self._turns.take_place(uid)
         if turn is None:
             self.usage.too_many_lookups += 1
             return with_decision(_BUSY, (question, _WAITS))
 
         async def wait() -> AgentReply:
-            await self._turns.begin(caller.uid, turn)
+            await self._turns.begin(uid, turn)
             try:
                 return with_decision(_STOPPING, (question, _STOPS)) if self.is_stopping else await work()
             finally:
-                self._turns.end(caller.uid)
+                self._turns.end(uid)
 
         return wait()
 
-    async def _ask_registry(self, state: AgentState, question: AgentQuestion) -> AgentReply:
+    async def _ask_registry(
+        self, state: AgentState, request: AgentRequest, question: AgentQuestion
+    ) -> AgentReply:
         answer = await lookup_registry_async(state.providers, question.registry)
+        self._log_failures(request, question, answer.failures)
         return registry_reply(question, answer, self._clock())
 
     def _read(self, body: bytes) -> AgentQuestion:
@@ -274,9 +285,27 @@ class AgentService:
             self._questions[body] = question
         return question
 
-    async def _look_up(self, state: AgentState, question: AgentQuestion, pod: Pod | None) -> AgentReply:
+    async def _look_up(
+        self, state: AgentState, request: AgentRequest, question: AgentQuestion, pod: Pod | None
+    ) -> AgentReply:
         answer = await state.providers.lookup_async(question.image, pod=pod)
+        self._log_failures(request, question, answer.failures)
         return lookup_reply(question, answer, self._clock())
+
+    def _log_failures(
+        self, request: AgentRequest, question: AgentQuestion, failures: Iterable[Failure]
+    ) -> None:
+        for failure in failures:
+            self._log.write_seldom(
+                LogLevel.WARNING,
+                f"failed {failure.provider}",
+                "a provider failed",
+                provider=failure.provider,
+                image=question.registry or question.image.text,
+                error=_reason(failure.error),
+                uid=request.caller.uid,
+                **_named(request),
+            )
 
     def _refuse(
         self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
@@ -310,7 +339,7 @@ class AgentService:
         return _NO_ACCOUNT if question.provider else None
 
     def _ask_provider(
-        self, state: AgentState, caller: Caller, rights: CallerRights, question: AgentQuestion
+        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
     ) -> _Reply:
         if question.provider not in state.providers:
             return reply_status(404, "UnknownProvider", "no provider of the agent has this name")
@@ -318,16 +347,25 @@ class AgentService:
         pod = self._pod_of(question)
         recalled = None if provider is None else provider.recall(question.image.repository, pod)
         if provider is not None and recalled is None:
-            return self._take_turn(caller, question, lambda: self._run_provider(state, rights, question, pod))
+            return self._take_turn(
+                request, question, lambda: self._run_provider(state, request, rights, question, pod)
+            )
         if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
             provider.counters.count("hits")
             self._use(recalled, question.image.repository, self._clock())
         return self._provider_reply(state, rights, question, recalled)
 
     async def _run_provider(
-        self, state: AgentState, rights: CallerRights, question: AgentQuestion, pod: Pod | None
+        self,
+        state: AgentState,
+        request: AgentRequest,
+        rights: CallerRights,
+        question: AgentQuestion,
+        pod: Pod | None,
     ) -> AgentReply:
         provision = await state.providers.provide_async(question.provider, question.image, pod=pod)
+        if provision is not None and provision.error is not None:
+            self._log_failures(request, question, [Failure(provision.provider, provision.error)])
         return self._provider_reply(state, rights, question, provision)
 
     def _provider_reply(
@@ -357,9 +395,10 @@ class AgentService:
 
         async def look_up() -> AgentReply:
             found = await state.providers.lookup_async(question.image, pod=pod)
+            self._log_failures(request, question, found.failures)
             return explain_reply(state, question, found, is_limited=is_limited)
 
-        return self._take_turn(request.caller, question, look_up)
+        return self._take_turn(request, question, look_up)
 
     def _managed(
         self, handler: Callable[[AgentRequest], _Reply]
@@ -391,6 +430,15 @@ class AgentService:
         )
         return with_decision(reply_document("EvictResponse", evicted=evicted), decision)
 
+    def _registries(self, request: AgentRequest, rights: CallerRights) -> AgentReply:
+        """Return the registries that patterns name and whose images, whatever their path, the caller may ask for."""
+        if not rights.has_any:
+            return self._forbid(request, "may not ask for any registry")
+        named = exact_registries(self._state().providers.configs)
+        return reply_document(
+            "RegistryList", registries=[each for each in named if rights.may_ask(f"{each}/")]
+        )
+
     def _status(self, request: AgentRequest) -> AgentReply:  # noqa: ARG002 - the shape of a handler
         return reply_document("AgentStatus", **self._management.status())
 
@@ -404,6 +452,11 @@ class AgentService:
 def _named(request: AgentRequest) -> dict[str, object]:
     """Return what names a request in every line of the log about it."""
     return {"id": request.number, "traceparent": request.traceparent}
+
+
+def _reason(error: KeyferryError) -> str:
+    """Return why a provider failed: what its plugin said, with secrets masked, and nothing that a token says."""
+    return str(error) if isinstance(error, PluginError) else own_words(error)
 
 
 def _with_config(reply: AgentReply, state: AgentState) -> AgentReply:

@@ -16,6 +16,11 @@ from keyferry.images.provider.provider import Provider
 __all__ = ["AgentState", "load_state"]
 
 _SECOND = 1_000_000_000
+# What systemd tells the agent alone: where to report, by when, and which sockets are its own.
+_OF_SYSTEMD = {
+    *("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"),
+    *("LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDNAMES", "FDSTORE"),
+}
 
 
 class AgentState(Value):
@@ -50,8 +55,7 @@ def load_state(
         timeout_seconds=settings.number("pluginTimeout") / _SECOND,
         cache_limits=CacheLimits(settings.number("cacheEntries"), settings.number("cacheBytes")),
         on_cached=on_cached,
-        # A shim that the agent runs by mistake must not ask the agent.
-        environ={**os.environ, "KEYFERRY_AGENT": "off"},
+        environ=_plugin_environment(),
     )
     # A cache with other limits is a new one.
     is_same = previous is not None and all(
@@ -62,3 +66,9 @@ def load_state(
     config = settings.config
     policy = AccessPolicy(config.access or (), config.manage or (), own_uid=os.geteuid())
     return AgentState(settings, providers, policy, time.time())
+
+
+def _plugin_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_SYSTEMD}
+    # A shim that the agent runs by mistake must not ask the agent.
+    return kept | {"KEYFERRY_AGENT": "off"}

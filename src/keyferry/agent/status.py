@@ -5,17 +5,18 @@ import time
 
 from keyferry import __version__
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.secrets import mask_arguments
+from keyferry._core.user_info import hide_user_info
 from keyferry.agent.lookups import wall_time
 from keyferry.agent.refresher import Refresher
 from keyferry.agent.reload import Reloader
-from keyferry.agent.settings import NAMES
 from keyferry.agent.state import AgentState
 from keyferry.agent.usage import Usage
 from keyferry.api.meta import format_time
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
 
-__all__ = ["config_fields", "status_fields"]
+__all__ = ["status_fields"]
 
 _SECOND = 1_000_000_000
 _MOST_REFRESHES = 100
@@ -43,16 +44,6 @@ def status_fields(reloader: Reloader, refresher: Refresher, usage: Usage, *, pro
             for uid, used in sorted(usage.users().items())
         ],
     }
-
-
-def config_fields(state: AgentState) -> list[Json]:
-    """Return every setting in force and where it comes from."""
-    settings = state.settings
-    return [
-        {"name": name, "value": settings.shown(name), "from": settings.origins[name]}
-        for name in NAMES
-        if name in settings.values
-    ]
 
 
 def _loaded_config(state: AgentState) -> Json:
@@ -85,7 +76,7 @@ def _provider(provider: Provider, hits: int) -> Json:
     soonest = provider.soonest_expiry_seconds()
     return {
         "name": provider.name,
-        "matchImages": list(provider.config.match_images or ()),
+        "matchImages": list(map(hide_user_info, provider.config.match_images or ())),
         "plugin": _plugin(provider),
         "cache": {
             "entries": shared.entries,
@@ -108,7 +99,7 @@ def _plugin(provider: Provider) -> Json | None:
         return None
     return {
         "path": plugin.path,
-        "args": list(plugin.args),
+        "args": list(mask_arguments(plugin.args)),
         "env": [name for name, _ in plugin.env],
         "environment": "the agent's own",
         "uid": os.geteuid(),

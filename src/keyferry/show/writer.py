@@ -9,7 +9,7 @@ from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -39,6 +39,11 @@ class Lines(str):
 
     def __str__(self) -> str:
         return self
+
+
+def join_lines(lines: "Iterable[str]") -> Lines:
+    """Return all *lines* below each other, made harmless one by one; those that are Lines stay as they are."""
+    return Lines("\n".join(line if isinstance(line, Lines) else printable(line) for line in lines))
 
 
 class Drawn(Lines):

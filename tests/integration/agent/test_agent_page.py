@@ -104,8 +104,7 @@ def test_every_view_is_served_and_none_runs_a_plugin(agent: RunningAgent, client
         assert client.ask(view, "HEAD").status == 200
     after = agent.status
     assert after["providers"] == before["providers"]
-    [was], [now] = before["callers"], after["callers"]
-    assert now["requests"] - was["requests"] == 1  # the status itself
+    assert after["callers"] == before["callers"]
     text = client.text("/explain?image=registry.example/never/asked:v1")
     assert "Would run the plugin" in text
 

@@ -367,6 +367,32 @@ def test_the_watchdog_is_fed(node: Node, start: Starter) -> None:
     supervisor.close()
 
 
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_what_systemd_tells_the_agent_is_not_told_to_plugins(
+    node: Node, start: Starter, *, is_reloaded: bool
+) -> None:
+    """A plugin could report in its name, or take its sockets; the rest of the environment is the plugin's as well."""
+    node.recording(before='env >"$HERE/environment"')
+    supervisor = Supervisor(node.root / "notify")
+    given = {"NOTIFY_SOCKET": supervisor.path, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}
+    given |= {
+        "LISTEN_FDS": "1",
+        "LISTEN_PID": "1",
+        "LISTEN_PIDFDID": "1",
+        "LISTEN_FDNAMES": "x",
+        "FDSTORE": "1",
+    }
+    agent = start(environ=given | {"INVOCATION_ID": "its-own"})
+    assert supervisor.next() == {"READY": "1"}
+    if is_reloaded:
+        assert agent.ask("POST", "/v1/reload").status == 200
+    agent.look_up(IMAGE)
+    found = (node.root / "environment").read_text().splitlines()
+    assert {line.partition("=")[0] for line in found}.isdisjoint(given)
+    assert {"INVOCATION_ID=its-own", f"PATH={os.environ['PATH']}", "KEYFERRY_AGENT=off"} <= set(found)
+    supervisor.close()
+
+
 def test_systemd_activates_it_by_its_socket(node: Node) -> None:
     """The agent starts with the first client, on a socket that it neither binds nor removes."""
     path = node.root / "activated.sock"

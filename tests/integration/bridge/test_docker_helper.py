@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import keyferry
-from support.agent_server import Answer, Request, refusal, serving
+from support.agent_server import Answer, Request, refusal, serving, telling
 from support.agents import running_agent
 from support.plugins import Node, write_config
 
@@ -420,6 +420,52 @@ def test_with_a_named_config_a_plugin_that_failed_in_the_agent_is_run_here(node:
 def test_a_pod_without_a_config_has_the_agents_login(helper: Helper) -> None:
     with running_agent(helper.node) as agent:
         assert helper("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == login(HOST)
+
+
+def test_a_pod_without_a_config_lists_what_the_agent_serves(node: Node) -> None:
+    """As a node with its config does: exact hosts, and no plugin is run."""
+    node.provider(matchImages=[HOST, f"{HOST}/x", "*.io", "docker.io", "reg.io:5000"])
+    node.recording()
+    node.load()
+    helper = Helper(node)
+    expected = b'{"registry.example":"","https://index.docker.io/v1/":"","reg.io:5000":""}\n'
+    with running_agent(node) as agent:
+        assert helper("list", KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == (0, expected)
+    assert node.runs() == []
+    assert helper("list", KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == (0, b"{}\n")
+
+
+def test_a_list_of_a_named_config_is_not_the_agents(helper: Helper) -> None:
+    with running_agent(helper.node) as agent:
+        absent = {"KEYFERRY_AGENT": agent.socket, "KEYFERRY_CONFIG": "/nowhere/config.yaml"}
+        assert helper("list", **absent, **NO_CONFIG) == (0, b"{}\n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"registries": [HOST]}, id="another kind"),
+        pytest.param({"kind": "RegistryList", "registries": HOST}, id="no list"),
+        pytest.param({"kind": "RegistryList"}, id="nothing"),
+        pytest.param(
+            {"kind": "RegistryList", "apiVersion": "v2", "registries": [HOST]}, id="another version"
+        ),
+        pytest.param({"kind": "RegistryList", "registries": [7, None, [HOST]]}, id="no hosts"),
+    ],
+)
+def test_a_list_that_is_not_understood_is_empty(helper: Helper, answer: Mapping[str, object]) -> None:
+    with telling(helper.socket, answer):
+        assert helper("list", **NO_CONFIG) == (0, b"{}\n")
+
+
+def test_a_pod_without_a_config_stores_nothing_for_what_the_agent_serves(helper: Helper) -> None:
+    document = json.dumps({"ServerURL": HOST, "Username": "x", "Secret": "hidden-word"})
+    with running_agent(helper.node) as agent:
+        place = {"KEYFERRY_AGENT": agent.socket, **NO_CONFIG}
+        assert helper("store", stdin=document, **place) == (0, b"")
+        assert helper("erase", stdin=HOST, **place) == (0, b"")
+        status, said = helper("erase", stdin="other.example", **place)
+    assert (status, b"no credential provider of this node" in said) == (1, True)
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "store", "version", "other"])

@@ -4,6 +4,7 @@ import ast
 import base64
 import json
 import re
+import subprocess
 import textwrap
 import time
 from pathlib import Path

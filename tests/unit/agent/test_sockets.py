@@ -45,6 +45,39 @@ def test_the_socket_has_its_mode_from_the_first_moment(path: str) -> None:
     listener.socket.close()
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_nobody_else_can_use_the_socket_before_it_has_its_group_and_mode(
+    path: str, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    """Whatever the umask is; it is the same again afterwards."""
+    seen = []
+    change = os.chmod
+
+    def note(name: str, mode: int) -> None:
+        seen.append((os.path.basename(name), os.stat(name).st_mode & 0o777))
+        change(name, mode)
+
+    os.mkdir(os.path.dirname(path), 0o750)
+    before = os.umask(umask)
+    try:
+        monkeypatch.setattr(os, "chmod", note)
+        listener = bind_socket(path, 0o666)
+    finally:
+        found = os.umask(before)
+    listener.socket.close()
+    assert seen == [(f"agent.sock.{os.getpid()}", 0o600)]
+    assert found == umask
+
+
+def test_a_lock_that_is_a_link_is_not_followed(path: str, tmp_path: Path) -> None:
+    os.mkdir(os.path.dirname(path), 0o750)
+    os.symlink(tmp_path / "elsewhere", f"{path}.lock")
+    with pytest.raises(EnvironmentProblem, match=r"agent\.sock\.lock: cannot be opened: too many levels"):
+        bind_socket(path, 0o600)
+    assert not (tmp_path / "elsewhere").exists()
+    assert not os.path.exists(path)
+
+
 def test_a_later_process_takes_the_place_and_the_earlier_one_leaves_it_alone(path: str) -> None:
     """Who is connected stays with the earlier one."""
     first = bind_socket(path, 0o600)

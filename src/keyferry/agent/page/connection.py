@@ -67,7 +67,7 @@ class PageConnection(AgentConnection, EventSink):
 
     def write(self, data: bytes) -> bool:
         """Send more of a stream; return False if the client does not read what was sent before."""
-        if self._transport is None or self._is_held:
+        if self._transport is None or self._transport.is_closing() or self._is_held:
             return False
         self._transport.write(data)
         return True
@@ -84,7 +84,7 @@ class PageConnection(AgentConnection, EventSink):
         if reply.follow is None or not has_body:
             super()._send(reply, is_kept_alive=is_kept_alive, has_body=has_body)
             return
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
         # What the client sends from here on is not read.
         self._is_ending = True

@@ -12,7 +12,7 @@ __all__ = ["EventHub", "EventStream"]
 MOST_STREAMS = 32
 _UPDATE_SECONDS = 1.0
 _HEARTBEAT_SECONDS = 15.0
-_HEARTBEAT = b": alive\n\n"
+_HEARTBEAT = b"event: alive\ndata: {}\n\n"
 _GONE = b"event: gone\ndata: {}\n\n"
 
 Sections = dict[str, str]

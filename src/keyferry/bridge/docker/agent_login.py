@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from keyferry.bridge.docker.server import Server
 
-__all__ = ["ask_for_login"]
+__all__ = ["ask_for_login", "ask_for_registries"]
 
 # A builder keeps an answer for 4 minutes and 50 seconds; what expires sooner is not given to it.
 SHORTEST_LIFE_SECONDS = 290
@@ -39,6 +39,20 @@ def ask_for_login(server: "Server", images: "Sequence[str]", environ: "Mapping[s
         return first_known(map(agent.ask, questions))
     except _NoAgentError:
         return None
+
+
+def ask_for_registries(environ: "Mapping[str, str]") -> list[str]:
+    """Return the registries that the agent has logins for, as far as this user may ask; none without an agent.
+
+    If KEYFERRY_CONFIG names a config, the agent's does not count.
+    """
+    place = find_socket(environ)
+    if not place or environ.get("KEYFERRY_CONFIG"):
+        return []
+    reply = ask_agent(place, "/v1/registries", b"", method="GET")
+    document = {} if isinstance(reply, Fallback) or reply.status != 200 else reply.read_object()
+    registries = document.get("registries") if _is_known(document, "RegistryList") else None
+    return [each for each in registries if isinstance(each, str)] if isinstance(registries, list) else []
 
 
 def _named_config(place: str, environ: "Mapping[str, str]") -> dict[str, str] | None:

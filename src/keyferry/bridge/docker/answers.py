@@ -1,9 +1,9 @@
-"""The login for a server: from the node agent, else from the library."""
+"""The login for a server: from the node agent, else from the library; and the servers that have one."""
 
 import os
 
 from keyferry._core.docker_hub import HUB
-from keyferry.bridge.docker.agent_login import ask_for_login
+from keyferry.bridge.docker.agent_login import ask_for_login, ask_for_registries
 from keyferry.bridge.docker.login import (
     IMAGE_VARIABLE,
     Login,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from keyferry.images.lookup import Providers
     from keyferry.images.result import Failure
 
-__all__ = ["find_login", "load_configured"]
+__all__ = ["find_login", "is_served", "list_registries"]
 
 # Docker's tools wait without end.
 _SECONDS = 60.0
@@ -55,7 +55,7 @@ def _look_up(server: "Server", images: "Sequence[str]", told: Login | None) -> L
     from keyferry.errors import KeyferryError
 
     try:
-        providers = load_configured()
+        providers = _load_configured()
     except KeyferryError as error:
         return told or Login(LoginOutcome.NONE, note=str(error))
     by_image = (_look_up_image(providers, image) for image in images)
@@ -88,7 +88,31 @@ def _look_up_registry(server: "Server", providers: "Providers", host: str) -> Lo
     return give_login(found.credential.username, found.credential.password)
 
 
-def load_configured() -> "Providers":
+def list_registries() -> "Sequence[str]":
+    """Return the hosts that patterns of this node's config name exactly, without a config those of the agent."""
+    from keyferry.errors import KeyferryError
+    from keyferry.images.registries import exact_registries
+
+    try:
+        return exact_registries(_load_configured().configs)
+    except KeyferryError:
+        return ask_for_registries(os.environ)
+
+
+def is_served(server: "Server") -> bool:
+    """Return whether a provider of this node's config is for a server, without a config one of the agent."""
+    from keyferry.errors import KeyferryError
+    from keyferry.images.registries import paths_of
+
+    try:
+        configs = _load_configured().configs
+    except KeyferryError:
+        told = ask_for_login(server, (), os.environ)
+        return told is not None and told.outcome is not LoginOutcome.NONE
+    return any(paths_of(configs, host) for host in server.hosts)
+
+
+def _load_configured() -> "Providers":
     """Return the providers of this node; raise KeyferryError if there is no config, or it is broken."""
     from keyferry.images.load import load_providers
 

@@ -11,8 +11,8 @@ from keyferry import __version__
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
-from keyferry.bridge.docker.server import Server, parse_server
-from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError
+from keyferry.bridge.docker.server import parse_server
+from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.show.report import report
 from keyferry.show.writer import Guard, hold_descriptors, write_exact
 
@@ -95,15 +95,10 @@ def _get() -> str:
 
 def _list() -> str:
     """List the hosts that a pattern names exactly; docker asks for each of them, and one error fails all."""
-    from keyferry.bridge.docker.answers import load_configured
-    from keyferry.images.registries import exact_registries
+    from keyferry.bridge.docker.answers import list_registries
 
-    try:
-        configs = load_configured().configs
-    except KeyferryError:
-        configs = ()  # some tools ask at every command
     # The user name would need a run of the plugin; docker's tools do not use it.
-    return dumps({LOGIN_URL if host == HUB else host: "" for host in exact_registries(configs)})
+    return dumps({LOGIN_URL if host == HUB else host: "" for host in list_registries()})
 
 
 def _store() -> str:
@@ -124,24 +119,15 @@ def _accept(url: str, what: str) -> str:
     """Accept a login or logout for a registry that providers serve; nothing is stored or erased."""
     if not url:
         raise _RefusedError(_NO_SERVER)
+    from keyferry.bridge.docker.answers import is_served
+
     server = parse_server(url)
-    if server is None or not _is_served(server):
+    if server is None or not is_served(server):
         raise _RefusedError(
             f"{_NAME}: nothing is {what}: no credential provider of this node is for this registry; use another "
             "credential helper for it, or none"
         )
     return ""
-
-
-def _is_served(server: Server) -> bool:
-    from keyferry.bridge.docker.answers import load_configured
-    from keyferry.images.registries import paths_of
-
-    try:
-        configs = load_configured().configs
-    except KeyferryError:
-        return False
-    return any(paths_of(configs, host) for host in server.hosts)
 
 
 _VERBS = {"get": _get, "list": _list, "store": _store, "erase": _erase}

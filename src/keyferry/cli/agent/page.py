@@ -1,6 +1,6 @@
 """Print a link to the agent's page."""
 
-from keyferry.agent.management import ask_for_document
+from keyferry.agent.management import ask_for_page_link
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.report import report
@@ -19,8 +19,9 @@ Users who may manage the agent get a link. It works once, within a minute; the b
 page for 12 hours, until the agent restarts or the user's right ends. From another machine, forward the port
 under the same number (ssh -L 7475:127.0.0.1:7475 NODE), get the link on the node, and open it where you are.
 
-With --open, the link is handed to a browser here. Other users of this machine may see it among the running
-programs for a moment; it works once, and the link of a user other than root is for this user alone."""
+With --open, the link is handed to a browser here, if the agent's socket is one of root or of this user. Other
+users of this machine may see it among the running programs for a moment; it works once, and the link of a user
+other than root is for this user alone."""
 
 EXAMPLES = """\
 examples:
@@ -39,10 +40,9 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Print a link, and open it on request."""
-    answer = ask_for_document(socket_path(args), "POST", "/v1/page")
-    url = str(answer.get("url"))
+    url, until = ask_for_page_link(socket_path(args), is_opened=args.open)
     print(url)
-    report(f"the link works once, until {answer.get('expiresAt')}")
+    report(f"the link works once, until {until}")
     if args.open:
         _open(url)
     return Exit.OK

@@ -9,7 +9,7 @@ from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.writer import Lines, Output
+from keyferry.show.writer import Lines, Output, join_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _show(args: "argparse.Namespace") -> int:
     path = socket_path(args)
     answer = ask_for_document(path, "GET", "/v1/status")
     if args.output == "table":
-        text: object = Lines(_text(answer, path))
+        text: object = _text(answer, path)
     else:
         fields = {name: value for name, value in answer.items() if name not in ("apiVersion", "kind")}
         text = render_document(make_document("AgentStatus", **fields), args.output)
@@ -74,7 +74,7 @@ def _print(text: object, args: "argparse.Namespace") -> None:
     print(text, flush=args.watch)
 
 
-def _text(answer: Json, path: str) -> str:
+def _text(answer: Json, path: str) -> Lines:
     from keyferry.show.paste import join_words
     from keyferry.show.tables import table
 
@@ -103,20 +103,20 @@ def _text(answer: Json, path: str) -> str:
         lines.append(f"the config of {reload.get('at')} is refused; the old one is in force:")
         lines += [f"  {problem}" for problem in _list(reload, "problems")]
     providers = [_object({"": each}, "") for each in _list(answer, "providers")]
-    lines += ["", str(table(_PROVIDERS, [_provider_row(each) for each in providers]))]
+    lines += ["", table(_PROVIDERS, [_provider_row(each) for each in providers])]
     upcoming = [_object({"": each}, "") for each in _list(refresh, "next")][:_MOST_REFRESHES]
     if upcoming:
         rows = [[str(each.get(name)) for name in ("at", "provider", "for", "failures")] for each in upcoming]
-        lines += ["", str(table(("NEXT REFRESH", "PROVIDER", "FOR", "FAILURES"), rows))]
+        lines += ["", table(("NEXT REFRESH", "PROVIDER", "FOR", "FAILURES"), rows)]
     failures = [(str(each.get("name")), _object(each, "lastFailure")) for each in providers]
     rows = [[str(last.get("at")), name, str(last.get("message"))] for name, last in failures if last]
     if rows:
-        lines += ["", str(table(("LAST FAILURE", "PROVIDER", "MESSAGE"), rows))]
+        lines += ["", table(("LAST FAILURE", "PROVIDER", "MESSAGE"), rows)]
     callers = [_object({"": each}, "") for each in _list(answer, "callers")]
     rows = [[str(each.get(name)) for name in ("uid", "requests", "refused", "lastAt")] for each in callers]
     if rows:
-        lines += ["", str(table(("UID", "REQUESTS", "REFUSED", "LAST"), rows))]
-    return "\n".join(lines)
+        lines += ["", table(("UID", "REQUESTS", "REFUSED", "LAST"), rows)]
+    return join_lines(lines)
 
 
 _PROVIDERS = ("PROVIDER", "CACHED", "TENANTS", "EXPIRES", "HITS", "RUNS", "FAILED")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from keyferry.agent.management import AgentUnavailableError, ask_for_document
+from keyferry.agent.management import AgentUnavailableError, ask_for_document, ask_for_page_link
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.paste import quote_word
@@ -81,9 +81,9 @@ def _wait(agent: "subprocess.Popen[bytes]") -> None:
 
 def _show_link() -> str:
     """Print a link to the page, and return the first letter of what the user types."""
-    answer = ask_for_document(_socket(), "POST", "/v1/page")
+    url, _ = ask_for_page_link(_socket())
     text = "The link works once, within a minute, in a browser of this machine."
-    print(Lines(f"\n{answer.get('url')}\n" + "\n".join(fold(text))))
+    print(Lines(f"\n{url}\n" + "\n".join(fold(text))))
     choices = f"Enter: another link, {_NEXT}: the problems, {_END}: end "
     try:
         # Inside: who sees the choices may choose at once.

@@ -87,7 +87,7 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
 
 
 def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool) -> dict[str, object]:
-    from keyferry.clusters.why.masking import mask_arguments
+    from keyferry._core.secrets import mask_arguments
     from keyferry.show.documents import make_document
 
     plugin = config.exec

@@ -4,7 +4,7 @@ from time import monotonic
 
 from keyferry._core.clock import time_ns
 from keyferry._core.reasons import ReasonStage
-from keyferry._core.secrets import secret_values, stderr_tail
+from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import ClusterCredential
@@ -16,7 +16,6 @@ from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.request import request
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
-from keyferry.clusters.why.masking import secret_arguments
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.errors import ConfigError, KeyferryError, PolicyError
 from keyferry.invoke.executable import clean_path

@@ -1,10 +1,9 @@
-"""Mask secrets in a plugin's command line and input."""
+"""Mask secrets in a plugin's input."""
 
 import re
-from collections.abc import Iterable
 
 from keyferry._core.json import dumps, loads
-from keyferry._core.secrets import MASK, redact
+from keyferry._core.secrets import MASK, MASKED_NAMES, redact
 from keyferry._core.user_info import hide_in_url
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
@@ -12,41 +11,11 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig
 __all__ = [
     "exec_info_document",
     "exec_info_text",
-    "mask_arguments",
     "mask_document",
-    "secret_arguments",
     "write_document",
 ]
 
-_WORDS = r"(?:pass|passwd|password|passphrase|secret|token|key|credentials?)"
-_FLAG = re.compile(rf"(?i)--?(?:u|user|p|[\w-]*{_WORDS})")
-_NAME = re.compile(rf"(?i)[\w.-]*(?:{_WORDS}|authorization)")
-
-
-def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return the arguments with secrets masked, such as the value of ``--token``."""
-    shown: list[str] = []
-    is_value = False
-    for argument in arguments:
-        flag, equals, _ = argument.partition("=")
-        is_flag = _FLAG.fullmatch(flag) is not None
-        if is_value and not argument.startswith("--"):
-            shown.append(MASK)
-        else:
-            shown.append(f"{flag}={MASK}" if is_flag and equals else redact(argument))
-        is_value = is_flag and not equals
-    return tuple(shown)
-
-
-def secret_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return the secrets that ``mask_arguments`` masks as the value of a flag."""
-    words = tuple(arguments)
-    pairs = zip(words, mask_arguments(words), strict=True)
-    return tuple(
-        word.partition("=")[2] if shown.endswith(f"={MASK}") else word
-        for word, shown in pairs
-        if shown.endswith(MASK) and word != shown
-    )
+_NAME = re.compile(rf"(?i)[\w.-]*(?:{MASKED_NAMES}|authorization)")
 
 
 def exec_info_text(config: ClientConfig, *, interactive: bool) -> str:

@@ -5,11 +5,10 @@ import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.secrets import MASK, in_one_line
+from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.meta import format_instant
 from keyferry.clusters.why.diagnosis import Diagnosis
-from keyferry.clusters.why.masking import mask_arguments
 from keyferry.clusters.why.traps import traps_for
 from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.executable import clean_path

@@ -8,7 +8,7 @@ from keyferry._core.compiled import Callable
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates, read_counting_strings
 from keyferry._core.program.start_problem import describe_start_problem
-from keyferry._core.secrets import secret_values, stderr_tail
+from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.credentialprovider.v1 import (
@@ -143,7 +143,7 @@ class ExecPlugin(Value):
         return f"error execing credential provider plugin {self.name} for image {image}: {cause}: {said}"
 
     def _secrets(self, request: CredentialProviderRequest) -> tuple[str, ...]:
-        return (request.service_account_token, *secret_values(self.env))
+        return (request.service_account_token, *secret_values(self.env), *secret_arguments(self.args))
 
 
 def decode_response(

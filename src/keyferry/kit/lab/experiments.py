@@ -5,11 +5,10 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from keyferry._core.secrets import MASK
+from keyferry._core.secrets import MASK, mask_arguments
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
-from keyferry.clusters.why.masking import mask_arguments
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.plugin_kind import PluginKind
 

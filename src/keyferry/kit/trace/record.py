@@ -11,9 +11,8 @@ from keyferry._core.clock import time_ns
 from keyferry._core.json import loads, loads_with_duplicates
 from keyferry._core.paths import format_path
 from keyferry._core.program.start_problem import describe_start_problem
-from keyferry._core.secrets import MASK, redact, secret_values
+from keyferry._core.secrets import MASK, mask_arguments, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
-from keyferry.clusters.why.masking import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, Kind, PluginProtocolError
 from keyferry.errors.plugin import signal_name
 from keyferry.images.provider.cache import CACHE_KEY_TYPES

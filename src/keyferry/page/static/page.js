@@ -7,7 +7,10 @@ const pauseButton = document.getElementById("pause");
 const connection = document.getElementById("connection");
 const state = {
   stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "", seen: new Map(),
+  heardAt: 0,
 };
+// Nobody tells how the agent is: what is shown was so when it was last heard.
+const isOld = () => state.lost || state.gone;
 
 // --- Times: "in 3 min", counted on; the time itself is in the tooltip ---
 
@@ -45,6 +48,7 @@ function tickLine(line, now) {
 }
 
 function tick() {
+  if (isOld()) return;
   const now = Date.now() / 1000 + clockOffset;
   for (const each of document.querySelectorAll("time[datetime]")) tickTime(each, now);
   for (const each of document.querySelectorAll("line.now[data-from]")) tickLine(each, now);
@@ -165,7 +169,7 @@ const title = document.title;
 
 function showTitle() {
   const isBad = document.getElementById("health")?.classList.contains("is-bad");
-  document.title = isBad ? `✗ ${title}` : title;
+  document.title = isOld() ? `? ${title}` : isBad ? `✗ ${title}` : title;
 }
 
 // --- Live ---
@@ -180,7 +184,9 @@ function show() {
         ? "Paused"
         : "Live";
   if (connection.textContent !== text) connection.textContent = text;
-  live.classList.toggle("is-lost", state.lost || state.gone);
+  live.classList.toggle("is-lost", isOld());
+  document.body.classList.toggle("is-old", isOld());
+  showTitle();
   live.classList.toggle("is-held", state.paused);
   pauseButton.textContent = (state.paused ? "Resume" : "Pause") + held;
 }
@@ -195,11 +201,26 @@ function pause() {
   show();
 }
 
+// An agent that hangs, or a machine that is cut off, closes no connection; others send something every 15 seconds.
+const SILENCE_MS = 40_000;
+
+function notice() {
+  if (!state.stream || document.hidden || Date.now() - state.heardAt < SILENCE_MS) return;
+  state.lost = true;
+  show();
+  listen();
+}
+
 function listen() {
   state.stream?.close();
+  state.heardAt = Date.now();
   const stream = new EventSource("/events?view=" + encodeURIComponent(location.pathname + location.search));
   state.stream = stream;
-  stream.addEventListener("sections", (event) => receive(JSON.parse(event.data)));
+  stream.addEventListener("sections", (event) => {
+    state.heardAt = Date.now();
+    receive(JSON.parse(event.data));
+  });
+  stream.addEventListener("alive", () => { state.heardAt = Date.now(); });
   stream.addEventListener("gone", () => { state.gone = true; show(); });
   // A stream begins with all parts, so nothing else has to be asked for: its reply could come late, and be older.
   stream.addEventListener("open", () => { state.lost = state.gone = false; show(); });
@@ -335,4 +356,5 @@ if (live) {
   showKeys();
   show();
   listen();
+  setInterval(notice, 1000);
 }
