@@ -57,6 +57,8 @@ inside() {
     [ "$user" = root ] || { home=/home/$user ci='' mask=002; }
     unshare --mount --pid --fork --kill-child sh -eu -c '
         root=$1 user=$2 home=$3 ci=$4 mask=$5 command=$6
+        # A root that is a mount point: containers are made inside it.
+        mount --bind "$root" "$root"
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"

