@@ -24,6 +24,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "fuzz-work"
@@ -82,10 +83,19 @@ def instrument() -> None:
 
 
 def apart(work: Callable[[], bool]) -> bool:
-    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds."""
-    child = os.fork()
-    if child:
+    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds.
+
+    The process ends at once, so what the targets have written goes with a folder of this one.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        child = os.fork()
+        if not child:
+            _work_in(folder, work)
         return not os.waitpid(child, 0)[1]
+
+
+def _work_in(folder: str, work: Callable[[], bool]) -> NoReturn:
+    tempfile.tempdir = folder
     status = 1
     try:
         status = 0 if work() else 1
@@ -104,7 +114,6 @@ def run_fuzzer(name: str, *options: str) -> bool:
 
         from fuzz.targets import check
 
-        tempfile.tempdir = folder
         log = os.open(log_of(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -112,9 +121,7 @@ def run_fuzzer(name: str, *options: str) -> bool:
         atheris.Fuzz()
         return True
 
-    # libFuzzer ends its process at once, and leaves behind what the targets have written.
-    with tempfile.TemporaryDirectory() as folder:
-        is_well = apart(work)
+    is_well = apart(work)
     if not is_well:
         print(f"{name}: found something:\n{log_of(name).read_text('utf-8', 'replace')[-4000:]}", flush=True)
     return is_well
