@@ -74,8 +74,8 @@ load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloa
 fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
 	@PYTHONPATH=. $(BIN)/python bench/fleet.py $(NODES)
 
-fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, and let tests/fuzz/corpus grow; MINUTES=10, TARGET="response url"
-	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)"
+fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for MINUTES=1 in all; TARGET="response url" for some, KEEP=1 lets tests/fuzz/corpus grow
+	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)" $(if $(KEEP),--keep)
 
 .cache/fuzz/.ready: pyproject.toml tools/lock.txt | venv-module
 	@mkdir -p .cache

@@ -5,6 +5,7 @@ instants of the clock that all processes share, and times count from these, so t
 unnoticed. A client that falls back runs the plugin itself, as the real ones do.
 """
 
+import argparse
 import json
 import os
 import select
@@ -63,7 +64,9 @@ class Outcome:
 
 def main() -> None:
     """Do the task in the first argument."""
-    task = Task(**json.loads(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("task", metavar="TASK", help="a JSON document")
+    task = Task(**json.loads(parser.parse_args().task))
     print("ready", flush=True)
     task.start = float(sys.stdin.readline())
     outcome = Outcome()

@@ -1,13 +1,12 @@
 """Load the node agent from separate client processes: a steady rate, and then what may happen to an agent meanwhile.
 
-    python bench/agent_load.py [SECONDS]
-
 64 connections of several processes send at the same instants, so that as many requests are under way at once. Every
 answer is compared with the password of its image. It exits with 1 if a request failed or got another credential, or if
 the agent grew, and never for a time: what the percentiles show on a busy machine is mostly how long a client waited for
 a processor.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -82,7 +81,11 @@ def most_at_once(spans: Sequence[Sequence[float]]) -> int:
 
 def main() -> int:
     """Run all parts, print a table, and return the exit code."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "seconds", type=float, nargs="?", default=60.0, metavar="SECONDS", help="(default: 60)"
+    )
+    seconds = parser.parse_args().seconds
     before = load()
     with tempfile.TemporaryDirectory() as folder:
         place = AgentPlace(folder, "--watch", "false")

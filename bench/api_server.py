@@ -1,8 +1,9 @@
-"""A TLS server that requires a bearer token, for the cluster benchmarks: ``python api_server.py CERT KEY TOKEN``.
+"""A TLS server that requires a bearer token, for the cluster benchmarks.
 
 It prints its port and answers until its standard input is closed.
 """
 
+import argparse
 import ssl
 import sys
 import threading
@@ -33,13 +34,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def main(certificate: str, key: str, token: str) -> None:
+def main() -> None:
     """Serve until standard input ends."""
-    _Handler.token = token
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name in ("certificate", "key", "token"):
+        parser.add_argument(name)
+    args = parser.parse_args()
+    _Handler.token = args.token
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(args.certificate, args.key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)
@@ -47,4 +52,4 @@ def main(certificate: str, key: str, token: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

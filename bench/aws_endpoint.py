@@ -1,8 +1,9 @@
 """A fake AWS endpoint in its own process: answers GetAuthorizationToken, over plain HTTP or behind a CONNECT.
 
-python bench/aws_endpoint.py CERT KEY    prints its port, and ends when its standard input is closed
+It prints its port, and ends when its standard input is closed.
 """
 
+import argparse
 import base64
 import contextlib
 import json
@@ -24,10 +25,14 @@ _HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.1\r\nContent-
 _ANSWER = _HEAD.format(len(_BODY)).encode() + _BODY
 
 
-def main(certificate: str, key: str) -> None:
+def main() -> None:
     """Serve until standard input is closed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name in ("certificate", "key"):
+        parser.add_argument(name)
+    args = parser.parse_args()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(args.certificate, args.key)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_accept, args=(listener, context), daemon=True).start()
     print(listener.getsockname()[1], flush=True)
@@ -70,4 +75,4 @@ def _read(stream: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

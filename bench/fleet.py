@@ -1,8 +1,9 @@
 """What a fleet of nodes does to a token endpoint: simulate it, and write the tables and pictures of docs/fleet.md.
 
-``python bench/fleet.py [NODES ...]`` prints the tables for other numbers of nodes, and writes nothing.
+With numbers of nodes, it prints the tables for those, and writes nothing.
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -327,8 +328,12 @@ def replace_tables(page: str, text: str) -> str:
 
 def main() -> int:
     """Run all, and write the page and its pictures; or print the tables for the sizes that are given."""
-    if sys.argv[1:]:
-        sizes = [int(each) for each in sys.argv[1:]]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "nodes", type=int, nargs="*", metavar="NODES", help="print the tables for these alone"
+    )
+    sizes: list[int] = parser.parse_args().nodes
+    if sizes:
         print(tables(run(sizes), sizes))
         return 0
     records = run(SIZES)

@@ -4,6 +4,7 @@ The lookups are made in a fresh process, so that free memory left by other bench
 one pattern, one cached answer and one warm image is measured by the interpreter, in bytes.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -129,11 +130,15 @@ def _zombies() -> int:
     return found
 
 
-def main(config: str, bin_dir: str) -> None:
+def main() -> None:
     """Look up different images and print the resources before and after."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name in ("config", "bin_dir"):
+        parser.add_argument(name)
+    args = parser.parse_args()
     from keyferry import load_providers
 
-    providers = load_providers(config, bin_dir)
+    providers = load_providers(args.config, args.bin_dir)
     for number in range(_FILLING):
         providers.lookup(f"{REGISTRY}/filling/app-{number}")
     readings = [_read()]
@@ -144,4 +149,4 @@ def main(config: str, bin_dir: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -28,6 +29,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-faults", action="store_true", help="write the table of docs/reliability.md")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove the folders that shims of containerd make for themselves; no setting puts them anywhere else.
+
+    Not in a worker, since others may still run containers; folders in use are not empty, and stay.
+    """
+    if not hasattr(session.config, "workerinput"):
+        for name in ("s", "fifo", "runc/k8s.io", "runc", ""):
+            with contextlib.suppress(OSError):
+                Path("/run/containerd", name).rmdir()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ Beside every package is the list of its parts (SBOM, CycloneDX), and SHA256SUMS 
 commit gives the same bytes, by the tools of ``tools/lock.txt``.
 """
 
+import argparse
 import hashlib
 import os
 import subprocess
@@ -137,9 +138,17 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def parse() -> Path:
+    """Return the folder that is given."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where to")
+    folder: Path = parser.parse_args().folder
+    return folder
+
+
 def main() -> None:
     """Build into the folder that is given."""
-    for path in build_all(Path(sys.argv[1])):
+    for path in build_all(parse()):
         print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")
 
 

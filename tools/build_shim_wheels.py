@@ -5,6 +5,7 @@ sources and the same compiler (``native/compiler.txt``) give the same bytes. The
 is in keyferry's.
 """
 
+import argparse
 import base64
 import hashlib
 import io
@@ -126,11 +127,20 @@ def build_all(target: Path) -> list[Path]:
     return written
 
 
+def parse() -> Path:
+    """Return the folder that is given."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where to")
+    folder: Path = parser.parse_args().folder
+    return folder
+
+
 def main() -> None:
     """Build the wheels into the folder that is given."""
+    folder = parse()
     if not ZIG.exists():
         sys.exit("build_shim_wheels.py: no compiler; 'sh tools/parts.sh zig' installs it")
-    for path in build_all(Path(sys.argv[1])):
+    for path in build_all(folder):
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
 
 

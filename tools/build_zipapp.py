@@ -4,6 +4,7 @@ The file runs the plugin whose name it has, so it is copied or linked into the k
 the same, byte for byte, whenever it is built from the same sources by the same version of Python.
 """
 
+import argparse
 import io
 import py_compile
 import sys
@@ -132,7 +133,9 @@ def build() -> bytes:
 
 def main() -> None:
     """Write the file to the path that is given."""
-    target = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, metavar="FILE", help="where to")
+    target: Path = parser.parse_args().file
     target.parent.mkdir(parents=True, exist_ok=True)
     content = build()
     target.write_bytes(content)

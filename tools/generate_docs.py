@@ -1,10 +1,8 @@
-"""Write the generated parts of the docs: help texts, references, codes, man pages, completions, the README's figures.
-
-usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
-"""
+"""Write the generated parts of the docs: help texts, references, codes, man pages, completions, the README's figures."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import re
@@ -166,19 +164,22 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 def main(argv: list[str]) -> int:
     """Write or check all pages."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="say what is out of date, and exit 1")
+    args = parser.parse_args(argv)
     stale = [
         (path, text)
         for path, text in pages()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
     for path, text in stale:
-        if "--check" in argv:
+        if args.check:
             print(f"{path.relative_to(ROOT)} is out of date; run 'make generated'")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
-    return 1 if stale and "--check" in argv else 0
+    return 1 if stale and args.check else 0
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """Keep a build of the agent, its shims and its clients in the tree, to test that today's work with it.
 
-    python tools/keep_release.py COMMIT
-
 It writes to ``tests/data/kept``: the sources as a zip from which Python can import, the static shim for x86-64, and a
 note with the commit, the compiler and the checksums. The same commit and compiler give the same bytes.
 """
 
+import argparse
 import hashlib
 import io
 import json
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -28,7 +26,9 @@ COMPILE = ("musl-gcc", "-O2", "-static", "-s")
 
 def main() -> None:
     """Build what is kept of the commit in the first argument."""
-    [commit] = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("commit", metavar="COMMIT", help="the commit to build")
+    commit: str = parser.parse_args().commit
     whole = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     KEPT.mkdir(parents=True, exist_ok=True)
     files = _files_of(whole)

@@ -1,10 +1,8 @@
-"""Take the pictures of the agent's page in docs/pictures, of made-up nodes, with Chromium.
-
-usage: page_pictures.py [FOLDER]   FOLDER instead of docs/pictures
-"""
+"""Take the pictures of the agent's page in docs/pictures, of made-up nodes, with Chromium."""
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from pathlib import Path
@@ -62,8 +60,14 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
         print(f"{path.name}: {path.stat().st_size // 1024} KB")
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Take all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    default = ROOT / "docs" / "pictures"
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=default, help="where to, if not docs/pictures"
+    )
+    folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -73,4 +77,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "pictures")
+    main()

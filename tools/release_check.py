@@ -2,10 +2,9 @@
 
 Without arguments, every step is run. The tools that it needs are installed into .cache/release, and what is built is
 left in .cache/release/packages.
-
-usage: release_check.py [--quick] [STEP ...]   with --quick, only the steps that build and install nothing
 """
 
+import argparse
 import sys
 import time
 import traceback
@@ -83,21 +82,24 @@ def take(step: Step, release: Release) -> tuple[bool, str]:
 
 def choose(argv: list[str]) -> list[Step]:
     """Return the steps that the arguments ask for."""
-    names = {word for word in argv if not word.startswith("-")}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="only the steps that build and install nothing")
+    parser.add_argument(
+        "steps", nargs="*", metavar="STEP", help=f"of {', '.join(step.name for step in STEPS)} (default: all)"
+    )
+    args = parser.parse_args(argv)
     known = [step.name for step in STEPS]
-    if not names.issubset(known):
-        sys.exit(
-            f"release_check.py: no such step among {', '.join(sorted(names))}; there are {', '.join(known)}"
-        )
-    if names:
-        return [step for step in STEPS if step.name in names]
-    return [step for step in STEPS if step.is_quick or "--quick" not in argv]
+    if not set(args.steps).issubset(known):
+        parser.error(f"no such step among {', '.join(args.steps)}; there are {', '.join(known)}")
+    if args.steps:
+        return [step for step in STEPS if step.name in args.steps]
+    return [step for step in STEPS if step.is_quick or not args.quick]
 
 
 def main(argv: list[str]) -> int:
     """Run steps; return 1 if one does not hold."""
-    release = Release()
     chosen, failed = choose(argv), []
+    release = Release()
     for step in chosen:
         start = time.monotonic()
         holds, word = take(step, release)

@@ -1,15 +1,20 @@
-"""``make fuzz``: look for bytes that make a reader do anything but read or refuse them, and let the corpus grow.
+"""``make fuzz``: look for bytes that make a reader do anything but read or refuse them.
 
 Each target of ``tests/fuzz/targets.py`` gets its share of the time, under libFuzzer by way of atheris, which knows
-what code an input reaches. Inputs that reach more than the corpus does are added to it, the smallest first, up to a
-bound. Before that, the files that the corpus began with are made large in several ways: an input that takes more than
-two seconds of processor time for each mebibyte, and far more than four times as long as a quarter of it, is a find too.
-The line of each target that got a minute or more is written to ``docs/reliability.md``.
+what code an input reaches. In the first third of the time, the files that the corpus began with are made large in
+several ways: an input that takes more than two seconds of processor time for each mebibyte, and far more than four
+times as long as a quarter of it, is a find too. Targets and large inputs are taken in a random order, for a run that
+has no time for all of them.
+
+What a run finds is kept in ``.cache/fuzz-work``, from which the next one starts. With ``--keep``, inputs that reach
+more than the corpus does are added to it, the smallest first, up to a bound, and the line of each target that got a
+minute or more is written to ``docs/reliability.md``.
 """
 
 import argparse
 import datetime as dt
 import os
+import random
 import re
 import shutil
 import sys
@@ -19,6 +24,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "fuzz-work"
@@ -32,6 +38,8 @@ MOST_KIB = 32
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")
 MOST_BYTES = 2048
+# The part of the time in which large inputs are read.
+LARGE_SHARE = 1 / 3
 LARGE = 1 << 18
 MOST_CPU_SECONDS = 0.5
 # How much longer four times as much may take; in proportion it is 4, and 16 in the square.
@@ -75,10 +83,19 @@ def instrument() -> None:
 
 
 def apart(work: Callable[[], bool]) -> bool:
-    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds."""
-    child = os.fork()
-    if child:
+    """Do some work in a process of its own, which has everything of this one in memory; True if it succeeds.
+
+    The process ends at once, so what the targets have written goes with a folder of this one.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        child = os.fork()
+        if not child:
+            _work_in(folder, work)
         return not os.waitpid(child, 0)[1]
+
+
+def _work_in(folder: str, work: Callable[[], bool]) -> NoReturn:
+    tempfile.tempdir = folder
     status = 1
     try:
         status = 0 if work() else 1
@@ -97,7 +114,6 @@ def run_fuzzer(name: str, *options: str) -> bool:
 
         from fuzz.targets import check
 
-        tempfile.tempdir = folder
         log = os.open(log_of(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -105,9 +121,7 @@ def run_fuzzer(name: str, *options: str) -> bool:
         atheris.Fuzz()
         return True
 
-    # libFuzzer ends its process at once, and leaves behind what the targets have written.
-    with tempfile.TemporaryDirectory() as folder:
-        is_well = apart(work)
+    is_well = apart(work)
     if not is_well:
         print(f"{name}: found something:\n{log_of(name).read_text('utf-8', 'replace')[-4000:]}", flush=True)
     return is_well
@@ -123,8 +137,8 @@ def executions_of(name: str) -> int:
     return int(re.findall(r"^#(\d+)", log_of(name).read_text("utf-8", "replace"), re.MULTILINE)[-1])
 
 
-def grow(name: str, seconds: int) -> bool:
-    """Fuzz a target for some time, and add what is new to its corpus; False if it found a failure."""
+def fuzz(name: str, seconds: int, *, keep: bool) -> bool:
+    """Fuzz a target for some time, and add what is new to its corpus if asked to; False if it found a failure."""
     tree = ROOT / "tests" / "fuzz" / "corpus" / name
     grown = WORK / name
     grown.mkdir(parents=True, exist_ok=True)
@@ -135,14 +149,14 @@ def grow(name: str, seconds: int) -> bool:
         name, f"-max_total_time={seconds}", f"-artifact_prefix={finds / name}-", str(grown), str(tree)
     )
     executions, inputs = executions_of(name), len(list(grown.iterdir()))
-    if is_well:
+    if is_well and keep:
         # libFuzzer has kept what reaches code that nothing before it reached.
         add_files(grown, tree)
     print(
         f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
     )
-    if seconds >= LEAST_SECONDS:
+    if keep and seconds >= LEAST_SECONDS:
         today = dt.datetime.now(dt.UTC).date().isoformat()
         write_line(
             name, f"{today} | {seconds} s | {executions} | {inputs} | {'nothing' if is_well else 'a failure'}"
@@ -195,10 +209,16 @@ def cpu_seconds(name: str, data: bytes) -> float:
     return time.process_time() - begun
 
 
-def check_sizes(name: str) -> bool:
-    """Read large inputs; False if one fails, or takes too long, and too long for its size."""
-    slowest, found = 0.0, {}
-    for large, smaller in zip(large_inputs(name, LARGE), large_inputs(name, LARGE // 4), strict=True):
+def check_sizes(name: str, seconds: float) -> bool:
+    """Read large inputs for some time; False if one fails, or takes too long, and too long for its size."""
+    slowest, found, until = 0.0, {}, time.monotonic() + seconds
+    pairs = list(zip(large_inputs(name, LARGE), large_inputs(name, LARGE // 4), strict=True))
+    random.shuffle(pairs)
+    done = 0
+    for large, smaller in pairs:
+        if time.monotonic() >= until:
+            break
+        done += 1
         try:
             taken = cpu_seconds(name, large)
             is_slow = taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller)
@@ -209,7 +229,8 @@ def check_sizes(name: str) -> bool:
         slowest = max(slowest, taken)
         if is_slow:
             found["slow"] = large
-    print(f"{name}: {LARGE >> 10} KiB take at most {slowest:.2f} s of processor time", flush=True)
+    what = f"{done} of {len(pairs)} inputs of {LARGE >> 10} KiB"
+    print(f"{name}: {what} take at most {slowest:.2f} s of processor time", flush=True)
     for what, data in found.items():
         kept = WORK / f"{name}.{what}"
         kept.write_bytes(data)
@@ -217,22 +238,46 @@ def check_sizes(name: str) -> bool:
     return not found
 
 
+def share(names: list[str], until: float, work: Callable[[str, float], bool]) -> list[str]:
+    """Do some work for each target in its share of the time; return those that found something.
+
+    Every target has its turn while there is time, whatever the others find.
+    """
+    found = []
+    for number, name in enumerate(names):
+        seconds = (until - time.monotonic()) / (len(names) - number)
+        if seconds <= 0:
+            print(f"no time was left for {', '.join(names[number:])}", flush=True)
+            break
+        found += [] if work(name, seconds) else [name]
+    return found
+
+
 def main() -> None:
     """Fuzz one target or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--target", default="", help="some targets alone, with blanks between them")
-    parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
+    parser.add_argument("--minutes", type=float, default=1.0, help="for the whole run (default: 1)")
     parser.add_argument("--sizes", action="store_true", help="large inputs alone")
+    parser.add_argument(
+        "--keep", action="store_true", help="let tests/fuzz/corpus grow, and write the lines of the docs"
+    )
     options = parser.parse_args()
+    begun, total = time.monotonic(), options.minutes * 60
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
     WORK.mkdir(parents=True, exist_ok=True)
     names = targets(options.target)
-    # Every target runs, whatever the others find.
-    found = [name for name in names if not apart(partial(check_sizes, name))]
+    random.shuffle(names)
+    large = total if options.sizes else total * LARGE_SHARE
+    found = share(names, begun + large, lambda name, seconds: apart(partial(check_sizes, name, seconds)))
     if not options.sizes:
         instrument()
-        seconds = max(int(options.minutes * 60 / len(names)), 1)
-        found += [name for name in names if not grow(name, seconds)]
+        found += share(
+            names,
+            begun + total,
+            # libFuzzer takes whole seconds.
+            lambda name, seconds: fuzz(name, max(int(seconds), 1), keep=options.keep),
+        )
     sys.exit(1 if found else 0)
 
 

@@ -3,10 +3,9 @@
 The Pythons are those of the classifiers in pyproject.toml, and the next one. Each runs ``make unit PYTHON=...``, in an
 environment of its own. A Python that is not found is not run, and keeps its line; one that never was run has a line
 that says so.
-
-usage: run_pythons.py [VERSION ...]   such as 3.11 3.13; without one, all
 """
 
+import argparse
 import datetime as dt
 import re
 import shutil
@@ -67,8 +66,11 @@ def with_lines(page: str, made: dict[str, str], named: list[str]) -> str:
 
 def main(argv: list[str]) -> int:
     """Run the quick tests; return 1 if a test fails."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 3.11 3.13 (default: all)")
+    args = parser.parse_args(argv)
     named, made = versions(), {}
-    for version in argv or named:
+    for version in args.versions or named:
         python = find_python(version)
         if not python or not Path(python).exists():
             print(f"{version}: not found, not run", flush=True)

@@ -1,13 +1,12 @@
 """Draw docs/pictures/terminal.svg: a terminal on which keyferry explains why a pod cannot pull its image.
 
-usage: PYTHONPATH=tests terminal_picture.py [--check]   with --check, say if the picture is out of date and exit 1
-
 The commands are really run, on a pseudo-terminal, against the API server and the node of the tests. A line "..."
 stands for output that is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
@@ -171,10 +170,13 @@ def _text(x: float, y: int, classes: str, text: str) -> str:
 
 def main(argv: list[str]) -> int:
     """Write or check the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="say what is out of date, and exit 1")
+    args = parser.parse_args(argv)
     drawn = picture(lines())
     if PICTURE.exists() and PICTURE.read_text(encoding="utf-8") == drawn:
         return 0
-    if "--check" in argv:
+    if args.check:
         print(f"docs/pictures/{PICTURE.name} is out of date; run 'make pictures'")
         return 1
     PICTURE.parent.mkdir(exist_ok=True)

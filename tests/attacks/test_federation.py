@@ -95,6 +95,8 @@ SUBJECTS: dict[str, tuple[Callable[[], str], str]] = {
     "no-token": (lambda: "", "the kubelet sent no service account token"),
     "no-jwt": (lambda: "marked-opaque-token", "is not a JSON web token"),
     "a-line-break": (lambda: f"{account_token()}\r\nX: y", "is not a JSON web token"),
+    "aud-twice": (lambda: repeated("aud"), "it has a member more than once"),
+    "iss-twice": (lambda: repeated("iss"), "it has a member more than once"),
     "claims-that-are-no-object": (lambda: "e30.W10.c2ln", "is not a JSON web token"),
     "an-issuer-with-escapes": (lambda: account_token(iss="\x1b[2J\nevil"), "the subject token's iss is"),
     "a-long-token": (lambda: account_token(padding="x" * 70_000), "is not a JSON web token"),
@@ -106,6 +108,13 @@ def unsigned(**changes: object) -> str:
     head, _, _ = account_token().split(".")
     text = json.dumps(account_claims(**changes)).encode()
     return f"{head}.{base64.urlsafe_b64encode(text).rstrip(b'=').decode()}.c2ln"
+
+
+def repeated(name: str) -> str:
+    """A token that has a claim twice: another one first, then that of the config."""
+    head, _, _ = account_token().split(".")
+    text = json.dumps(account_claims()).replace("{", f'{{"{name}": "other.example.com", ', 1)
+    return f"{head}.{base64.urlsafe_b64encode(text.encode()).rstrip(b'=').decode()}.c2ln"
 
 
 @pytest.mark.parametrize("case", SUBJECTS)
@@ -481,6 +490,91 @@ def test_no_annotation_fills_a_url_a_header_a_purpose_or_a_secret(
     rule = rule_of(preset, params={**example.params, name: hostile})
     answer = jfrog.ask(f"{example.registry}/app", rule, annotations={"x/y": JFROG})
     failed(answer, f"rules[0].params.{name}: the value {name!r} is an annotation, which cannot be used in ")
+    assert jfrog.proxy.asked == []
+
+
+FIELDS = [
+    "scopes", "requested_subject", "subject_token", "actor_token", "permissions", "project_id",
+]  # fmt: skip
+HOSTILE = {"annotation": "x/y", "pattern": ".*"}
+
+
+def own_rule(*fields: str, listed: Sequence[str]) -> dict[str, object]:
+    """A rule with a recipe of its own, whose *fields* an annotation fills."""
+    rule = rule_of("jfrog", params={"who": HOSTILE})
+    del rule["preset"]
+    call = {
+        "url": f"https://{JFROG}/token",
+        "bearer": "${subject}",
+        "fields": dict.fromkeys(fields, "${who}"),
+        "out": {"token": "/access_token"},
+    }
+    credentials = {"username": "u", "password": "${token}"}
+    return {**rule, "calls": [call], "credentials": credentials, "fromAnnotations": list(listed)}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_annotation_fills_no_field_that_the_recipe_does_not_list(name: str, jfrog: Federation) -> None:
+    rule = own_rule(name, "other_id", listed=["other_id"])
+    answer = jfrog.ask(IMAGE, rule, annotations={"x/y": "admin"})
+    failed(answer, f"rules[0].calls[0].fields.{name}: ", f"fromAnnotations does not have {name!r}")
+    assert jfrog.proxy.asked == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *FIELDS[:-1], "aud", "X-Audience", "scope", "requestedScope", "resource_id", "RESOURCES", "subjectToken",
+        "sub-ject", "Sub_Ject", "ACTOR", "id token", "grantType", "issuer_url", "per.mission",
+    ],
+)  # fmt: skip
+def test_no_recipe_lets_an_annotation_say_what_a_token_is_for(name: str, jfrog: Federation) -> None:
+    """In any spelling: a server may be lenient, and an administrator careless."""
+    answer = jfrog.ask(IMAGE, own_rule(name, listed=[name]), annotations={"x/y": "admin"})
+    failed(answer, f"rules[0].fromAnnotations[0]: no annotation may fill {name!r}: the name contains ")
+    assert jfrog.proxy.asked == []
+
+
+def test_an_annotation_fills_a_field_that_the_recipe_lists(jfrog: Federation) -> None:
+    rule = own_rule("project_id", listed=["project_id"])
+    assert jfrog.ask(IMAGE, rule, annotations={"x/y": "team"}).auth
+    assert jfrog.server.received[0].form["project_id"] == "team"
+
+
+def test_an_annotation_fills_a_user_name_only_if_the_recipe_lists_it(jfrog: Federation) -> None:
+    rule = own_rule(listed=[])
+    for part in ({"credentials": {"username": "${who}", "password": "${token}"}}, {}):
+        basic = {"basic": {"username": "${who}", "password": "x"}, "bearer": ""}
+        calls = rule["calls"] if part else [{**rule["calls"][0], **basic}]  # type: ignore[index] # a list
+        changed = {**rule, **part, "calls": calls}
+        failed(jfrog.ask(IMAGE, changed, annotations={"x/y": "team"}), "does not have 'username'")
+        assert jfrog.ask(
+            IMAGE, {**changed, "fromAnnotations": ["username"]}, annotations={"x/y": "team"}
+        ).auth
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (own_rule("project_id", listed=["project_id", "project"]), "fromAnnotations[1]: no call has a field"),
+        (rule_of("jfrog", fromAnnotations=["provider_type"]), "rules[0]: expected either preset, or calls"),
+    ],
+    ids=["unknown", "preset"],
+)
+def test_a_list_of_annotated_fields_that_is_wrong_is_refused(
+    rule: dict[str, object], problem: str, jfrog: Federation
+) -> None:
+    failed(jfrog.ask(IMAGE, rule, annotations={"x/y": "team"}), problem)
+
+
+@pytest.mark.parametrize(
+    ("preset", "name"),
+    [("jfrog", "provider_type"), ("gcp", "pool"), ("dockerhub", "org"), ("dockerhub", "connection_id")],
+)
+def test_a_preset_says_what_an_annotation_may_fill(preset: str, name: str, jfrog: Federation) -> None:
+    example = EXAMPLES[preset]
+    rule = rule_of(preset, params={**example.params, name: HOSTILE})
+    failed(jfrog.ask(f"{example.registry}/app", rule), f"rules[0].params.{name}: the value {name!r} is an")
     assert jfrog.proxy.asked == []
 
 

@@ -8,7 +8,7 @@ from typing import cast
 import jwt
 import pytest
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -162,3 +162,13 @@ def test_signing_with_a_short_key_says_nothing(recwarn: pytest.WarningsRecorder)
     weak = rsa.generate_private_key(65537, 1024)  # noqa: S505 - an old key, as some have
     assert sign_jwt({}, CLAIMS, weak)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("name", ["aud", "iss", "exp"])
+def test_a_token_with_a_claim_twice_is_refused(key: rsa.RSAPrivateKey, name: str) -> None:
+    """Readers differ in which of them they take, and the signature is good."""
+    text = json.dumps({**CLAIMS, "aud": "us", "exp": 1 << 33}).replace("{", f'{{"{name}": "you", ', 1)
+    unsigned = f"{forge({'alg': 'RS256'}).partition('.')[0]}.{encode_segment(text.encode())}"
+    signature = key.sign(unsigned.encode(), padding.PKCS1v15(), hashes.SHA256())
+    with pytest.raises(ProvideError, match="has a member more than once"):
+        verify_jwt(f"{unsigned}.{encode_segment(signature)}", [jwk(key)], ALL)

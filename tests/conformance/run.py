@@ -1,10 +1,11 @@
 """Run the recorded answers of Kubernetes through keyferry; one line for each case that differs.
 
-usage: run.py [FILE ...]; without files, all of the project's. The topic is the file's name.
+The topic is the file's name.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -63,7 +64,9 @@ def run_file(path: Path) -> tuple[int, int]:
 
 def main(argv: list[str]) -> int:
     """Run the files named, or all; exit 1 if a case failed or none ran."""
-    paths = [Path(name) for name in argv] or sorted((HERE / "vectors").glob("*.json"))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="(default: all recorded answers)")
+    paths = parser.parse_args(argv).files or sorted((HERE / "vectors").glob("*.json"))
     counts = [run_file(path) for path in paths]
     passed, failed = sum(p for p, _ in counts), sum(f for _, f in counts)
     print(f"{passed} passed, {failed} failed")

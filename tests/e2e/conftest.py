@@ -1,5 +1,6 @@
 """Chromium, for the tests of the agent's page."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +14,15 @@ expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The browser, started once for a module."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The browser, started once for a module, with a home of its own."""
     path = need("chromium")
+    home = str(tmp_path_factory.mktemp("chromium"))
+    env: dict[str, str | float | bool] = {
+        **os.environ,
+        **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), home),
+    }
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], env=env)
         yield found
         found.close()

@@ -38,6 +38,7 @@ class Machine:
             "KEYFERRY_CONFIG": str(self.node.config),
             "KEYFERRY_BIN_DIR": str(self.node.bin_dir),
             "KEYFERRY_AGENT": "off",
+            "CONTAINERS_CONF": str(self.folder / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
             "CONTAINERS_REGISTRIES_CONF": str(self.folder / "registries.conf"),
         }
@@ -76,6 +77,7 @@ def write_files(folder: Path, registry: Registry) -> None:
     """Write what the tools read: storage, registries, policy, and the helper as a program."""
     storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
     (folder / "storage.conf").write_text(storage)
+    (folder / "containers.conf").write_text(f'[engine]\ntmp_dir = "{folder}/libpod"\n')
     (folder / "registries.conf").write_text("unqualified-search-registries = []\n")
     (folder / "auth.json").write_text(json.dumps({"credHelpers": {registry.host: "keyferry"}}))
     (folder / "none.json").write_text("{}")

@@ -18,6 +18,7 @@ from support.azure_acr import MANAGED, serve_managed
 from support.fake_cloud import Authority, serving
 from support.oidc_server import running as running_oidc
 from support.parts import need
+from support.plugins import write_executable
 
 AWS_KEYS = {**aws_services.KEYS, "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -82,14 +83,18 @@ def test_static(bin_dir: Path, tmp_path: Path) -> None:
 
 def test_docker_helper(bin_dir: Path, tmp_path: Path) -> None:
     """Amazon's own helper, which asks moto."""
-    helper = need("docker-credential-ecr-login")
+    # Without a home it finds that of whoever runs the tests.
+    script = (
+        f'#!/bin/sh\nexport HOME="${{HOME:-{tmp_path}}}"\nexec {need("docker-credential-ecr-login")} "$@"\n'
+    )
+    helper = str(write_executable(tmp_path / "docker-credential-ecr-login", script))
     with running_moto(tmp_path) as moto:
         # Amazon's SDK has a variable of its own for authorities, which whoever runs the tests may have set.
         bundles = dict.fromkeys(("SSL_CERT_FILE", "AWS_CA_BUNDLE"), moto.authority)
         way = {"HTTPS_PROXY": moto.proxy, "AWS_ECR_DISABLE_CACHE": "1", **bundles}
         host = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
         args = ["--helper", helper, "--cache-duration", "10m"]
-        # Where it has no home, the helper puts its log among the temporary files.
+        # Where its home is no folder, the helper puts its log among the temporary files.
         check(
             bin_dir,
             "docker-helper",

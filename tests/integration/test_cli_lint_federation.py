@@ -131,3 +131,26 @@ def test_no_rbac_without_tokens(files: Path) -> None:
     done = run_keyferry("lint", "providers.yaml", "--rbac", cwd=files)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no provider of the files receives service account tokens" in done.stderr
+
+
+def test_a_recipe_that_lets_an_annotation_say_what_a_token_is_for(files: Path) -> None:
+    """An error, with its place."""
+    rule = """\
+  params: {who: {annotation: x/y, pattern: '[a-z]+'}}
+  calls:
+  - url: https://sts.example.com/token
+    bearer: ${subject}
+    fields: {requested_scopes: '${who}', project_id: '${who}'}
+    out: {token: /t}
+  credentials: {username: u, password: '${token}'}
+  fromAnnotations: [requested_scopes]
+"""
+    path = files / "federation.yaml"
+    path.write_text(path.read_text().partition("  preset:")[0] + rule)
+    done = run_keyferry("lint", "federation.yaml", cwd=files)
+    assert done.returncode == 1
+    assert (
+        "federation.yaml:13:21: error KF612: rules[0].fromAnnotations[0]: no annotation may fill"
+        in done.stdout
+    )
+    assert "rules[0].calls[0].fields.project_id: the value 'who' is an annotation" in done.stdout

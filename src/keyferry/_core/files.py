@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["DistrustedError", "Folder", "open_folder", "write_all"]
+__all__ = ["DistrustedError", "Folder", "open_folder", "open_path", "reason_of", "write_all"]
 
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -23,6 +23,14 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC",
 _FLAGS = ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")
 _ALWAYS = sum(getattr(os, name, 0) for name in _FLAGS)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+# A folder on the way need not be readable.
+_STEP = (
+    getattr(os, "O_PATH", os.O_RDONLY)
+    | getattr(os, "O_DIRECTORY", 0)
+    | _NO_LINK
+    | getattr(os, "O_CLOEXEC", 0)
+)
+_MOST_LINKS = 40  # as in Linux
 
 
 class DistrustedError(OSError):
@@ -217,29 +225,67 @@ class Folder:
         is_exact: bool = False,
         draft: str = "",
         drafts: "Folder | None" = None,
+        owner: tuple[int, int] | None = None,
     ) -> None:
         """Write a file atomically: it has all of its new content, on the disk, or its old content.
 
         The data is written to a file named *draft*, here or in the folder *drafts*, which is then renamed. The umask
-        applies to *mode* unless *is_exact*.
+        applies to *mode* unless *is_exact*. With *owner*, the file gets that user and group.
         """
         drafts = drafts or self
-        draft = draft or f"{name}.{os.getpid()}.{os.urandom(6).hex()}"
+        draft = draft or _draft_of(name)
         try:
             fd = drafts.create(draft, mode)
-            try:
-                with _Naming(self, name):
-                    if is_exact and hasattr(os, "fchmod"):
-                        os.fchmod(fd, mode)
-                    drafts.write(fd, data)
-                    drafts.sync_file(fd)
-            finally:
-                os.close(fd)
+            with _Naming(self, name):
+                drafts.fill(fd, data, mode if is_exact else None, owner)
             drafts.rename(draft, name, self)
         except BaseException:
             drafts.discard(draft)
             raise
         self.sync()
+
+    def fill(self, fd: int, data: bytes, mode: int | None, owner: tuple[int, int] | None) -> None:
+        """Write all of *data* to a new file, and close it once that is on the disk; set *mode* and *owner* before."""
+        try:
+            if owner is not None:
+                _give(fd, owner)
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(fd, mode)
+            self.write(fd, data)
+            self.sync_file(fd)
+        finally:
+            os.close(fd)
+
+    def exchange(self, name: str, before: bytes, after: bytes | None) -> bool:
+        """Replace a file with the content *before* atomically; its owner, group and mode stay. None removes it.
+
+        Return False, and leave the file as it is, if it has another content or was replaced meanwhile: it is opened
+        once, and content, owner and mode are those of the open file. Raises DistrustedError for a special file or one
+        with several hard links.
+        """
+        fd = self.open(name)
+        draft = _draft_of(f".{name}")
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+                raise DistrustedError(
+                    errno.EPERM, "it is not a regular file with one name", self.path_of(name)
+                )
+            if after is not None:
+                new = self.create(draft, 0o600)
+                with _Naming(self, name):
+                    self.fill(new, after, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+            if _read(fd, len(before) + 1) != before or not self.is_at(fd, name):
+                return False
+            if after is None:
+                self.unlink(name)
+            else:
+                self.rename(draft, name)
+            self.sync()
+        finally:
+            os.close(fd)
+            self.discard(draft)
+        return True
 
     def is_at(self, fd: int, name: str) -> bool:
         """Return whether *name* still refers to the open file *fd*."""
@@ -303,6 +349,14 @@ class _Naming:
                 del error.filename2
 
 
+def reason_of(error: OSError, path: str) -> str:
+    """Return why an operation on *path* failed, and where, if that is a link on the way to it."""
+    if isinstance(error, DistrustedError):
+        where = "" if error.filename in (None, path) else f"{error.filename!r}: "
+        return f"{where}{error.strerror}"
+    return (error.strerror or "unknown").lower()
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write all of *data* to a descriptor, in as many calls as the system needs."""
     view = memoryview(data)
@@ -310,17 +364,117 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def open_folder(path: str, *names: str, make: int | None = None, durable: bool = True) -> Folder:
+def _read(fd: int, most: int) -> bytes:
+    with open(fd, "rb", closefd=False) as stream:
+        return stream.read(most)
+
+
+def open_folder(
+    path: str, *names: str, make: int | None = None, durable: bool = True, is_strict: bool = False
+) -> Folder:
     """Open the folder at *path*, following links, then each of *names* below it, not following links.
 
     With a mode in *make*, missing folders are created. Raises OSError, and DistrustedError for a name that is a link or
-    a folder that belongs neither to root, nor to this user, nor to the owner of *path*.
+    a folder that belongs neither to root, nor to this user, nor to the owner of *path*. If *is_strict*, links are
+    followed as in ``open_path``.
     """
+    if is_strict:
+        folder, names = _open_strictly(path, names, make)
+        folder.durable = durable
+        return folder.descend(*names, make=make)
     path, missing = (path or os.curdir, ()) if make is None else _split_missing(path)
     fd = os.open(path or os.curdir, _FOLDER) if _HAS_DESCRIPTORS else None
     found = os.stat((path or os.curdir) if fd is None else fd)
     owners = frozenset((0, os.geteuid(), found.st_uid) if hasattr(os, "geteuid") else ())
     return Folder(path, fd, owners, durable=durable).descend(*missing, *names, make=make)
+
+
+def open_path(path: str) -> tuple[Folder, tuple[str, ...]]:
+    """Open the folders of *path*, one below the other; return the last one, and the names of what is not a folder.
+
+    That is the name of a file, or the names of all that is missing. A link is followed only if root or this user made
+    it, in a folder of theirs: another user can let it lead to a file that only root can write, or change it between two
+    steps. Raises OSError, and DistrustedError for such a link.
+    """
+    if not _HAS_DESCRIPTORS:
+        there, missing = _split_missing(os.path.realpath(path))
+        return Folder(there, None), missing
+    here, left = ("/" if path.startswith("/") else ""), _names_of(path)
+    at, links = os.open(here or os.curdir, _STEP), 0
+    try:
+        while left:
+            try:
+                found = os.stat(left[-1], dir_fd=at, follow_symlinks=False)
+            except FileNotFoundError:
+                break
+            if stat.S_ISLNK(found.st_mode):
+                there = os.path.join(here, left[-1])
+                _check_link(there, found, os.fstat(at))
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), there)
+                target = os.readlink(left.pop(), dir_fd=at)
+                left += _names_of(target)
+                if not target.startswith("/"):
+                    continue
+                here, following = "/", os.open("/", _STEP)
+            elif stat.S_ISDIR(found.st_mode):
+                following = os.open(left[-1], _STEP, dir_fd=at)
+                here = os.path.join(here, left.pop())
+            else:
+                break
+            os.close(at)
+            at = following
+        fd = os.open(os.curdir, _FOLDER, dir_fd=at)
+    except OSError as error:
+        error.filename = error.filename if isinstance(error, DistrustedError) else path
+        raise
+    finally:
+        os.close(at)
+    owners = frozenset((0, os.geteuid(), os.fstat(fd).st_uid))
+    return Folder(here or os.curdir, fd, owners), tuple(reversed(left))
+
+
+def _names_of(path: str) -> list[str]:
+    """Return the names in *path*, the last one first."""
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _check_link(path: str, link: os.stat_result, folder: os.stat_result) -> None:
+    # In a namespace of users root may have another number: that of the owner of "/".
+    trusted = (0, os.geteuid(), os.stat("/").st_uid)
+    for found, what in ((link, "it is a link of user"), (folder, "it is a link in a folder of user")):
+        if found.st_uid not in trusted:
+            message = f"{what} {found.st_uid}, which is not followed; {_as_user(found.st_uid)}"
+            raise DistrustedError(errno.ELOOP, message, path)
+
+
+def _open_strictly(path: str, names: tuple[str, ...], make: int | None) -> tuple[Folder, tuple[str, ...]]:
+    folder, missing = open_path(path)
+    if missing and make is None:
+        folder.close()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return folder, (*missing, *names)
+
+
+def _draft_of(name: str) -> str:
+    return f"{name}.{os.getpid()}.{os.urandom(6).hex()}"
+
+
+def _give(fd: int, owner: tuple[int, int]) -> None:
+    """Give a file to its owner, unless it is theirs."""
+    found = os.fstat(fd)
+    if (found.st_uid, found.st_gid) == owner or not hasattr(os, "fchown"):
+        return
+    try:
+        os.fchown(fd, *owner)
+    except PermissionError:
+        message = f"it belongs to user {owner[0]} and group {owner[1]}, which this user cannot keep"
+        raise DistrustedError(errno.EPERM, f"{message}; {_as_user(owner[0])}") from None
+
+
+def _as_user(user: int) -> str:
+    return f"run the command as that user: sudo -u '#{user}'"
 
 
 def _split_missing(path: str) -> tuple[str, tuple[str, ...]]:

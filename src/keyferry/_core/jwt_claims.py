@@ -2,7 +2,7 @@
 
 from binascii import a2b_base64
 
-from keyferry._core.json import loads
+from keyferry._core.json import loads, loads_with_duplicates
 from keyferry.errors import DocumentError
 
 __all__ = ["JwtError", "decode_segment", "read_claims", "read_header"]
@@ -23,7 +23,7 @@ def read_header(token: str) -> dict[str, object]:
 def read_claims(token: str, *, is_strict: bool = True) -> dict[str, object]:
     """Return the claims of a token; raise JwtError for a text of another form.
 
-    Unless *is_strict*, characters that are not base64 are skipped.
+    Unless *is_strict*, characters that are not base64 are skipped, and of claims with one name the last one counts.
     """
     return _read_part(token, 1, is_strict=is_strict)
 
@@ -46,9 +46,11 @@ def _read_part(token: str, at: int, *, is_strict: bool) -> dict[str, object]:
     if len(parts) == _PARTS:
         data = decode_segment(parts[at], is_strict=is_strict)
         try:
-            document = loads(data)
+            document, repeated = loads_with_duplicates(data) if is_strict else (loads(data), ())
         except DocumentError:
-            pass
+            repeated = ()
+        if repeated:
+            raise JwtError("the token is not a JSON web token: it has a member more than once")
     if not isinstance(document, dict):
         raise JwtError("the token is not a JSON web token")
     return document

@@ -1,8 +1,9 @@
 """A change of somebody's config: planned, shown as a diff, and made only if the file is still what it was."""
 
 import os
+import stat
 
-from keyferry._core.files import open_folder
+from keyferry._core.files import Folder, open_path, reason_of
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, EnvironmentProblem
 
@@ -66,33 +67,66 @@ def make_part_diff(path: str, part: str, before: str, after: str) -> str:
 def read_text(path: str) -> str | None:
     """Return the text of a file, its line ends as they are; None if there is none. Raise EnvironmentProblem."""
     try:
-        with open(path, "rb") as stream:
+        folder, left = open_path(path)
+        if len(left) > 1:
+            folder.close()
+            return None
+        with folder:
+            fd = folder.open(left[0] if left else os.curdir)
+        with open(fd, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise EnvironmentProblem(f"{path!r} is not a regular file")
             data = stream.read(_MOST_BYTES + 1)
         if len(data) <= _MOST_BYTES:
             return data.decode()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise EnvironmentProblem(f"{path!r} cannot be read: {(reason or 'unknown').lower()}") from None
+    except UnicodeDecodeError:
+        raise EnvironmentProblem(f"{path!r} cannot be read: not UTF-8 text") from None
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be read: {reason_of(error, path)}") from None
     raise EnvironmentProblem(f"{path!r} has more than {_MOST_BYTES} bytes")
 
 
 def apply_change(change: FileChange) -> None:
-    """Write or remove the file, unless it is not what it was when the change was planned."""
+    """Write or remove the file, unless it is not what it was when the change was planned; its owner keeps it."""
     if change.before == change.after:
         return
-    # A link to a config elsewhere stays a link.
-    folder, name = os.path.split(os.path.realpath(change.path))
     try:
-        with open_folder(folder, make=change.folder_mode) as opened:
-            if read_text(change.path) != change.before:
-                raise EnvironmentProblem(f"{change.path!r} has been changed meanwhile; try again")
-            if change.after is None:
-                opened.unlink(name)
-                return
-            mode = opened.status_of(name).st_mode & 0o777 if opened.has(name) else change.mode
-            opened.replace(name, change.after.encode(), mode=mode, is_exact=True)
+        folder, left = open_path(change.path)
+        with _below(folder, left[:-1], change) as opened:
+            is_done = bool(left) and _apply(opened, left[-1], change)
     except OSError as error:
-        reason = (error.strerror or "unknown").lower()
-        raise EnvironmentProblem(f"{change.path!r} cannot be written: {reason}") from None
+        raise EnvironmentProblem(
+            f"{change.path!r} cannot be written: {reason_of(error, change.path)}"
+        ) from None
+    if not is_done:
+        raise EnvironmentProblem(f"{change.path!r} has been changed meanwhile; try again")
+
+
+def _below(folder: Folder, missing: tuple[str, ...], change: FileChange) -> Folder:
+    """Return the folder of the file, which is made if it is missing, but not for another user."""
+    user = folder.status().st_uid
+    if missing and user not in (0, os.geteuid()):
+        folder.close()
+        raise EnvironmentProblem(
+            f"{change.path!r} cannot be written: its folder is missing, and the one above it belongs to user {user}; "
+            f"run the command as that user: sudo -u '#{user}'"
+        )
+    return folder.descend(*missing, make=change.folder_mode)
+
+
+def _apply(folder: Folder, name: str, change: FileChange) -> bool:
+    """Return whether the file was still what it was, and is changed."""
+    if change.before is None:
+        if folder.has(name):
+            return False
+        status = folder.status()
+        # A new file in the folder of another user is theirs; elsewhere the system decides.
+        is_ours = status.st_uid == os.geteuid() or os.geteuid() != 0
+        owner = None if is_ours else (status.st_uid, status.st_gid)
+        data = (change.after or "").encode()
+        folder.replace(name, data, mode=change.mode, is_exact=True, owner=owner)
+        return True
+    after = None if change.after is None else change.after.encode()
+    return folder.exchange(name, change.before.encode(), after)

@@ -146,14 +146,14 @@ def _quote(text: str) -> str:
 def _read_claims(token: str) -> dict[str, object]:
     from keyferry.sdk.jwt_claims import JwtError, read_claims
 
-    claims = None
+    claims, problem = None, "the token is not a JSON web token"
     if len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token:
         try:
             claims = read_claims(token)
-        except JwtError:
-            pass
+        except JwtError as error:
+            problem = str(error)
     if claims is None:
-        raise ProvideError("the subject token is not a JSON web token")
+        raise ProvideError(f"the subject token cannot be used: {problem}")
     return claims
 
 

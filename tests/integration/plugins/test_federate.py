@@ -302,7 +302,13 @@ def test_a_preset_is_shown_in_the_language_of_a_rule(name: str, tmp_path: Path) 
     own = rule_of(name, params=params, subject=preset.get("subject") or dict(EXAMPLES[name].subject))
     del own["preset"]
     # A rule has no optional parameters: what is not set is left out of its calls.
-    text = json.dumps({part: preset[part] for part in ("calls", "credentials", "lifetime")})
+    text = json.dumps(
+        {
+            part: preset[part]
+            for part in ("calls", "credentials", "lifetime", "fromAnnotations")
+            if part in preset
+        }
+    )
     for key in set(defaults) - set(params):
         text = text.replace(f"${{{key}}}", "")
     with example_federation(tmp_path, name) as world:

@@ -98,7 +98,7 @@ def _read_rule(reader: "Reader", value: object, path: "Path") -> FederationRule:
             **_recipe_fields(reader),
         },
     )
-    has_recipe = "calls" in fields or "credentials" in fields
+    has_recipe = any(name in fields for name in ("calls", "credentials", "fromAnnotations"))
     return FederationRule(
         registries=tuple(fields.get("registries") or ()),
         subject=fields.get("subject") or SubjectSettings(),
@@ -116,6 +116,7 @@ def _recipe_fields(reader: "Reader") -> "dict[str, Any]":
         "calls": reader.list_of(lambda value, path: _read_call(reader, value, path)),
         "credentials": lambda value, path: _read_credentials(reader, value, path),
         "lifetime": lambda value, path: _read_lifetime(reader, value, path),
+        "fromAnnotations": reader.list_of(reader.text),
     }
 
 
@@ -124,6 +125,7 @@ def _make_recipe(fields: "Mapping[str, Any]") -> Recipe:
         tuple(fields.get("calls") or ()),
         fields.get("credentials") or CredentialTemplates(),
         fields.get("lifetime") or CacheLifetime(),
+        tuple(fields.get("fromAnnotations") or ()),
     )
 
 

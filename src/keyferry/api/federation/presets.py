@@ -21,6 +21,7 @@ PRESETS: dict[str, dict[str, object]] = {
         "calls": [],
         "credentials": {"username": "${username}", "password": "${subject}"},
         "lifetime": {"from": ["exp"], "margin": "10%"},
+        "fromAnnotations": ["username"],
     },
     "rfc8693": {
         "about": "any endpoint for token exchange (RFC 8693), such as Dex",
@@ -56,6 +57,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "${username}", "password": "${token}"},
         "lifetime": {"from": ["ttl", "exp"], "margin": "10%"},
+        "fromAnnotations": ["connector_id", "username"],
     },
     "jfrog": {
         "about": "JFrog Artifactory: an OIDC integration with an identity mapping",
@@ -83,6 +85,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "${user}", "password": "${token}"},
         "lifetime": {"from": ["ttl", "exp"], "margin": "10%"},
+        "fromAnnotations": ["provider_name"],
     },
     "quay": {
         "about": "Quay: a robot account with a federated identity",
@@ -101,6 +104,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "${robot}", "password": "${token}"},
         "lifetime": {"from": ["exp"], "margin": "10%"},
+        "fromAnnotations": ["username"],
     },
     "cloudsmith": {
         "about": "Cloudsmith: a service account with an OIDC provider",
@@ -120,6 +124,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "token", "password": "${token}"},
         "lifetime": {"from": ["exp"], "margin": "10%"},
+        "fromAnnotations": ["service_slug"],
     },
     "gcp": {
         "about": "Google Artifact Registry: workload identity federation",
@@ -192,6 +197,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "00000000-0000-0000-0000-000000000000", "password": "${token}"},
         "lifetime": {"from": ["exp"], "margin": "5m", "max": "1h"},
+        "fromAnnotations": ["client_id"],
     },
     "ibm": {
         "about": "IBM Cloud Container Registry: a trusted profile",
@@ -217,6 +223,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "iambearer", "password": "${token}"},
         "lifetime": {"from": ["ttl", "exp"], "margin": "10%", "max": "1h"},
+        "fromAnnotations": ["profile_id", "profile_name"],
     },
     "vault": {
         "about": "Vault or OpenBao: log in by JWT, then read a KV or a dynamic secret",
@@ -250,6 +257,7 @@ PRESETS: dict[str, dict[str, object]] = {
         ],
         "credentials": {"username": "${user}", "password": "${token}"},
         "lifetime": {"from": ["lease"], "margin": "10%", "max": "1h", "unknown": "5m"},
+        "fromAnnotations": ["role"],
     },
     "dockerhub": {
         "about": "Docker Hub: an OIDC connection, for GitHub Actions only",

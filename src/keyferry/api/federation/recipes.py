@@ -24,6 +24,11 @@ _PURPOSES = frozenset((
     "aud", "audience", "client_assertion_type", "grant_type", "iss", "issuer", "requested_token_type", "resource",
     "scope", "subject_issuer", "subject_token_type",
 ))  # fmt: skip
+# Parts of the names of fields that say what a token is for or who asks for it, in any protocol and spelling.
+_NEVER_ANNOTATED = (
+    "aud", "scope", "resource", "subject", "actor", "token", "grant", "issuer", "permission",
+)  # fmt: skip
+_USERNAME = "username"
 # Set by the client itself, or by other fields of a call.
 _OWN_HEADERS = frozenset((
     "accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host",
@@ -92,6 +97,7 @@ class RecipeProblem(Value):
 def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
     """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
     known = {**_BUILT_IN, **parameters}
+    yield from _check_listed(recipe)
     if len(recipe.calls) > MOST_CALLS:
         yield RecipeProblem(("calls",), f"found {len(recipe.calls)} calls, expected at most {MOST_CALLS}")
     for number, call in enumerate(recipe.calls):
@@ -105,6 +111,7 @@ def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "
             known[name] = Provenance.ANSWER
     yield from _check_credentials(recipe, known)
     yield from _check_lifetime(recipe, known)
+    yield from _check_annotated(recipe, known)
 
 
 def _check_call(
@@ -117,7 +124,7 @@ def _check_call(
         yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
     yield from _check_url(call.url, (*path, "url"), known)
     for name, text in call.fields.items():
-        place = Place.PURPOSE if name.strip().casefold() in _PURPOSES else Place.FIELD
+        place = Place.PURPOSE if _is_purpose(name) else Place.FIELD
         place = Place.QUERY if is_query else place
         yield from _check_text(text, (*path, "fields", name), known, place)
     for name, text in call.headers.items():
@@ -203,3 +210,48 @@ def _check_lifetime(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Ite
     ):
         if nanoseconds < 0:
             yield RecipeProblem(("lifetime", name), "a duration cannot be negative")
+
+
+def _check_listed(recipe: "Recipe") -> "Iterator[RecipeProblem]":
+    """Yield the names in the list of fields for annotations that no annotation may fill, or that are not there."""
+    fields = {_USERNAME, *(name for call in recipe.calls for name in call.fields)}
+    for number, name in enumerate(recipe.from_annotations):
+        path: Path = ("fromAnnotations", number)
+        plain = "".join(filter(str.isalnum, name.casefold()))
+        part = next((each for each in _NEVER_ANNOTATED if each in plain), "")
+        if part:
+            yield RecipeProblem(path, f"no annotation may fill {name!r}: the name contains {part!r}")
+        elif name not in fields:
+            yield RecipeProblem(path, f"no call has a field {name!r}, and it is not {_USERNAME!r}")
+
+
+def _check_annotated(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+    """Yield the fields that an annotation fills and the recipe does not list."""
+    for path, text in _fillable(recipe):
+        for name in _names_in(text) if path[-1] not in recipe.from_annotations else ():
+            if known.get(name) is Provenance.ANNOTATION:
+                message = (
+                    f"the value {name!r} is an annotation, and fromAnnotations does not have {path[-1]!r}"
+                )
+                yield RecipeProblem(path, message, name)
+
+
+def _fillable(recipe: "Recipe") -> "Iterator[tuple[Path, str]]":
+    """Yield the texts that an annotation may fill where the recipe says so."""
+    for number, call in enumerate(recipe.calls):
+        for name, text in call.fields.items() if call.encode is not FieldEncoding.QUERY else ():
+            if not _is_purpose(name):
+                yield ("calls", number, "fields", name), text
+        yield ("calls", number, "basic", _USERNAME), call.basic_username
+    yield ("credentials", _USERNAME), recipe.credentials.username
+
+
+def _names_in(text: str) -> tuple[str, ...]:
+    try:
+        return parse_template(text).names
+    except TemplateError:
+        return ()  # a problem of its own
+
+
+def _is_purpose(name: str) -> bool:
+    return name.strip().casefold() in _PURPOSES

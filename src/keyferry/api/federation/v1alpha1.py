@@ -125,11 +125,15 @@ class CacheLifetime(Value):
 
 
 class Recipe(Value):
-    """From a subject token to a login, in none to three calls; without calls the token is the password."""
+    """From a subject token to a login, in none to three calls; without calls the token is the password.
+
+    *from_annotations* are the names of the fields that an annotation may fill, and ``username`` for user names.
+    """
 
     calls: tuple[ExchangeCall, ...] = ()
     credentials: CredentialTemplates = CredentialTemplates()
     lifetime: CacheLifetime = CacheLifetime()
+    from_annotations: tuple[str, ...] = ()
 
 
 class PresetParameter(Value):

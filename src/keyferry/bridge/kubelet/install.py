@@ -6,7 +6,7 @@ A plugin is linked to its second name first; then the shim is renamed over it. T
 import os
 import stat
 
-from keyferry._core.files import Folder, open_folder
+from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry._net.agent import AUTO, find_socket
@@ -220,9 +220,11 @@ def _has_shim(path: str) -> bool:
 
 def _open(bin_dir: str) -> Folder:
     try:
-        return open_folder(bin_dir)
+        return open_folder(bin_dir, is_strict=True)
     except OSError as error:
-        raise EnvironmentProblem(f"the bin dir {bin_dir!r} cannot be opened: {_reason(error)}") from None
+        raise EnvironmentProblem(
+            f"the bin dir {bin_dir!r} cannot be opened: {reason_of(error, bin_dir)}"
+        ) from None
 
 
 def _reason(error: OSError) -> str:

@@ -80,8 +80,11 @@ def launch(what: Launch) -> Run:
             watched_fd = _make_input(what.stdin or b"")
         _spawn(child, argv, environ, what, watched_fd)
         pidfd = _open_pidfd(child.pid)
+        watch = _Watch(what, child, mark, started, is_woken=pidfd >= 0)
+        # Before the pump writes: a program that waits for its input cannot have ended, however busy the machine is.
+        watch.sample_first()
         pump = Pump(child.fds, what.stdin or b"", what.limits, pidfd)
-        return _Watch(what, child, mark, started, is_woken=pidfd >= 0).follow(pump, watched_fd)
+        return watch.follow(pump, watched_fd)
     finally:
         try:
             child.end()
@@ -97,6 +100,7 @@ class _Watch:
 
     def __init__(self, what: Launch, child: Child, mark: str, started: float, *, is_woken: bool) -> None:
         self._what = what
+        self._is_sampled = what.is_sampled and processes.can_look()
         self._is_woken = is_woken
         self._child = child
         self._pid = child.pid
@@ -104,6 +108,17 @@ class _Watch:
         self._started = started
         self._lines: set[bytes] = set()
         self._ended_at: float | None = None
+
+    def sample_first(self) -> None:
+        """Note the program's own command line; the system shows none for a moment after its start."""
+        deadline = self._started + self._what.limits.timeout_seconds
+        while self._is_sampled and not self._lines and time.monotonic() < deadline:
+            self._lines.update(processes.command_lines(self._pid))
+            try:
+                if has_ended(self._pid):
+                    return
+            except ChildProcessError:
+                return  # which is noticed again when it is waited for
 
     def follow(self, pump: Pump, watched_fd: int) -> Run:
         ending, held = Ending.LOST, False
@@ -146,7 +161,7 @@ class _Watch:
     def _look(self) -> None:
         if self._ended_at is not None:
             return
-        if self._what.is_sampled and processes.can_look():
+        if self._is_sampled:
             self._lines.update(processes.command_lines(self._pid))
         if has_ended(self._pid):
             self._ended_at = time.monotonic()

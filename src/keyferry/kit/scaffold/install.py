@@ -5,7 +5,7 @@ import shlex
 import stat
 import sys
 
-from keyferry._core.files import Folder, open_folder
+from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
@@ -170,7 +170,16 @@ def find_program(plugin: Plugin | OwnPlugin, folder: str, name: str) -> tuple[Pr
     """Return what *name* in *folder* is, and the interpreter of a launcher of *plugin*."""
     try:
         with open_folder(folder) as opened:
-            return _state_of(plugin, opened, name)
+            return _find_in(plugin, opened, name)
+    except FileNotFoundError:
+        return ProgramState.ABSENT, ""
+    except OSError:
+        return ProgramState.FOREIGN, ""
+
+
+def _find_in(plugin: Plugin | OwnPlugin, folder: Folder, name: str) -> tuple[ProgramState, str]:
+    try:
+        return _state_of(plugin, folder, name)
     except FileNotFoundError:
         return ProgramState.ABSENT, ""
     except (OSError, ValueError):
@@ -219,15 +228,15 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
         )
     text = os.fsencode(launcher_text(plugin))
     try:
-        with open_folder(folder) as opened:
-            if not replace and find_program(plugin, folder, name)[0] is ProgramState.FOREIGN:
+        with open_folder(folder, is_strict=True) as opened:
+            if not replace and _find_in(plugin, opened, name)[0] is ProgramState.FOREIGN:
                 raise EnvironmentProblem(
                     f"{path!r} exists already; replace it with --force, if this plugin is to take its place"
                 )
             # The mode does not depend on the umask, because the kubelet may be another user.
             opened.replace(name, text, mode=_MODE, is_exact=True)
     except OSError as error:
-        raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
+        raise EnvironmentProblem(f"{path!r} cannot be written: {reason_of(error, path)}") from None
     return path
 
 
@@ -263,12 +272,12 @@ def write_config(path: str, data: bytes) -> None:
     """
     folder, name = os.path.split(path)
     try:
-        with open_folder(folder, make=_FOLDER_MODE) as opened:
+        with open_folder(folder, make=_FOLDER_MODE, is_strict=True) as opened:
             # The mode does not depend on the umask, because the kubelet may be another user.
             opened.replace(name, data, mode=_CONFIG_MODE, is_exact=True)
             opened.replace(name + _CHECKSUM_END, _checksum(path, data), mode=_CONFIG_MODE, is_exact=True)
     except OSError as error:
-        raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
+        raise EnvironmentProblem(f"{path!r} cannot be written: {reason_of(error, path)}") from None
 
 
 def launcher_text(plugin: Plugin | OwnPlugin, executable: str = "") -> str:

@@ -23,6 +23,7 @@ _OF_RULES: Mapping[str, str] = {
     "calls": "KF612",
     "credentials": "KF612",
     "lifetime": "KF612",
+    "fromAnnotations": "KF612",
     "cacheKeyType": "KF613",
     "caFile": "KF613",
 }

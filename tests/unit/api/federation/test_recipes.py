@@ -16,9 +16,11 @@ OWN_HEADERS = (
 )  # fmt: skip
 
 
-def problems(call: ExchangeCall, who: Provenance = Provenance.ANNOTATION) -> list[str]:
+def problems(
+    call: ExchangeCall, who: Provenance = Provenance.ANNOTATION, listed: tuple[str, ...] = ()
+) -> list[str]:
     """The problems of a recipe with one call, which may use the value ``who``."""
-    recipe = Recipe((call,), CredentialTemplates("u", "${token}"))
+    recipe = Recipe((call,), CredentialTemplates("u", "${token}"), from_annotations=listed)
     return [
         f"{'.'.join(map(str, each.path))}: {each.message}" for each in find_problems(recipe, {"who": who})
     ]
@@ -44,7 +46,9 @@ def test_no_annotation_says_what_a_token_is_for(name: str, write: "type[str]") -
 
 
 def test_an_annotation_may_say_who_asks() -> None:
-    assert problems(call_with(fields={"role": "${who}", "scopes_of": "${who}"})) == []
+    assert problems(call_with(fields={"role": "${who}"}), listed=("role",)) == []
+    (found,) = problems(call_with(fields={"role": "${who}", "team": "${who}"}), listed=("role",))
+    assert found.startswith("calls.0.fields.team: the value 'who' is an annotation, and fromAnnotations")
 
 
 @pytest.mark.parametrize("name", OWN_HEADERS)

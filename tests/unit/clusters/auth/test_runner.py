@@ -118,15 +118,19 @@ def test_a_flood_is_cut_off(tmp_path: Path, metrics: CallMetrics) -> None:
         ExecRunner(plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(20, stdout_bytes=1000)).run()
 
 
-def test_yaml_that_takes_too_long_to_read_is_no_answer(tmp_path: Path, metrics: CallMetrics) -> None:
-    """The time that a plugin has is for its answer to be read as well."""
+def test_yaml_that_takes_too_long_to_read_is_no_answer(
+    tmp_path: Path, metrics: CallMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time that a plugin has is for its answer to be read as well; here it is over when reading begins."""
     yaml = f'# YAML\n{ANSWER[:-1]}, "x": [{"1," * 100_000}1]}}'
     (tmp_path / "answer").write_text(yaml)
     config = plugin(tmp_path, f"cat {tmp_path}/answer")
-    with pytest.raises(
-        PluginOutputError, match=r"its answer cannot be parsed within its time limit of 0\.2 s"
-    ):
-        ExecRunner(config, recorder=metrics, limits=Limits(0.2)).credential()
+    with monkeypatch.context() as late:
+        late.setattr("keyferry._core.yaml.monotonic", lambda: time.monotonic() + 60)
+        with pytest.raises(
+            PluginOutputError, match="its answer cannot be parsed within its time limit of 60 s"
+        ):
+            ExecRunner(config, recorder=metrics, limits=Limits(60)).credential()
     assert ExecRunner(config, recorder=metrics).credential() == ClusterCredential("t")
 
 

@@ -75,6 +75,13 @@ def test_command_lines_are_seen_below_the_program(tmp_path: Path) -> None:
     assert not shell("sh -c 'sleep 0.1' sh marked-secret; true").command_lines
 
 
+def test_the_command_line_of_a_program_that_ends_at_once_is_seen() -> None:
+    """It waits for its input, which it gets after that."""
+    for _ in range(20):
+        run = shell("read -r line; exit 0", b"x\n", is_sampled=True)
+        assert b"/bin/sh\0-c\0read -r line; exit 0\0" in run.command_lines
+
+
 def test_a_child_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:
     """It is noted and ended, long before its own end."""
     pid_file = tmp_path / "pid"
