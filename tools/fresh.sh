@@ -57,13 +57,17 @@ inside() {
     [ "$user" = root ] || { home=/home/$user ci='' mask=002; }
     unshare --mount --pid --fork --kill-child sh -eu -c '
         root=$1 user=$2 home=$3 ci=$4 mask=$5 command=$6
-        # A root that is a mount point: containers are made inside it.
         mount --bind "$root" "$root"
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"
+        # Not chroot alone: containers are made inside, and they begin at the root of the namespace.
+        cd "$root"
+        mkdir -p .outside
+        pivot_root . .outside
+        umount -l .outside
         umask "$mask"
-        exec chroot --userspec="$user:$user" "$root" env -i HOME="$home" USER="$user" TERM=dumb LANG=C.UTF-8 \
+        exec chroot --userspec="$user:$user" . env -i HOME="$home" USER="$user" TERM=dumb LANG=C.UTF-8 \
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${ci:+CI=$ci} \
             PIP_CERT=/etc/authorities.pem NODE_EXTRA_CA_CERTS=/etc/authorities.pem \
             sh -c "cd $home/keyferry && $command" < /dev/null

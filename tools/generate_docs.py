@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: help texts, references, codes, man pages, completions, the README's figures."""
+"""Write the generated parts of the docs: help, references, codes, man pages, completions, the README's figures."""
 
 from __future__ import annotations
 

@@ -344,6 +344,10 @@ class Wire(asyncio.Transport):
         """End at once."""
         self.is_closed = True
 
+    def is_closing(self) -> bool:
+        """Tell whether it has ended."""
+        return self.is_closed
+
     def pause_reading(self) -> None:
         """Nothing is read here."""
 
