@@ -65,7 +65,9 @@ inside() {
         cd "$root"
         mkdir -p .outside
         pivot_root . .outside
-        umount -l .outside
+        # A minimal Debian 13 has no umount; 2 is MNT_DETACH.
+        python3 -c "import ctypes; assert ctypes.CDLL(None).umount2(b\"/.outside\", 2) == 0"
+        rmdir .outside
         umask "$mask"
         exec chroot --userspec="$user:$user" . env -i HOME="$home" USER="$user" TERM=dumb LANG=C.UTF-8 \
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${ci:+CI=$ci} \
