@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -617,7 +618,12 @@ def test_slow_and_silent_clients_are_cut_off(agent: RunningAgent) -> None:
         (b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n", 431),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000 + b"\r\n", 431),
-        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 300000\r\n\r\n", 413),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * 17_000 + b"\r\n\r\nGET / HTTP/1.1\r\n\r\n", 431),
+        (b"GET /v1/health HTTP/1.0\r\n\r\n", 400),
+        (b"GET /v1/health HTTP/1.0\r\nconnection: keep-alive\r\n\r\n", 400),
+        (b"GET /v1/health\r\n\r\n", 400),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 262145\r\n\r\n", 413),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 262145 \r\n\r\n", 413),
         (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n", 400),
         (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
         (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", 400),
@@ -713,3 +719,114 @@ def test_what_a_client_sends_cannot_forge_a_line_of_the_log(node: Node) -> None:
         read_all(client)
         assert agent.ask("GET", "/v1/health").status == 200
         assert "\x1b" not in agent.log
+
+
+BURST = """
+import socket, sys
+request = f"GET {sys.argv[2]} HTTP/1.1\\r\\n\\r\\n".encode()
+clients = [socket.socket(socket.AF_UNIX) for _ in range(30)]
+for client in clients:
+    client.connect(sys.argv[1])
+    client.sendall(request * (60_000 // len(request)))
+"""
+DEAF = """
+import socket, sys, time
+clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+for client in clients:
+    client.connect(sys.argv[1])
+    client.setblocking(False)
+# So many that the kernel does not take all replies, and few at a time: an agent may refuse more at once.
+for _ in range(100):
+    for client in clients:
+        try:
+            client.send(b"GET /v1/health HTTP/1.1\\r\\n\\r\\n" * 50)
+        except OSError:
+            pass
+    time.sleep(0.01)
+print("all", flush=True)
+sys.stdin.read()
+"""
+
+
+def run_as(uid: int, script: str, *words: str) -> "subprocess.Popen[bytes]":
+    """Start a script as another user."""
+    as_user = [need("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    # The system's own interpreter, which every user can run.
+    command = [*as_user, "/usr/bin/python3", "-I", "-c", script, *words]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+
+
+@root
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/health"])
+def test_a_burst_of_a_user_who_leaves_costs_one_request_of_each_connection(
+    agent: RunningAgent, path: str
+) -> None:
+    """Not the thousands that have arrived; and the log has no lines beside its own."""
+    # It is busy until they have left.
+    agent.process.send_signal(signal.SIGSTOP)
+    burst = run_as(STRANGER, BURST, agent.socket, path)
+    burst.communicate(timeout=60)
+    agent.process.send_signal(signal.SIGCONT)
+    assert burst.returncode == 0
+    assert agent.look_up(IMAGE).status == 200
+    [requests] = [each["requests"] for each in agent.status["callers"] if each["uid"] == STRANGER]
+    assert 0 < requests <= 30
+    assert "socket.send()" not in agent.log
+
+
+@root
+def test_the_body_of_a_user_whom_no_rule_names_is_not_waited_for(agent: RunningAgent) -> None:
+    """Nor a body in chunks; what needs no right is answered without it."""
+    script = """
+import socket, sys
+for head in (
+    b"POST /v1/lookup HTTP/1.1\\r\\ncontent-length: 250000\\r\\n\\r\\n",
+    b"POST /v1/lookup HTTP/1.1\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n",
+    b"GET /v1/health HTTP/1.1\\r\\ncontent-length: 9\\r\\nexpect: 100-continue\\r\\n\\r\\n",
+    b"POST /v1/other HTTP/1.1\\r\\nconnection: close\\r\\n\\r\\n",
+):
+    client = socket.socket(socket.AF_UNIX); client.settimeout(5); client.connect(sys.argv[1])
+    client.sendall(head)
+    print(b"".join(iter(lambda: client.recv(65536), b"")).split()[1].decode())
+"""
+    assert run_as(STRANGER, script, agent.socket).communicate(timeout=60)[0].split() == [
+        b"403",
+        b"403",
+        b"200",
+        b"403",
+    ]
+    assert "may not use the agent: no rule names it" in agent.log
+
+
+@root
+def test_two_users_who_do_not_read_their_replies_shut_nobody_out(node: Node) -> None:
+    (node.root / "agent.yaml").write_text(HEAD + RULES + "connections: 16\n")
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
+        floods = [run_as(uid, DEAF, agent.socket) for uid in (STRANGER, STRANGER + 1)]
+        for each in floods:
+            assert each.stdout is not None
+            assert each.stdout.readline() == b"all\n"
+        for _ in range(20):
+            assert agent.look_up(IMAGE).status == 200
+        assert agent.status["connections"]["displaced"] > 0
+        for each in floods:
+            each.communicate()
+
+
+def test_names_that_are_longer_than_any_are_refused_and_not_quoted(agent: RunningAgent) -> None:
+    """Of what is refused for another reason, 255 characters."""
+    for name in ("a" * 250_000, "a/" * 125_000, "a." * 600 + "example/app"):
+        reply = agent.look_up(name)
+        assert (reply.status, reply.document["message"]) == (400, "image: expected at most 1024 characters")
+        assert agent.ask("POST", "/v1/lookup", {"registry": name}).status == 400
+    assert len(agent.log) < 10_000
+
+
+@root
+def test_a_long_name_is_cut_where_it_is_quoted(agent: RunningAgent) -> None:
+    host = "a." * 300 + "example"
+    status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": f"{host}/app"})
+    assert status == 403
+    for text in (body, agent.log):
+        assert host[:252] + "..." in text
+        assert host[:253] not in text

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.agent.page.guard import SECURITY_HEADERS
 from support.agents import RunningAgent, make_token, running_agent
 from support.page import VIEWS, PageClient, connect, leave, log_in, make_link, page_host, shown_text
 from support.parts import need, root
@@ -422,3 +423,25 @@ def test_odd_addresses_are_no_error(client: PageClient) -> None:
         assert client.ask(path).status in (200, 404)
     with pytest.raises(http.client.InvalidURL):
         client.ask("/a b")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"hello\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nhost: HOST\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: HOST\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nhost: HOST\r\ncontent-length: 1\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nhost: HOST\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 413),
+        (b"GET / HTTP/1.1\r\nhost: HOST\r\nx: " + b"y" * 17_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_what_is_refused_before_it_is_understood_has_the_headers_of_every_reply(
+    stranger: PageClient, sent: bytes, status: int
+) -> None:
+    """A browser can be made to send it; the page takes no body at all."""
+    with connect(stranger) as connection:
+        connection.sendall(sent.replace(b"HOST", stranger.host.encode()))
+        found = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert found.startswith(b"HTTP/1.1 %d " % status)
+    assert SECURITY_HEADERS in found

@@ -331,6 +331,15 @@ class Wire(asyncio.Transport):
         super().__init__({"socket": peer})
         self.written: list[bytes] = []
         self.is_closed = False
+        self._is_read = asyncio.Event()
+        self._is_read.set()
+
+    def is_closing(self) -> bool:
+        """Return whether it has ended."""
+        return self.is_closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Take everything at once."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Keep what is sent."""
@@ -339,20 +348,30 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         """End."""
         self.is_closed = True
+        self._is_read.set()
 
     def abort(self) -> None:
         """End at once."""
-        self.is_closed = True
-
-    def is_closing(self) -> bool:
-        """Tell whether it has ended."""
-        return self.is_closed
+        self.close()
 
     def pause_reading(self) -> None:
-        """Nothing is read here."""
+        """Let the next bytes wait."""
+        if not self.is_closed:
+            self._is_read.clear()
 
     def resume_reading(self) -> None:
-        """Nothing is read here."""
+        """Go on."""
+        self._is_read.set()
+
+    async def send(self, connection: AgentConnection, data: bytes) -> None:
+        """Send bytes when they are read, until the connection is closed."""
+        while data and not self.is_closed:
+            buffer = connection.get_buffer(-1)
+            read = data[: len(buffer)]
+            buffer[: len(read)] = read
+            connection.buffer_updated(len(read))
+            data = data[len(read) :]
+            await self._is_read.wait()
 
 
 def answer_question(request: AgentRequest) -> AgentReply:
@@ -365,19 +384,23 @@ def answer_question(request: AgentRequest) -> AgentReply:
 
 
 def talk_to_agent(data: bytes) -> object:
-    """Send bytes to the agent, whole and in two pieces; whatever it answers is HTTP."""
-    for cut in (0, len(data) // 2):
-        here, there = socket.socketpair()
-        with here, there:
-            wire = Wire(here)
-            connection = AgentConnection(ConnectionTable(2, lambda: 0.0), answer_question)
-            connection.connection_made(wire)
-            for piece in filter(None, (data[:cut], data[cut:])):
-                if not wire.is_closed:
-                    connection.feed(piece)
-            connection.connection_lost(None)
-        _read_replies(b"".join(wire.written))
+    """Send bytes to the agent, whole and in two pieces; it answers the same, and whatever it answers is HTTP."""
+    whole, cut = (asyncio.run(_talk(data[:at], data[at:])) for at in (0, len(data) // 2))
+    _read_replies(whole)
+    assert cut == whole
     return None
+
+
+async def _talk(*pieces: bytes) -> bytes:
+    here, there = socket.socketpair()
+    with here, there:
+        wire = Wire(here)
+        connection = AgentConnection(ConnectionTable(2, lambda: 0.0), answer_question)
+        connection.connection_made(wire)
+        for piece in pieces:
+            await wire.send(connection, piece)
+        connection.connection_lost(None)
+    return b"".join(wire.written)
 
 
 def _read_replies(written: bytes) -> None:

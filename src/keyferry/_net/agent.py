@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION",
+    "MAX_NAME_CHARACTERS",
     "Fallback",
     "FallbackReason",
     "SocketReply",
@@ -40,6 +41,8 @@ ANSWER_SECONDS = 20.0
 MOST_REQUEST_BYTES = 256 << 10
 MOST_HEAD_BYTES = 16 << 10
 MOST_BODY_BYTES = 1 << 20
+# Of an image or a registry: the agent, its page and docker's helper refuse longer ones before they parse them.
+MAX_NAME_CHARACTERS = 1024
 
 _CHUNK = 65536
 _LONGEST_LENGTH = 8

@@ -1,4 +1,4 @@
-"""Connections to the agent: requests are read within limits of size and time, and answered in order.
+"""Connections to the agent: requests are read within limits of size and time, and answered one at a time.
 
 The parser is llhttp, by httptools. The deadlines, the limits and the kernel's word on who is calling are all about
 the connection, which web servers do not give access to.
@@ -20,7 +20,7 @@ try:
 except ImportError as missing:
     raise missing_extra("agent", missing) from None
 
-__all__ = ["NEVER", "AgentConnection", "ConnectionTable", "Handler"]
+__all__ = ["NEVER", "AgentConnection", "ConnectionTable", "Gate", "Handler"]
 
 MOST_HEAD_BYTES = 16 * 1024
 MOST_BODY_BYTES = 256 * 1024
@@ -28,15 +28,17 @@ MOST_BODY_BYTES = 256 * 1024
 STEP_SECONDS = 10.0
 # How long a connection may stay open between two requests.
 IDLE_SECONDS = 60.0
-# Requests that wait on one connection for those before them; clients have no reason to send more.
-_MOST_WAITING = 64
-# Of one read; more arrives with the next one.
-_READ_BYTES = 64 * 1024
+# Of one read. What it brings of later requests waits in memory, so it is no more than a head may have.
+_READ_BYTES = MOST_HEAD_BYTES
+# Of a head, and of a body in chunks.
+_END = b"\r\n\r\n"
 NEVER = float("inf")
 _NOBODY = Caller(-1, frozenset())
 _NO_HEADERS: Mapping[bytes, bytes] = {}
 
 Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
+# Tells whether the bodies of a caller are read; a request is handled without its body otherwise.
+Gate = Callable[[Caller], bool]
 
 
 class ConnectionTable:
@@ -100,52 +102,62 @@ class ConnectionTable:
         return [each for own in self._by_user.values() for each in own]
 
     def sweep(self) -> None:
-        """Close every connection whose deadline has passed."""
+        """Close every connection whose deadline has passed, or whose client has gone during its request."""
         now = self.clock()
         for connection in self.all():
-            if connection.deadline < now:
-                self.too_slow += not connection.is_idle
+            is_late = connection.deadline < now
+            if is_late or connection.is_deserted:
+                self.too_slow += is_late and not connection.is_idle
                 connection.abort()
 
 
 class AgentConnection(asyncio.BufferedProtocol):
-    """One client: its requests are handled one after the other.
+    """One client: one request at a time is read, handled and answered.
+
+    Nothing is read from the end of a request until its reply is written, and what has arrived behind it waits
+    unparsed. So a client has one request handled in a turn of the event loop, however many it sends.
 
     With a plain protocol asyncio allocates 256 KiB for every read, and the C library asks the kernel for as much and
     gives it back: three system calls more than the two of a request, and all pages looked up anew.
     """
 
-    def __init__(self, table: ConnectionTable, handle: Handler) -> None:
+    most_body_bytes = MOST_BODY_BYTES
+
+    def __init__(self, table: ConnectionTable, handle: Handler, gate: Gate = lambda _: True) -> None:
         self.caller = _NOBODY
         self.deadline = NEVER
         self._table = table
         self._handle = handle
+        self._gate = gate
         self._parser = HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiting: list[AgentRequest] = []
         self._task: asyncio.Task[None] | None = None
-        # Whether the client does not read its replies.
+        # What is not parsed, behind a few bytes that are: an end may arrive in two parts.
+        self._arrived = bytearray()
+        self._parsed_bytes = 0
+        # Whether the client does not read its reply.
         self._is_held = False
         self._has_served = False
         # Whether something has arrived since the last reply; the time for a head has begun then.
         self._is_heard = False
-        # Whether the client sends no more, and reads its last replies.
-        self._is_half_closed = False
         self._is_last = False
-        self._is_ending = False
-        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
         self._reset()
 
     @property
     def is_silent(self) -> bool:
-        """Whether no whole request has arrived that is not answered."""
-        return self._task is None and not self._waiting
+        """Whether no request waits for its reply; what waits for the client to read counts as silent."""
+        return self._task is None
 
     @property
     def is_idle(self) -> bool:
         """Whether the connection rests between two requests, all of whose replies were sent."""
-        is_between = self._has_served and not self._is_heard and not self._is_begun
-        return is_between and self.is_silent and not self._is_held
+        return self._has_served and not self._is_heard and self.is_silent and not self._is_held
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether the client has gone during its request, when nothing is read that would tell."""
+        transport = None if self._task is None else self._transport
+        return transport is not None and has_hung_up(transport.get_extra_info("socket"))
 
     def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
@@ -154,6 +166,8 @@ class AgentConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
+        # A reply is written when the kernel has taken all of it.
+        self._transport.set_write_buffer_limits(high=0)
         try:
             self.caller = self.identify(transport)
         except OSError:
@@ -167,7 +181,6 @@ class AgentConnection(asyncio.BufferedProtocol):
         """Forget the connection; a lookup that is under way continues, since its answer is cached."""
         self._table.drop(self)
         self._transport = None
-        self._waiting.clear()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it
         """Return the memory for the next read."""
@@ -175,178 +188,203 @@ class AgentConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse what has been read."""
-        self.feed(self._table.buffer[:nbytes])
-
-    def feed(self, data: bytes | memoryview) -> None:
-        """Parse a part of what the client sends."""
-        if self._is_ending:
-            return
-        self._hear()
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            self._refuse(400, "no other protocol is spoken here")
-            return
-        except HttpParserError:
-            self._refuse(400, "the request is not HTTP/1.1")
-            return
-        if self._is_begun and not self._has_head:
-            self._unfinished_bytes += len(data)
-        if max(self._head_bytes, self._unfinished_bytes) > MOST_HEAD_BYTES:
-            self._refuse(431, f"the head of the request is longer than {MOST_HEAD_BYTES} bytes")
-        elif self._body_bytes > MOST_BODY_BYTES:
-            self._refuse(413, f"the body of the request is longer than {MOST_BODY_BYTES} bytes")
-
-    def eof_received(self) -> bool:
-        """Keep the connection of a client that sends no more for the replies that it waits for."""
-        self._is_half_closed = True
-        is_gone = self._transport is None or has_hung_up(self._transport.get_extra_info("socket"))
-        return not is_gone and not self.is_silent
+        # The time for a head begins with its first byte, which may be of an empty line.
+        if not self._is_heard:
+            self._is_heard = True
+            self.deadline = self._table.clock() + STEP_SECONDS
+        self._arrived += self._table.buffer[:nbytes]
+        self._skip_empty_lines()
+        self._go_on()
 
     def pause_writing(self) -> None:
-        """Give a client that does not read its replies some time, and take no more requests from it."""
+        """Give a client that does not read its reply some time, and take no more requests from it."""
         self._is_held = True
         self.deadline = self._table.clock() + STEP_SECONDS
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on: the client reads again."""
+        """Go on: the client has read its reply."""
         self._is_held = False
-        self._rest()
-        self._go_on()
+        self._wait_for_more()
 
     # The parser calls the following methods.
 
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        self._reset()
-        self._is_begun = True
-        self._hear()
-
     def on_url(self, url: bytes) -> None:
         """Take a part of the address."""
-        self._head_bytes += len(url)
-        self._url += url[:MOST_HEAD_BYTES]
+        self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; only a few matter here."""
-        self._head_bytes += len(name) + len(value)
+        """Take a header; only a few matter here, and none behind a body in chunks."""
         lower = name.lower()
+        if self._has_head:
+            return
         if lower == b"traceparent":
             self._traceparent = value[:64].decode("ascii", "replace")
-        elif lower == b"expect" and value.lower() == b"100-continue":
-            self._is_expecting = True
-        elif lower == b"content-length" and value.isdigit():
-            # Refused before it is sent, and before the client is told to send it.
-            self._body_bytes = int(value[:16]) if int(value[:16]) > MOST_BODY_BYTES else 0
+        elif lower == b"expect":
+            self._is_expecting = value.lower() == b"100-continue"
+        elif lower == b"content-length":
+            self._length = int(value)
+        elif lower == b"transfer-encoding":
+            self._is_in_chunks = True
 
     def on_headers_complete(self) -> None:
-        """Begin the body."""
+        """Note the end of the head, and what the parser forgets with the request."""
         self._has_head = True
-        self._is_upgrade = self._parser.should_upgrade()
-        self._unfinished_bytes = 0
-        self.deadline = self._table.clock() + STEP_SECONDS
-        if self._is_expecting and not self._is_refusable and self._transport is not None:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._is_kept_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
-        self._body_bytes += len(body)
-        if self._body_bytes <= MOST_BODY_BYTES:
-            self._body += body
+        self._body += body
 
     def on_message_complete(self) -> None:
-        """Handle a whole request, or let it wait for those before it."""
-        self._is_begun = False
-        if self._is_refusable:
+        """Note the end of the request."""
+        self._is_whole = True
+
+    def end(self) -> None:
+        """Close the connection after the next reply, or now if it is idle between two requests."""
+        self._is_last = True
+        if self._task is None and self._has_served and not self._is_heard:
+            self._close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether the client is there and reads; for one that leaves nothing more is done."""
+        return self._transport is not None and not self._transport.is_closing() and not self._is_held
+
+    def _reset(self) -> None:
+        """Forget a request."""
+        self._url = b""
+        self._traceparent = ""
+        self._headers: Mapping[bytes, bytes] = _NO_HEADERS
+        self._body = bytearray()
+        # Of the body, as the head says.
+        self._length = 0
+        # That have arrived of the head, then of the body.
+        self._section_bytes = 0
+        self._has_head = self._is_whole = self._is_kept_alive = False
+        self._is_expecting = self._is_in_chunks = False
+
+    def _skip_empty_lines(self) -> None:
+        """Drop the empty lines before a request; some clients end a body with one."""
+        if not self._section_bytes and not self._has_head:
+            self._arrived = self._arrived.lstrip(b"\r\n")
+
+    def _go_on(self) -> None:
+        """Parse what has arrived, up to the end of one request, and handle that; read on if there is none."""
+        while self._is_ready and not self._is_whole and len(self._arrived) > self._parsed_bytes:
+            self._parse(self._take_piece())
+        if not self._is_ready or self._transport is None:
             return
+        if self._is_whole:
+            self._start(self._make_request())
+        else:
+            self._transport.resume_reading()
+
+    def _take_piece(self) -> bytes:
+        """Take what is of this request for certain: the bytes of a known length, or those up to an end."""
+        if self._has_head and not self._is_in_chunks:
+            end, kept = self._length - self._section_bytes, 0
+        else:
+            at = self._arrived.find(_END)
+            end = len(self._arrived) if at < 0 else at + len(_END)
+            kept = min(end, len(_END) - 1) if at < 0 else 0
+        piece = bytes(self._arrived[self._parsed_bytes : end])
+        self._parsed_bytes = kept
+        del self._arrived[: end - kept]
+        return piece
+
+    def _parse(self, piece: bytes) -> None:
+        self._section_bytes += len(piece)
+        had_head = self._has_head
+        if not had_head and self._section_bytes > MOST_HEAD_BYTES:
+            self._refuse(431, f"the head of the request is longer than {MOST_HEAD_BYTES} bytes")
+            return
+        if had_head and self._section_bytes > self.most_body_bytes:
+            self._refuse_body()
+            return
+        try:
+            self._parser.feed_data(piece)
+        except HttpParserUpgrade:
+            self._refuse(400, "no other protocol is spoken here")
+        except HttpParserError:
+            self._refuse(400, "the request is not HTTP/1.1")
+        else:
+            if self._has_head and not had_head:
+                self._check_head()
+
+    def _check_head(self) -> None:
+        """Refuse a request by its head, or wait for its body, if that is to be read."""
+        self._section_bytes = 0
+        if self._parser.get_http_version() != "1.1":
+            self._refuse(400, "the request is not HTTP/1.1")
+        elif self._is_whole:
+            return
+        elif not self._gate(self.caller):
+            self._is_whole, self._is_kept_alive = True, False
+        elif self._length > self.most_body_bytes:
+            self._refuse_body()
+        else:
+            self.deadline = self._table.clock() + STEP_SECONDS
+            if self._is_expecting and self._transport is not None:
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _make_request(self) -> AgentRequest:
         path, _, query = self._url.partition(b"?")
-        request = AgentRequest(
+        return AgentRequest(
             self._parser.get_method(),
             path,
             bytes(self._body),
             self.caller,
             self._traceparent,
-            self._parser.should_keep_alive(),
+            self._is_kept_alive,
             query,
             self._headers,
             next(self._table.numbers),
         )
-        if self._task is None and not self._is_held:
-            self._start(request)
-        elif len(self._waiting) < _MOST_WAITING:
-            self._waiting.append(request)
-        else:
-            self.abort()
-
-    def end(self) -> None:
-        """Close the connection after the next reply, or now if it is idle between two requests."""
-        self._is_last = True
-        if self._task is None and self._has_served and not self._is_begun:
-            self._is_ending = True
-            self._close()
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        self._is_ending = True
-        if self._transport is not None:
-            self._transport.abort()
-
-    @property
-    def _is_refusable(self) -> bool:
-        is_long = self._head_bytes > MOST_HEAD_BYTES or self._body_bytes > MOST_BODY_BYTES
-        return is_long or self._is_upgrade
-
-    def _reset(self) -> None:
-        self._url = b""
-        self._traceparent = ""
-        self._headers: Mapping[bytes, bytes] = _NO_HEADERS
-        self._body = bytearray()
-        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
-        self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
-
-    def _hear(self) -> None:
-        """Begin the time for a head with its first byte, which may be of an empty line."""
-        if not self._is_heard and self._task is None:
-            self._is_heard = True
-            self.deadline = self._table.clock() + STEP_SECONDS
-
-    def _rest(self) -> None:
-        """Give the client time for its next request, of which a part may have arrived."""
-        self._is_heard = self._is_begun
-        self.deadline = self._table.clock() + (STEP_SECONDS if self._is_begun else IDLE_SECONDS)
 
     def _start(self, request: AgentRequest) -> None:
         self.deadline = NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
             self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
-        else:
-            self._task = asyncio.ensure_future(self._finish(request, reply))
+            return
+        self._task = asyncio.ensure_future(self._finish(request, reply))
+        if self._transport is not None:
+            self._transport.pause_reading()
 
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
         self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
-        self._go_on()
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         self._has_served = True
         self._table.note_use(self)
-        is_last = self._is_last or not is_kept_alive or (self._is_half_closed and not self._waiting)
-        self._rest()
-        # The transport may call pause_writing, which sets an earlier deadline.
+        self._reset()
+        self._skip_empty_lines()
+        self._is_heard = bool(self._arrived)
+        is_last = self._is_last or not is_kept_alive
+        # The transport may call pause_writing.
         self._transport.write(encode_reply(reply, is_kept_alive=not is_last, has_body=has_body))
         if is_last:
-            self._is_ending = True
             self._close()
+        elif not self._is_held:
+            self._wait_for_more()
 
     def _refuse(self, status: int, message: str) -> None:
         self._table.malformed += 1
         self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
+
+    def _refuse_body(self) -> None:
+        self._refuse(413, f"the body of the request is longer than {self.most_body_bytes} bytes")
 
     def _close(self) -> None:
         # What is written is still sent; a client that does not read it has until the deadline.
@@ -354,9 +392,13 @@ class AgentConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _go_on(self) -> None:
-        """Handle the requests that have waited, and read more."""
-        while self._waiting and self._task is None and not self._is_held and not self._is_ending:
-            self._start(self._waiting.pop(0))
-        if self._transport is not None and not self._is_held and not self._is_ending:
+    def _wait_for_more(self) -> None:
+        """Go on with what has arrived when others have had their turn; read if nothing has."""
+        self.deadline = self._table.clock() + (STEP_SECONDS if self._is_heard else IDLE_SECONDS)
+        if self._transport is None:
+            return
+        if len(self._arrived) > self._parsed_bytes:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
             self._transport.resume_reading()

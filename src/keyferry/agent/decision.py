@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "LONGEST_KEPT",
     "NO_PROVIDER",
     "SOURCES",
     "DecisionOutcome",
@@ -47,8 +46,6 @@ __all__ = [
     "result_of_refusal",
 ]
 
-# Of each text of a caller; so the journal has a size.
-LONGEST_KEPT = 300
 # How an answer was got, in the words of the protocol; the slowest first.
 SOURCES = {outcome: word for word, outcome in OUTCOMES.items()}
 _WAYS = {
@@ -162,7 +159,7 @@ def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
 
 def result_of_refusal(uid: int, what: str) -> DecisionResult:
     """Return the result of a request that a user may not make."""
-    return DecisionResult(DecisionOutcome.REFUSED, "", f"user {uid} {what}"[:LONGEST_KEPT])
+    return DecisionResult(DecisionOutcome.REFUSED, "", f"user {uid} {what}")
 
 
 def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
 
 from keyferry._core.values import Value, field
+from keyferry._net.agent import MAX_NAME_CHARACTERS
 from keyferry.agent.decision import (
-    LONGEST_KEPT,
     NO_PROVIDER,
     SOURCES,
     DecisionOutcome,
@@ -26,7 +26,7 @@ from keyferry.images.credential import Credential, ServiceAccountRef
 from keyferry.images.missing import missing_documents
 from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
-from keyferry.images.reference import ImageName, parse_image
+from keyferry.images.reference import ImageName, parse_image, shorten_name
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
 
 __all__ = [
@@ -70,9 +70,9 @@ class AgentQuestion(Value):
     def decided(self, result: DecisionResult) -> RequestDecision:
         """Return what the journal says of this question; the token is no part of it."""
         account = self.account
-        named = "" if account is None else f"{account.namespace}/{account.name}"[:LONGEST_KEPT]
+        named = "" if account is None else f"{account.namespace}/{account.name}"
         image = self.registry or self.image.text
-        return RequestDecision(image[:LONGEST_KEPT], named, self.provider[:LONGEST_KEPT], result)
+        return RequestDecision(shorten_name(image), shorten_name(named), shorten_name(self.provider), result)
 
 
 def read_question(body: bytes) -> AgentQuestion:
@@ -100,6 +100,7 @@ def read_question(body: bytes) -> AgentQuestion:
 def _read_registry(document: Mapping[str, object]) -> AgentQuestion:
     """Return the question of a tool that names no image."""
     host = _text(document, "registry")
+    _check_length("registry", host)
     try:
         image = parse_image(f"{host}/{ANY_REPOSITORY}")
     except ImageNameError:
@@ -138,7 +139,13 @@ def read_eviction(body: bytes) -> tuple[ImageName, str, str]:
     return _image(image), username, password
 
 
+def _check_length(field_name: str, text: str) -> None:
+    if len(text) > MAX_NAME_CHARACTERS:
+        raise BadQuestionError(f"{field_name}: expected at most {MAX_NAME_CHARACTERS} characters")
+
+
 def _image(text: str) -> ImageName:
+    _check_length("image", text)
     try:
         image = parse_image(text)
     except ImageNameError:

@@ -102,16 +102,17 @@ class MetricsPort:
 class _MetricsConnection(AgentConnection):
     """One scraper or prober; nobody knows who it is."""
 
+    most_body_bytes = 0
+
     def __init__(self, table: ConnectionTable, port: MetricsPort) -> None:
         super().__init__(table, self._answer)
         self._port = port
-        self._host = b""
 
     def identify(self, transport: asyncio.BaseTransport) -> Caller:  # noqa: ARG002 - as for a Unix socket
         return _ANYBODY
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
+    def _reset(self) -> None:
+        super()._reset()
         self._host = b""
 
     def on_header(self, name: bytes, value: bytes) -> None:

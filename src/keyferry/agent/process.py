@@ -180,7 +180,7 @@ class AgentProcess(Management):
         kind = NamedConnection if self._service.journal.is_on else AgentConnection
 
         def connect() -> AgentConnection:
-            return kind(self._connections, self._service.handle)
+            return kind(self._connections, self._service.handle, self._service.may_ask)
 
         loop = asyncio.get_running_loop()
         # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,

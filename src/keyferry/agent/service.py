@@ -36,6 +36,7 @@ from keyferry.errors import KeyferryError, PluginError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import base_key
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reference import shorten_name
 from keyferry.images.registries import exact_registries, images_of, lookup_registry_async
 from keyferry.images.result import Failure
 
@@ -44,6 +45,9 @@ __all__ = ["AgentService", "Management"]
 _Reply = AgentReply | Awaitable[AgentReply]
 # The kubelet asks for a pod without a service account.
 _NO_ACCOUNT = Pod()
+# Probes need no right.
+_FOR_ALL = (b"/v1/health", b"/v1/ready")
+_NO_RULE = "may not use the agent: no rule names it"
 _LONGEST_REMEMBERED = 1024
 _MOST_REMEMBERED = 4096
 # What is cached is still served then; no plugin is started.
@@ -133,6 +137,10 @@ class AgentService:
         }
         self._paths = {path for _, path in self._routes}
 
+    def may_ask(self, caller: Caller) -> bool:
+        """Return whether a rule names the caller; the bodies of others are not read."""
+        return self._state().policy.rights_of(caller).has_any
+
     def handle(self, request: AgentRequest) -> _Reply:
         """Answer one request; it never raises."""
         started = time.perf_counter()
@@ -173,7 +181,7 @@ class AgentService:
             "a request failed",
             error=type(error).__name__,
             at=place_of(error),
-            path=request.path.decode("ascii", "replace"),
+            path=_path(request),
             **_named(request),
         )
         return reply_status(500, "InternalError", "the agent failed to answer; its log says more")
@@ -192,7 +200,7 @@ class AgentService:
                 "request",
                 **_named(request),
                 method=request.method.decode("ascii", "replace"),
-                path=request.path.decode("ascii", "replace"),
+                path=_path(request),
                 uid=request.caller.uid,
                 pid=request.caller.pid or None,
                 status=reply.status,
@@ -200,12 +208,14 @@ class AgentService:
             )
 
     def _dispatch(self, request: AgentRequest) -> _Reply:
+        rights = self._state().policy.rights_of(request.caller)
+        if not rights.has_any and request.path not in _FOR_ALL:
+            return self._forbid(request, _NO_RULE)
         handler = self._routes.get((request.method, request.path))
         if handler is None:
             if request.path in self._paths:
                 return reply_status(405, "MethodNotAllowed", "this path has another method")
             return reply_status(404, "NotFound", "there is nothing at this path")
-        rights = self._state().policy.rights_of(request.caller)
         try:
             return handler(request, rights)
         except BadQuestionError as problem:
@@ -323,7 +333,8 @@ class AgentService:
             may_ask = all(map(rights.may_ask, names))
         if may_ask:
             return None
-        return self._forbid(request, f"may not ask for {what} of {question.image.registry}", question)
+        registry = shorten_name(question.image.registry)
+        return self._forbid(request, f"may not ask for {what} of {registry}", question)
 
     def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
         uid = request.caller.uid
@@ -423,7 +434,7 @@ class AgentService:
         self._log.write(
             LogLevel.INFO,
             "evict",
-            image=name.repository,
+            image=shorten_name(name.repository),
             uid=request.caller.uid,
             evicted=evicted,
             **_named(request),
@@ -447,6 +458,10 @@ class AgentService:
 
     def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
         return _STOPPING if self.is_stopping else reply_document("Health", ready=True)
+
+
+def _path(request: AgentRequest) -> str:
+    return shorten_name(request.path.decode("ascii", "replace"))
 
 
 def _named(request: AgentRequest) -> dict[str, object]:

@@ -10,11 +10,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 
-__all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim"]
+__all__ = [
+    "ImageName",
+    "normalise",
+    "parse_image",
+    "registry_of",
+    "shorten_name",
+    "trim",
+]
 
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
+_MAX_QUOTED_CHARACTERS = 255
 _LONGEST_TAG = 128
 # Registries of valid names, the first ones that are not longer than this; images have few. See `_remember_host`.
 _plain_hosts: set[str] = set()
@@ -143,6 +151,11 @@ def trim(image: str) -> str:
 def registry_of(image: str) -> str:
     """Return the registry of a normalised name, with its port."""
     return image.partition("/")[0]
+
+
+def shorten_name(name: str) -> str:
+    """Return *name* as messages and logs quote it: the start of one that is long."""
+    return name if len(name) <= _MAX_QUOTED_CHARACTERS else f"{name[: _MAX_QUOTED_CHARACTERS - 3]}..."
 
 
 def _parse(image: str) -> tuple[str, str | None, str | None]:
@@ -287,9 +300,8 @@ def _lower(text: str) -> str:
 
 
 def _message(image: str, flaw: _Flaw) -> str:
-    return (
-        f"{hide_user_info(image)!r} is not an image name: {flaw.advice or _advise(image, flaw)}; {_EXAMPLE}"
-    )
+    shown = shorten_name(hide_user_info(image))
+    return f"{shown!r} is not an image name: {flaw.advice or _advise(image, flaw)}; {_EXAMPLE}"
 
 
 def _advise(image: str, flaw: _Flaw) -> str:

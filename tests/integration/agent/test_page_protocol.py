@@ -97,7 +97,7 @@ def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     step = rows["time for a head, for a body, and to read an answer"]
     assert step == f"{connection.STEP_SECONDS:g} s each"
     assert rows["time between two requests"] == f"{connection.IDLE_SECONDS:g} s"
-    assert rows["requests that wait on one connection"] == str(connection._MOST_WAITING)
+    assert rows["name of an image or a registry"] == f"{client.MAX_NAME_CHARACTERS} characters"
     evictions = f"{usage._BURST} at once, then one in {usage._PER_EVICTION_SECONDS:g} s"
     assert rows["evictions of one user"] == evictions
     turns = f"{MOST_TURNS // 2} at once; {MOST_WAITING} more wait"

@@ -149,6 +149,15 @@ def test_the_image_decides_if_it_is_known(divided: Helper) -> None:
     assert divided("get", stdin=HOST, KEYFERRY_IMAGE="other.example/two/app:v1") == NOT_FOUND
 
 
+def test_what_is_longer_than_any_name_is_refused_before_it_is_parsed(divided: Helper) -> None:
+    """A question finds nothing, as docker's tools expect; the user's own image is named as the cause."""
+    assert divided("get", stdin=f"{HOST}/one/{'a' * 1024}") == NOT_FOUND
+    status, text = divided("get", stdin=HOST, KEYFERRY_IMAGE=f"{HOST}/two/{'a' * 100_000}")
+    assert status == 1
+    assert b"KEYFERRY_IMAGE is longer than 1024 characters" in text
+    assert len(text) < 200
+
+
 def test_the_user_name_of_identity_tokens_is_not_given(helper: Helper) -> None:
     helper.node.recording(auth={HOST: ("<token>", "pass")})
     assert helper("get", stdin=HOST) == NOT_FOUND

@@ -6,8 +6,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from keyferry.agent.connection import IDLE_SECONDS, STEP_SECONDS, AgentConnection, ConnectionTable
+from keyferry.agent.connection import (
+    IDLE_SECONDS,
+    MOST_BODY_BYTES,
+    MOST_HEAD_BYTES,
+    STEP_SECONDS,
+    AgentConnection,
+    ConnectionTable,
+)
 from keyferry.agent.message import AgentReply, AgentRequest
+from support.plugins import PATIENCE_SECONDS
 
 WHOLE = b"GET / HTTP/1.1\r\nhost: agent\r\n\r\n"
 
@@ -101,12 +109,16 @@ class _Served:
         self.table = ConnectionTable(most, self.clock)
         self.go_on = asyncio.Event()
         self.clients: list[socket.socket] = []
+        self.handled: list[bytes] = []
+        self.may_ask = True
 
     async def connect(self) -> socket.socket:
         theirs, ours = socket.socketpair()
         theirs.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: AgentConnection(self.table, self._handle), ours)
+        await loop.connect_accepted_socket(
+            lambda: AgentConnection(self.table, self._handle, lambda _: self.may_ask), ours
+        )
         self.clients.append(theirs)
         return theirs
 
@@ -120,7 +132,20 @@ class _Served:
         self.table.sweep()
         await asyncio.sleep(0.02)
 
+    async def read_all(self, client: socket.socket) -> bytes:
+        """Read until the connection is closed."""
+        found = b""
+        while piece := await asyncio.get_running_loop().sock_recv(client, 65536):
+            found += piece
+        return found
+
     def _handle(self, request: AgentRequest) -> AgentReply | Awaitable[AgentReply]:
+        self.handled.append(request.path)
+        if request.path == b"/long":
+            return AgentReply(200, b"x" * 1_000_000)
+        if request.path == b"/echo":
+            assert not request.traceparent
+            return AgentReply(200, request.body)
         return self._later() if request.path == b"/later" else AgentReply(200, b"{}")
 
     async def _later(self) -> AgentReply:
@@ -133,7 +158,8 @@ def serve(act: Callable[[_Served], Awaitable[None]], most: int = 8) -> None:
 
     async def run() -> None:
         served = _Served(most)
-        await act(served)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await act(served)
         for client in served.clients:
             client.close()
         await asyncio.sleep(0.02)
@@ -213,22 +239,180 @@ def test_a_client_that_sends_no_more_gets_its_replies(number: int) -> None:
             found += piece
         bodies = [each.partition(b"\r\n\r\n")[2] for each in found.split(b"HTTP/1.1 ")[1:]]
         assert bodies == [b"later", *[b"{}"] * (number - 1)]
-        assert found.count(b"connection: close") == 1
 
     serve(act)
 
 
 def test_a_client_that_has_gone_keeps_no_place() -> None:
-    """Its request goes on, since the answer is cached, and nobody waits for the reply."""
+    """Its request goes on, since the answer is cached; one that sends no more and reads keeps its place."""
+
+    async def act(served: _Served) -> None:
+        client, reading = await served.connect(), await served.connect()
+        for each in (client, reading):
+            each.sendall(b"GET /later HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.02)
+        reading.shutdown(socket.SHUT_WR)
+        client.close()
+        await served.pass_time(1)
+        assert (len(served.table), served.table.too_slow) == (1, 0)
+        served.go_on.set()
+        await asyncio.sleep(0.02)
+
+    serve(act)
+
+
+def test_nothing_is_done_for_a_client_that_has_left() -> None:
+    """Of all that it sent, one request is handled; the failed reply tells that nobody is there."""
 
     async def act(served: _Served) -> None:
         client = await served.connect()
-        client.sendall(b"GET /later HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.02)
+        client.sendall(WHOLE * 500)
         client.close()
+        await asyncio.sleep(0.1)
+        assert (len(served.handled), len(served.table)) == (1, 0)
+
+    serve(act)
+
+
+def test_requests_behind_one_wait_unread_for_its_reply() -> None:
+    """And are then answered in order."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        client.sendall(b"GET /later HTTP/1.1\r\n\r\n" + b"GET /next HTTP/1.1\r\n\r\n" * 2000)
         await asyncio.sleep(0.05)
-        assert len(served.table) == 0
+        [connection] = served.table.all()
+        assert served.handled == [b"/later"]
+        assert len(connection._arrived) < MOST_HEAD_BYTES
         served.go_on.set()
+        while len(served.handled) < 2001:
+            await asyncio.get_running_loop().sock_recv(client, 65536)
+        assert served.handled == [b"/later", *[b"/next"] * 2000]
+
+    serve(act)
+
+
+def test_a_client_with_many_requests_gets_one_turn_for_one_turn_of_others() -> None:
+    async def act(served: _Served) -> None:
+        many, one = await served.connect(), await served.connect()
+        many.sendall(b"GET /many HTTP/1.1\r\n\r\n" * 500)
+        for _ in range(20):
+            await served.ask(one, b"GET /one HTTP/1.1\r\n\r\n")
+        # A few turns pass from a request to the next one of the same client.
+        assert served.handled.count(b"/many") < 200
+
+    serve(act)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 27])
+def test_half_a_request_behind_a_whole_one_is_read_to_its_end(cut: int) -> None:
+    """Wherever it is cut, the end of its head included."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        assert (await served.ask(client, WHOLE + WHOLE[:cut])).startswith(b"HTTP/1.1 200 ")
         await asyncio.sleep(0.02)
+        assert (await served.ask(client, WHOLE[cut:])).startswith(b"HTTP/1.1 200 ")
+
+    serve(act)
+
+
+def test_a_client_that_does_not_read_its_reply_is_silent_and_gives_way() -> None:
+    """Not one that waits for a reply."""
+
+    async def act(served: _Served) -> None:
+        waiting, deaf = await served.connect(), await served.connect()
+        waiting.sendall(b"GET /later HTTP/1.1\r\n\r\n")
+        deaf.sendall(b"GET /long HTTP/1.1\r\n\r\n" * 100)
+        await asyncio.sleep(0.02)
+        assert await served.ask(await served.connect())
+        assert (len(served.table), served.table.refused, served.handled.count(b"/long")) == (2, 1, 1)
+        assert len(await served.read_all(deaf)) < 1_000_000
+        served.go_on.set()
+        assert (await asyncio.get_running_loop().sock_recv(waiting, 65536)).endswith(b"later")
+
+    serve(act, most=4)
+
+
+def test_a_client_that_reads_its_reply_late_is_answered_further() -> None:
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        client.sendall(
+            b"GET /long HTTP/1.1\r\n\r\n" + WHOLE.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+        )
+        await served.pass_time(STEP_SECONDS - 1)
+        found = await served.read_all(client)
+        assert (found.count(b"HTTP/1.1 200 OK"), found[-2:]) == (2, b"{}")
+
+    serve(act)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HTTP/1.0\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n" + WHOLE, 400),
+        (b"GET /\r\n\r\n" + WHOLE, 400),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * MOST_HEAD_BYTES + b"\r\n\r\n" + WHOLE, 431),
+        (b"GET /" + b"y" * MOST_HEAD_BYTES + b" HTTP/1.1\r\n\r\n" + WHOLE, 431),
+        (b"POST /echo HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (MOST_BODY_BYTES + 1), 413),
+        (b"POST /echo HTTP/1.1\r\ncontent-length: %d \r\n\r\n" % (MOST_BODY_BYTES + 1), 413),
+        (
+            b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+            + b"1\r\nx\r\n" * (MOST_BODY_BYTES // 6 + 1),
+            413,
+        ),
+    ],
+)
+def test_what_is_refused_ends_the_connection(sent: bytes, status: int) -> None:
+    """Whatever follows it."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        await asyncio.get_running_loop().sock_sendall(client, sent)
+        found = await served.read_all(client)
+        assert found.startswith(b"HTTP/1.1 %d " % status)
+        assert (found.count(b"HTTP/1.1 "), served.handled, served.table.malformed) == (1, [], 1)
+
+    serve(act)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (b"content-length: %d" % MOST_BODY_BYTES, b"x" * MOST_BODY_BYTES),
+        (b"transfer-encoding: chunked", b"4\r\n\r\n\r\n\r\n" * 3 + b"0;a=b\r\ntraceparent: 9\r\n\r\n"),
+    ],
+)
+def test_a_body_within_the_limit_is_read_to_its_end(head: bytes, body: bytes) -> None:
+    """And what follows it is the next request."""
+
+    async def act(served: _Served) -> None:
+        client = await served.connect()
+        sent = b"POST /echo HTTP/1.1\r\n%b\r\n\r\n%b" % (head, body)
+        last = b"GET /last HTTP/1.1\r\nconnection: close\r\n\r\n"
+        reading = asyncio.ensure_future(served.read_all(client))
+        await asyncio.get_running_loop().sock_sendall(client, sent + last)
+        found = await reading
+        assert served.handled == [b"/echo", b"/last"]
+        assert b"\r\n\r\n" + (b"x" * MOST_BODY_BYTES if b"x" in body else b"\r\n\r\n" * 3) + b"HTTP" in found
+
+    serve(act)
+
+
+def test_a_request_is_handled_without_a_body_that_is_not_to_be_read() -> None:
+    """Nor is the client told to send it; what it sends is no request, and the connection ends."""
+
+    async def act(served: _Served) -> None:
+        served.may_ask = False
+        client = await served.connect()
+        assert await served.ask(client)
+        client.sendall(
+            b"POST /echo HTTP/1.1\r\ncontent-length: 200000\r\nexpect: 100-continue\r\n\r\n" + WHOLE
+        )
+        found = await served.read_all(client)
+        assert found.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 0\r\n")
+        assert b"\r\nconnection: close\r\n" in found
+        assert served.handled == [b"/", b"/echo"]
 
     serve(act)

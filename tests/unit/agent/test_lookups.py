@@ -40,6 +40,23 @@ def test_what_is_no_question_is_refused_without_a_quote(body: bytes) -> None:
     assert "a b" not in str(caught.value)
 
 
+def test_a_name_that_is_longer_than_any_is_refused_before_it_is_parsed() -> None:
+    """Though it could be one."""
+    host = "a." * 505 + "example"
+    assert len(f"{host}/team/a") == 1024
+    assert read_question(json.dumps({"image": f"{host}/team/a"}).encode()).image.registry == host
+    registry = "a" * 1016 + ".example"
+    assert read_question(json.dumps({"registry": registry}).encode()).registry == registry
+    login = {"username": "u", "password": "p"}
+    for read, field, name in (
+        (read_question, "image", f"{host}/team/ab"),
+        (read_question, "registry", f"a{registry}"),
+        (read_eviction, "image", f"{host}/team/ab"),
+    ):
+        with pytest.raises(BadQuestionError, match=f"^{field}: expected at most 1024 characters$"):
+            read(json.dumps({field: name, **login}).encode())
+
+
 @pytest.mark.parametrize("version", ["agent.keyferry.dev/v2", "", None, 1])
 def test_a_question_of_another_version_is_refused(version: object) -> None:
     """Its client does the work itself; a question without a version is one of this."""

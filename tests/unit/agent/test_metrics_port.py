@@ -1,17 +1,20 @@
 """The port has three pages that are only read, for everybody who connects, and nothing else."""
 
 import asyncio
+import select
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPConnection
 
 import pytest
 
 from keyferry._net.listen_address import parse_listen_address
-from keyferry.agent.message import AgentReply
+from keyferry.agent.message import AgentReply, AgentRequest
 from keyferry.agent.metrics_port import MetricsPort
 from keyferry.errors import EnvironmentProblem
 from support.agents import Reply
+from support.plugins import wait_until
 
 FIGURES = b"keyferry_build_info 1\n"
 
@@ -19,12 +22,13 @@ FIGURES = b"keyferry_build_info 1\n"
 class _Figures:
     """Counts how often figures are made."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: bytes = FIGURES) -> None:
         self.made = 0
+        self._text = text
 
     def __call__(self) -> AgentReply:
         self.made += 1
-        return AgentReply(200, FIGURES, b"text/plain; version=0.0.4")
+        return AgentReply(200, self._text, b"text/plain; version=0.0.4")
 
 
 def ask(address: str, method: str, target: str, host: str | None = None) -> Reply:
@@ -150,6 +154,62 @@ def test_silent_clients_do_not_shut_out_others() -> None:
                 each.close()
 
     assert [reply.status for reply in served(questions)] == [200]
+
+
+def test_clients_that_do_not_read_their_replies_do_not_shut_out_others() -> None:
+    def questions(at: str) -> list[Reply]:
+        host, _, port = at.rpartition(":")
+        deaf = [socket.socket() for _ in range(64)]
+        try:
+            for each in deaf:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                each.connect((host, int(port)))
+                each.settimeout(0.01)
+            for each in deaf:
+                with suppress(OSError):
+                    each.sendall(b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" * 50)
+            # Each has a reply to read, or had to give way.
+            wait_until(lambda: len(select.select(deaf, [], [], 0)[0]) == len(deaf), "the replies")
+            return [ask(at, "GET", "/healthz") for _ in range(5)]
+        finally:
+            for each in deaf:
+                each.close()
+
+    figures = _Figures(b"x" * 1_000_000)
+    assert [reply.status for reply in served(questions, figures=figures)] == [200] * 5
+
+
+def test_a_client_that_leaves_has_one_request_answered_of_all_that_it_sent() -> None:
+    answered: list[bytes] = []
+
+    class Counted(MetricsPort):
+        def answer(self, request: AgentRequest, host: bytes) -> AgentReply:
+            answered.append(request.path)
+            return super().answer(request, host)
+
+    async def run() -> None:
+        port = Counted("127.0.0.1:0", _Figures(), lambda: False)
+        await port.serve()
+        host, _, number = port.address.rpartition(":")
+        with socket.create_connection((host, int(number))) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" * 1_000)
+        await asyncio.sleep(0.2)
+        port.close()
+
+    asyncio.run(run())
+    # TCP tells of the end with the second reply.
+    assert 1 <= len(answered) <= 3
+
+
+@pytest.mark.parametrize("head", [b"content-length: 1", b"transfer-encoding: chunked"])
+def test_no_body_is_read(head: bytes) -> None:
+    def questions(at: str) -> list[Reply]:
+        host, _, port = at.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n%b\r\n\r\n1\r\n" % head)
+            return [Reply(int(client.recv(65536).split()[1]), {}, b"")]
+
+    assert [reply.status for reply in served(questions)] == [413]
 
 
 def test_a_head_without_end_is_refused() -> None:

@@ -33,7 +33,7 @@ class _State:
     """A state in which everybody may manage the agent, and nobody may look up an image."""
 
     policy = property(lambda self: self)
-    may_manage = True
+    may_manage = has_any = True
 
     def may_ask(self, repository: str) -> bool:
         del repository

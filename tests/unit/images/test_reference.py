@@ -139,10 +139,21 @@ def test_bad_names_are_refused_in_kubernetes_words_and_ours(
     refusal = refusal_of(parse_image, image)
     assert refusal.kubernetes_text.startswith("couldn't parse image name \"")
     assert refusal.kubernetes_text.endswith(f'": {parsing}')
-    assert str(refusal).startswith(f"{image!r} is not an image name: {message}")
+    shown = image if len(image) <= 255 else f"{image[:252]}..."
+    assert str(refusal).startswith(f"{shown!r} is not an image name: {message}")
     assert str(refusal).endswith("; expected a name such as 'registry.example:5000/team/app:v1'")
     assert refusal_of(normalise, image).args == refusal.args
     assert refusal_of(trim, image).kubernetes_text == trimming
+
+
+@pytest.mark.parametrize(
+    "image", ["A" * 1_000_000, "a/" * 500_000, "u:p@" * 250_000 + "r" * 300, "é" * 1_000_000]
+)
+def test_a_name_of_any_length_gets_kubernetes_answer_and_is_quoted_in_part(image: str) -> None:
+    refusal = refusal_of(parse_image, image)
+    assert refusal.kubernetes_text.startswith("couldn't parse image name \"")
+    assert len(str(refusal)) < 500
+    assert "..." in str(refusal)
 
 
 def test_the_name_is_quoted_as_go_quotes_it() -> None:

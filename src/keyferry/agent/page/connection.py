@@ -20,27 +20,28 @@ _NO_GROUPS: frozenset[int] = frozenset()
 
 
 class PageConnection(AgentConnection, EventSink):
-    """One browser, or whatever else connects to the page."""
+    """One browser, or whatever else connects to the page, which is only read."""
+
+    most_body_bytes = 0
 
     def __init__(self, table: ConnectionTable, handle: Handler) -> None:
-        self._kept: dict[bytes, bytes] = {}
         self._on_gone: Callable[[], None] | None = None
         super().__init__(table, handle)
 
     @property
     def is_silent(self) -> bool:
-        """Whether no request is under way, a stream included."""
-        return self._on_gone is None and super().is_silent
+        """Whether no request waits for its reply, and no stream goes on that the client reads."""
+        return (self._on_gone is None or self._is_held) and super().is_silent
 
     def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return the user at the other end, if the kernel tells; it has no rights by that."""
         uid = loopback_uid(transport.get_extra_info("socket"))
         return Caller(UNKNOWN_UID if uid is None else uid, _NO_GROUPS)
 
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
-        self._headers = self._kept = {}
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse what has been read; what a client sends into a stream is not."""
+        if self._on_gone is None:
+            super().buffer_updated(nbytes)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; one that is repeated is the sum of both, which is not what is expected."""
@@ -48,10 +49,6 @@ class PageConnection(AgentConnection, EventSink):
         lower = name.lower()
         if lower in KEPT_HEADERS:
             self._kept[lower] = self._kept[lower] + b", " + value if lower in self._kept else value
-
-    def eof_received(self) -> bool:
-        """Close a stream with its client: a browser that sends no more has gone, which TCP alone does not tell."""
-        return self._on_gone is None and super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its stream."""
@@ -76,6 +73,10 @@ class PageConnection(AgentConnection, EventSink):
         """End a stream, after all that was sent."""
         self._close()
 
+    def _reset(self) -> None:
+        super()._reset()
+        self._headers = self._kept = dict[bytes, bytes]()
+
     def _refuse(self, status: int, message: str) -> None:
         reply = reply_status(status, "BadRequest", message)
         self._send(reply._replace(headers=SECURITY_HEADERS), is_kept_alive=False)
@@ -86,11 +87,12 @@ class PageConnection(AgentConnection, EventSink):
             return
         if self._transport is None or self._transport.is_closing():
             return
-        # What the client sends from here on is not read.
-        self._is_ending = True
         self.deadline = NEVER
+        self._arrived.clear()
         self._transport.write(encode_stream_head(reply))
         self._on_gone = reply.follow(self)
+        # A browser that sends no more has gone, which TCP alone does not tell.
+        self._transport.resume_reading()
 
 
 async def listen(bound: socket, table: ConnectionTable, handle: Handler) -> asyncio.Server:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
+from keyferry._net.agent import MAX_NAME_CHARACTERS
 from keyferry.agent.decision import own_words
 from keyferry.agent.page.model import account_text, cure_of
 from keyferry.agent.page.snapshot import PageSnapshot
@@ -16,6 +17,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.provider.cache import covers
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reference import shorten_name
 from keyferry.images.why.nearness import find_misses
 from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
 from keyferry.show.paste import join_words
@@ -24,19 +26,24 @@ __all__ = ["explain_cached"]
 
 _SECOND = 1_000_000_000
 _MOST_LINES = 20
-_LONGEST_IMAGE = 1024
 _SECRETS = "The agent does not know the pull secrets of a pod; the kubelet tries them first"
 _NODE_CONFIG = "The agent does not read the docker config of the node; the kubelet tries it second"
 
 
 def explain_cached(snapshot: PageSnapshot, image: str, account: str = "") -> ExplainedPull:
     """Return what a pull of *image* for a service account would get, as far as it is in memory."""
+    if len(image) > MAX_NAME_CHARACTERS:
+        return _refuse(image, account, f"the name is longer than {MAX_NAME_CHARACTERS} characters")
     try:
-        answer = snapshot.state.providers.foresee(image[:_LONGEST_IMAGE])
+        answer = snapshot.state.providers.foresee(image)
     except ImageNameError as error:
-        verdict = printable(error.message)
-        return ExplainedPull(printable(image[:_LONGEST_IMAGE]), printable(account), verdict, (), (), ())
+        return _refuse(image, account, error.message)
     return _Explainer(snapshot, answer, account).explain()
+
+
+def _refuse(image: str, account: str, why: str) -> ExplainedPull:
+    shown, named = printable(shorten_name(image)), printable(shorten_name(account))
+    return ExplainedPull(shown, named, printable(why), (), (), ())
 
 
 class _Explainer:

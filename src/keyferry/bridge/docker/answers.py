@@ -3,6 +3,7 @@
 import os
 
 from keyferry._core.docker_hub import HUB
+from keyferry._net.agent import MAX_NAME_CHARACTERS
 from keyferry.bridge.docker.agent_login import ask_for_login, ask_for_registries
 from keyferry.bridge.docker.login import (
     IMAGE_VARIABLE,
@@ -30,7 +31,11 @@ _SECONDS = 60.0
 def find_login(server: "Server", environ: "Mapping[str, str] | None" = None) -> Login:
     """Return the login for a server: of the image in KEYFERRY_IMAGE or in the question, else of the registry."""
     variables = os.environ if environ is None else environ
-    images = _images(server, variables.get(IMAGE_VARIABLE, ""))
+    given = variables.get(IMAGE_VARIABLE, "")
+    if len(given) > MAX_NAME_CHARACTERS:
+        note = f"{IMAGE_VARIABLE} is longer than {MAX_NAME_CHARACTERS} characters"
+        return Login(LoginOutcome.FAILED, note=note)
+    images = _images(server, given)
     told = ask_for_login(server, images, variables)
     if told is None or told.outcome is LoginOutcome.FAILED:
         return _look_up(server, images, told)

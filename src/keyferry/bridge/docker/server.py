@@ -2,6 +2,7 @@
 
 from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.values import Value
+from keyferry._net.agent import MAX_NAME_CHARACTERS
 
 __all__ = ["Server", "parse_server"]
 
@@ -25,9 +26,9 @@ def parse_server(url: str) -> Server | None:
     """Return the registry that *url* names, with or without a scheme; None if it names none.
 
     All names of Docker Hub are one. The version of an API is left out. URLs with blanks,
-    control characters or user info name no registry.
+    control characters or user info name no registry, nor do those that are longer than any name.
     """
-    if any(not "!" <= char <= "~" for char in url) or "@" in url:
+    if len(url) > MAX_NAME_CHARACTERS or any(not "!" <= char <= "~" for char in url) or "@" in url:
         return None
     scheme, found, rest = url.rpartition("://")
     if found and scheme.lower() not in ("http", "https"):

@@ -106,7 +106,9 @@ def test_who_does_not_read_gets_nothing_more_and_is_cut_off() -> None:
     async def follow() -> None:
         world = World()
         async with world.connect():
+            assert not world.connection().is_silent
             await fill(world.sinks[0])
+            assert world.connection().is_silent  # so a new client can take its place
             assert world.connection().deadline == world.now + STEP_SECONDS
             world.now += STEP_SECONDS + 1
             world.table.sweep()

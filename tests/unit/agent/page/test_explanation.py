@@ -138,3 +138,10 @@ def test_what_is_no_image_is_told_as_text(image: str) -> None:
     assert (found.steps, found.in_full) == ((), ())
     assert "\x1b" not in repr(found)
     assert len(found.image) <= 1024
+
+
+def test_a_name_that_is_longer_than_any_is_not_parsed() -> None:
+    """Nor is a part of it, which would be another image."""
+    found = World().explain("reg.io/app:" + "t" * 1014)
+    assert (found.verdict, found.steps) == ("the name is longer than 1024 characters", ())
+    assert len(found.image) == 255

@@ -58,3 +58,9 @@ def test_a_server_is_the_registry_that_images_name(url: str, expected: Server) -
 )
 def test_what_names_no_registry(url: str) -> None:
     assert parse_server(url) is None
+
+
+def test_what_is_longer_than_any_name_is_no_registry() -> None:
+    host = "a" * 1016 + ".example"
+    assert parse_server(host) == Server((host,))
+    assert parse_server(f"a{host}") is None
