@@ -93,9 +93,9 @@ class Import(NamedTuple):
 
 @cache
 def modules(source: Path) -> dict[str, Module]:
-    """Every module below a folder, by its name."""
+    """Every module of ours below a folder, by its name; a wheel is installed beside those of others."""
     found = {}
-    for path in sorted(source.rglob("*.py")):
+    for path in sorted(path for name in OURS for path in (source / name).rglob("*.py")):
         parts = path.relative_to(source).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)

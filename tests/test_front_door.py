@@ -117,9 +117,13 @@ def test_a_python_that_cannot_make_environments_is_told_what_it_lacks(tmp_path: 
     folders = [f"SITE={tmp_path}/site", f"APP={tmp_path}/app"]
     for target in ("demo", "parts", f"{tmp_path}/site/.ready"):
         done = subprocess.run(
-            [need("make"), *folders, f"PYTHON={tmp_path / 'python'}", target],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [need("make"), "--no-print-directory", *folders, f"PYTHON={tmp_path / 'python'}", target],
+            cwd=ROOT,
+            env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 2
         first, *rest = done.stderr.splitlines()
         assert first.endswith(

@@ -107,7 +107,8 @@ missing=""
 for part in $parts; do
     dpkg-query -W -f '${Status}' "$part" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $part"
 done
-# Debian's kubectl is unpacked, not installed: a kubectl of another origin may own its place.
+# Debian's kubectl is unpacked, not installed: a kubectl of another origin may own its place. Up to Debian 12 it is in
+# the first of two packages, which needs the second from then on.
 kubectl=""
 [ -x "$unpacked/usr/bin/kubectl" ] || kubectl=kubernetes-client
 [ -z "$missing$kubectl" ] && exit 0
@@ -121,11 +122,16 @@ install_missing() {
     [ -z "$missing" ] || apt-get install -y --no-install-recommends $missing
 }
 
+unpack() {
+    rm -f "$unpacked"/*.deb
+    (cd "$unpacked" && apt-get -q download "$1") && dpkg-deb -x "$unpacked/$1"_*.deb "$unpacked"
+    rm -f "$unpacked"/*.deb
+}
+
 unpack_kubectl() {
     [ -z "$kubectl" ] && return
-    rm -f "$unpacked"/*.deb
-    (cd "$unpacked" && apt-get -q download "$kubectl") && dpkg-deb -x "$unpacked/${kubectl}"_*.deb "$unpacked"
-    rm -f "$unpacked"/*.deb
+    unpack "$kubectl"
+    [ -x "$unpacked/usr/bin/kubectl" ] || unpack kubectl
 }
 
 echo "installing$missing $kubectl"

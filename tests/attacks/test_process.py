@@ -502,8 +502,8 @@ def test_a_missing_interpreter_is_named(node: Node) -> None:
     """The error tells a missing interpreter from a missing plugin."""
     path = write_executable(node.bin_dir / PLUGIN, "#!/nonexistent/interpreter\n")
     failure = fail(node)
-    assert isinstance(failure.error, PluginNotFoundError)
-    assert "interpreter" in str(failure.error)
+    assert isinstance(failure.error, PluginStartError)
+    assert "'/nonexistent/interpreter'" in str(failure.error)
     assert failure.kubernetes_text.endswith(f"fork/exec {path}: no such file or directory: ")
 
 

@@ -135,7 +135,7 @@ def test_a_default_port_is_installed_as_images_have_it(machine: Machine, tmp_pat
 def test_without_the_helper_the_registry_refuses(machine: Machine, tool: str) -> None:
     done = machine.pull(tool, "--authfile", str(machine.folder / "none.json"))
     assert done.returncode != 0
-    assert "unauthorized: authentication required" in done.stderr
+    assert "authentication required" in done.stderr
 
 
 @pytest.mark.parametrize("tool", ["skopeo", "podman"])
@@ -154,7 +154,7 @@ def test_a_helper_for_all_registries(machine: Machine, tool: str, tmp_path: Path
         nobody = machine.pull(
             tool, "--authfile", str(machine.folder / "none.json"), KEYFERRY_CONFIG="/nowhere"
         )
-        assert "unauthorized: authentication required" in nobody.stderr
+        assert "authentication required" in nobody.stderr
     finally:
         original.write_text(kept)
 

@@ -89,7 +89,7 @@ class Site:
         self.let_in(user, password)
         assert self.pull(host, logins, folder) == self.image.digest
         self.let_in(user, "rotated")
-        assert "unauthorized" in self.pull(host, logins, folder / "rotated")
+        assert "authentication required" in self.pull(host, logins, folder / "rotated")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def docker_config(path: Path, host: str, user: str, password: str) -> Path:
 
 def test_without_a_login_there_is_no_pull(site: Site, tmp_path: Path) -> None:
     """So that what follows shows something."""
-    assert "unauthorized" in site.pull(PRIVATE, [("nobody", "nothing")], tmp_path)
+    assert "authentication required" in site.pull(PRIVATE, [("nobody", "nothing")], tmp_path)
 
 
 def test_static_logins_pull(site: Site, tmp_path: Path) -> None:
@@ -218,5 +218,5 @@ def test_a_registry_with_bearer_tokens_takes_the_logins_as_well(tmp_path: Path) 
         tokens.users["alice"] = "by-token"
         assert site.pull(PRIVATE, logins, tmp_path) == image.digest
         tokens.users["alice"] = "rotated"
-        assert "unauthorized" in site.pull(PRIVATE, logins, tmp_path / "rotated")
+        assert "authentication required" in site.pull(PRIVATE, logins, tmp_path / "rotated")
     assert ("GET", "alice", (f"repository:{REPOSITORY}:pull",)) in tokens.asked

@@ -170,4 +170,4 @@ def test_a_builder_in_a_pod_reaches_the_agent_through_the_mounted_folder(world: 
     world.agent.stop()
     failed = run()
     assert failed.returncode != 0
-    assert "unauthorized" in failed.stderr
+    assert "authentication required" in failed.stderr

@@ -19,7 +19,7 @@ from typing import Any
 import keyferry
 from support.containerd import PATIENCE_SECONDS, Containerd
 from support.locks import locked
-from support.parts import missing, need, need_part
+from support.parts import lacking, missing, need, need_part
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "deploy" / "container"
@@ -40,6 +40,9 @@ def build_image(out: Path, *flags: str, before: tuple[str, ...] = (), **environ:
     for program in ("apt-get", "dpkg-deb", "musl-gcc"):
         need(program)
     need_part("zig")
+    known = subprocess.run(["apt-cache", "show", "libpython3.11-minimal"], capture_output=True, check=False)
+    if known.returncode != 0:
+        lacking("debian-12")
     words = [sys.executable, str(RECIPE / "build.py"), "--out", str(out), "--wheel", str(_wheel()), *flags]
     # Not the last commit's, which the image of another test run may be older than.
     made = {"SOURCE_DATE_EPOCH": "1700000000", "SOURCE_REVISION": "tests"}

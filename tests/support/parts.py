@@ -15,6 +15,7 @@ import pytest
 
 # Rights and traits of the machine, which no installation brings: without them a test skips in CI too.
 BEYOND_CI = {
+    "debian-12": "needs apt with the packages of Debian 12, which the agent's image is made of",
     "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
     "kubectl": "needs a kubectl of 1.21 or later, with components of kustomize; Debian 12 has an older one",

@@ -185,7 +185,8 @@ class AgentProcess(Management):
         loop = asyncio.get_running_loop()
         # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,
         # a flood of silent clients does not take the place of one that has just connected.
-        server = await loop.create_unix_server(connect, sock=listening, backlog=_ACCEPTED_AT_ONCE)
+        # Not create_unix_server: from Python 3.13 on it removes the socket at its end, and systemd's is not ours.
+        server = await loop.create_server(connect, sock=listening, backlog=_ACCEPTED_AT_ONCE)
         listening.listen(BACKLOG)
         return server
 
