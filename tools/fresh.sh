@@ -3,8 +3,9 @@
 # python3-venv, make and git alone, and a clone of what is committed here; as root, and as an ordinary user with the
 # umask of Debian 13's users.
 #   tools/fresh.sh [SUITE ...]      default: bookworm trixie sid
-# USERS="root user" and TARGETS="demo test" choose less. The output of each run is in .cache/fresh/SUITE-USER.log, and
-# the last table has the counts. Needs root and mmdebstrap (apt-get install mmdebstrap).
+# USERS="root user" and TARGETS="demo test" choose less. The output of each run is in .cache/fresh/SUITE-USER.log.TARGET,
+# and the last table has the counts. The file systems are made once: remove .cache/fresh/SUITE.tar for newer packages.
+# Those of runs that failed stay in .cache/fresh/root-SUITE-USER. Needs root and mmdebstrap (apt-get install mmdebstrap).
 set -eu
 [ $# -gt 0 ] || set -- bookworm trixie sid
 users=${USERS:-root user}
@@ -27,9 +28,7 @@ fresh_root() {
             --include=python3,python3-venv,make,git --format=tar "$1" "$archive.part" > "$place/$1.log" 2>&1 || { tail -20 "$place/$1.log" >&2; return 1; }
         mv "$archive.part" "$archive"
     fi
-    rm -rf "$2"
-    mkdir -p "$2"
-    tar -xf "$archive" -C "$2"
+    rm -rf "$2" && mkdir -p "$2" && tar -xf "$archive" -C "$2"
 }
 
 # prepare ROOT USER: a clone in the user's home, and what this machine needs to reach the package indexes.
@@ -46,8 +45,7 @@ prepare() {
     printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' > "$1/etc/hosts"
     cp -L /etc/resolv.conf "$1/etc/resolv.conf"
     cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$1/etc/authorities.pem"
-    git -C "$1$home" clone --quiet "$tree" keyferry
-    chroot "$1" chown -R "$2:$2" "$home"
+    git -C "$1$home" clone --quiet "$tree" keyferry && chroot "$1" chown -R "$2:$2" "$home"
 }
 
 # inside ROOT USER COMMAND: run in a mount namespace, so that nothing stays mounted.
@@ -81,21 +79,26 @@ failed=0
 for suite; do
     for user in $users; do
         root=$place/root-$suite-$user log=$place/$suite-$user.log
-        fresh_root "$suite" "$root"
-        prepare "$root" "$user"
+        if ! { fresh_root "$suite" "$root" && prepare "$root" "$user"; }; then
+            table="$table$(printf '%-9s %-13s no root file system' "$suite" "$user")
+"
+            failed=1
+            continue
+        fi
+        is_kept=''
         for target in $targets; do
             echo "$suite, $user: make $target"
             begin=$(date +%s)
             verdict=ok
             inside "$root" "$user" "make $target" > "$log.$target" 2>&1 || verdict=failed
-            [ "$verdict" = ok ] || { failed=1; tail -30 "$log.$target" >&2; }
+            [ "$verdict" = ok ] || { failed=1 is_kept=1; tail -30 "$log.$target" >&2; }
             version=$(chroot "$root" python3 -c 'import platform; print(platform.python_version())')
             counts=$(grep -aE '^=+ .*(passed|failed).* =+$' "$log.$target" | tail -1 | tr -d =)
             table="$table$(printf '%-9s %-7s %-5s make %-5s %-7s %5d s %s' \
                 "$suite" "$version" "$user" "$target" "$verdict" $(($(date +%s) - begin)) "$counts")
 "
         done
-        [ "$verdict" != ok ] || rm -rf "$root"
+        [ -n "$is_kept" ] || rm -rf "$root"
     done
 done
 printf '%s' "$table"

