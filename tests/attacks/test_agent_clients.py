@@ -78,6 +78,8 @@ def open_page(path: str, folder: Path) -> tuple[int, str, str]:
         "-url http://127.0.0.1:7475/",
         "https://127.0.0.1:7475/",
         "http://evil.example:80/",
+        "http://[::1%eth0;id]:80/",
+        "http://[::1%25evil]:80/",
         "http://localhost:7475/",
         "http://127.0.0.1/",
         "http://127.0.0.1:0/",

@@ -96,6 +96,7 @@ SUBJECTS: dict[str, tuple[Callable[[], str], str]] = {
     "no-jwt": (lambda: "marked-opaque-token", "is not a JSON web token"),
     "a-line-break": (lambda: f"{account_token()}\r\nX: y", "is not a JSON web token"),
     "aud-twice": (lambda: repeated("aud"), "it has a member more than once"),
+    "alg-twice": (lambda: repeated_in_head("alg"), "it has a member more than once"),
     "iss-twice": (lambda: repeated("iss"), "it has a member more than once"),
     "claims-that-are-no-object": (lambda: "e30.W10.c2ln", "is not a JSON web token"),
     "an-issuer-with-escapes": (lambda: account_token(iss="\x1b[2J\nevil"), "the subject token's iss is"),
@@ -115,6 +116,13 @@ def repeated(name: str) -> str:
     head, _, _ = account_token().split(".")
     text = json.dumps(account_claims()).replace("{", f'{{"{name}": "other.example.com", ', 1)
     return f"{head}.{base64.urlsafe_b64encode(text.encode()).rstrip(b'=').decode()}.c2ln"
+
+
+def repeated_in_head(name: str) -> str:
+    """A token that has a member of its header twice."""
+    head, claims, signature = account_token().split(".")
+    text = base64.urlsafe_b64decode(head + "==").decode().replace("{", f'{{"{name}": "none", ', 1)
+    return f"{base64.urlsafe_b64encode(text.encode()).rstrip(b'=').decode()}.{claims}.{signature}"
 
 
 @pytest.mark.parametrize("case", SUBJECTS)

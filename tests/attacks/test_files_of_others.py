@@ -13,6 +13,7 @@ from keyferry.bridge.file_change import apply_change
 from keyferry.errors import EnvironmentProblem
 from support.commands import run_keyferry
 from support.parts import root
+from support.plugins import provider_entry, write_config
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of Unix"),
@@ -115,6 +116,19 @@ def test_a_pipe_in_the_place_of_a_config_does_not_stop_root(theirs: Path) -> Non
     os.mkfifo(theirs / "config.json")
     done = docker("install", theirs / "config.json", HOST)
     assert (done.returncode, "is not a regular file" in done.stderr) == (3, True)
+
+
+def test_a_pipe_in_the_place_of_a_plugin_does_not_stop_root(tmp_path: Path) -> None:
+    """Nor lint, which looks for shims."""
+    config = tmp_path / "providers.json"
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    write_config(config, [provider_entry("acme")])
+    os.mkfifo(bin_dir / "acme")
+    done = run_keyferry("lint", str(config), "--bin-dir", str(bin_dir))
+    assert done.returncode == 1
+    done = run_keyferry("bridge", "kubelet", "status", "--config", str(config), "--bin-dir", str(bin_dir))
+    assert done.returncode in (0, 1)
 
 
 def test_the_owner_keeps_the_file(theirs: Path) -> None:

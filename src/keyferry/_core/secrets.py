@@ -11,7 +11,7 @@ MASK = "********"
 _EMPTY = "(empty)"
 
 # A flag or a field whose name ends in one of these has a secret as its value.
-MASKED_NAMES = r"(?:pass|passwd|password|passphrase|secret|token|key|credentials?)"
+MASKED_NAMES = r"(?:pass|passwd|password|passphrase|pwd|auth|secret|token|key|credentials?)"
 _FLAG = rf"(?i)--?(?:u|user|p|[\w-]*{MASKED_NAMES})"
 _SHORTEST_KNOWN = 4
 _TAIL_LINES, _TAIL_WIDTH = 5, 400

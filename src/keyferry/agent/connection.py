@@ -42,10 +42,11 @@ Gate = Callable[[Caller], bool]
 
 
 class ConnectionTable:
-    """All connections, and their limits: in total, and half of that for each user.
+    """All connections, and their limits: in total, and for each user no more than are still free for others.
 
-    A new connection beyond a limit takes the place of the one that has been silent for longest, so that silent
-    clients do not shut out others; it is closed itself if all are busy.
+    So one user has at most half of them, and however many lookups some users wait for, there is a place for the next
+    one. A new connection beyond a limit takes the place of one that is silent: that of its own user that has been so
+    for longest, else that of the user who has most. It is closed itself if all are busy.
     """
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
@@ -66,20 +67,17 @@ class ConnectionTable:
 
     def add(self, connection: "AgentConnection") -> bool:
         """Take in a connection, and close another one if there are too many; False if none can be closed."""
-        own = self._by_user.setdefault(connection.caller.uid, OrderedDict())
-        crowd: OrderedDict[AgentConnection, None] | None = None
-        if len(own) >= max(self.most // 2, 1):
-            crowd = own
-        elif self._number >= self.most:
-            crowd = max(self._by_user.values(), key=len)
-        if crowd is not None:
-            silent = next((each for each in crowd if each.is_silent), None)
+        uid = connection.caller.uid
+        own = self._by_user.get(uid, OrderedDict())
+        if len(own) >= self.most - self._number:
             self.refused += 1
+            crowds = [own, *sorted(self._by_user.values(), key=len, reverse=True)]
+            silent = next((each for crowd in crowds for each in crowd if each.is_silent), None)
             if silent is None:
                 return False
             self.drop(silent)
             silent.abort()
-        self._by_user.setdefault(connection.caller.uid, OrderedDict())[connection] = None
+        self._by_user.setdefault(uid, OrderedDict())[connection] = None
         self._number += 1
         return True
 

@@ -73,7 +73,7 @@ def ask_for_page_link(path: str, *, is_opened: bool = False) -> tuple[str, str]:
     """
     document = ask_for_document(path, "POST", "/v1/page", owner=ROOT if is_opened else None)
     url = str(document.get("url"))
-    found = re.fullmatch(r"http://([^/?#@]+)/[\w/?=&-]*", url, re.ASCII)
+    found = re.fullmatch(r"http://([\w.:[\]]+)/[\w/?=&-]*", url, re.ASCII)
     address = parse_listen_address(found[1]) if found is not None else None
     if address is None or not address.is_loopback or not address.port:
         raise AgentUnavailableError(f"{path}: the answer is no link to a page on this machine")

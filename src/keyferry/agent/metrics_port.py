@@ -20,6 +20,7 @@ __all__ = ["MetricsPort"]
 
 _TEXT = b"text/plain; charset=utf-8"
 _MOST_CONNECTIONS = 64
+_ACCEPTED_AT_ONCE = 8
 # Nobody needs figures more often, and making them takes the agent's time.
 _FRESH_SECONDS = 1.0
 _ANYBODY = Caller(-1, frozenset())
@@ -56,7 +57,9 @@ class MetricsPort:
         """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         connect = partial(_MetricsConnection, self._connections, self)
-        self._server = await loop.create_server(connect, sock=self._socket, backlog=_MOST_CONNECTIONS)
+        # As for the socket: a flood of silent clients does not take the place of one whose request has arrived.
+        self._server = await loop.create_server(connect, sock=self._socket, backlog=_ACCEPTED_AT_ONCE)
+        self._socket.listen(BACKLOG)
 
     def sweep(self) -> None:
         """Close connections whose deadline has passed."""

@@ -311,7 +311,7 @@ class AgentService:
                 f"failed {failure.provider}",
                 "a provider failed",
                 provider=failure.provider,
-                image=question.registry or question.image.text,
+                image=shorten_name(question.registry or question.image.text),
                 error=_reason(failure.error),
                 uid=request.caller.uid,
                 **_named(request),

@@ -40,11 +40,14 @@ def is_shim(path: str) -> bool:
 def read_shim_mark(path: str) -> bool:
     """Return whether the program at *path* has the mark of a shim; raise OSError or ValueError if it cannot be read."""
     import os
+    import stat
 
-    fd = os.open(path, os.O_RDONLY)
+    # A named pipe in the place of a program is not waited for.
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
-        size = os.fstat(fd).st_size
-        return size <= MOST_SHIM_BYTES and MARK in os.read(fd, MOST_SHIM_BYTES)
+        status = os.fstat(fd)
+        is_program = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_SHIM_BYTES
+        return is_program and MARK in os.read(fd, MOST_SHIM_BYTES)
     finally:
         os.close(fd)
 

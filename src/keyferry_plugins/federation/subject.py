@@ -144,11 +144,12 @@ def _quote(text: str) -> str:
 
 
 def _read_claims(token: str) -> dict[str, object]:
-    from keyferry.sdk.jwt_claims import JwtError, read_claims
+    from keyferry.sdk.jwt_claims import JwtError, read_claims, read_header
 
     claims, problem = None, "the token is not a JSON web token"
     if len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token:
         try:
+            read_header(token)  # which may have no member twice either
             claims = read_claims(token)
         except JwtError as error:
             problem = str(error)

@@ -104,7 +104,16 @@ def test_who_looks_at_the_agent_does_not_count(node: Node) -> None:
 
 SECRETS = ("argument-word", "bare-word-7", "dXNlcjpwYXNz", "url-word")
 ARGUMENTS = [
-    *("--password", SECRETS[1], f"--token={SECRETS[0]}", "--region", "eu-west-1"),
+    *(
+        "--pwd",
+        SECRETS[1],
+        f"--auth=jo:{SECRETS[1]}",
+        "--password",
+        SECRETS[1],
+        f"--token={SECRETS[0]}",
+        "--region",
+        "eu-west-1",
+    ),
     f"https://user:{SECRETS[3]}@auth.example/login",
     f"eyJhbGciOiJub25lIn0.{SECRETS[2]}.c2lnbmF0dXJl",
 ]
@@ -120,7 +129,7 @@ def test_no_secret_of_a_plugins_arguments_is_shown(tmp_path: Path) -> None:
     with running_agent(node, "--page", "127.0.0.1:0", "--log-level", "debug") as agent:
         told = [agent.look_up(IMAGE).body.decode(), agent.look_up(IMAGE, provider=PLUGIN).body.decode()]
         plugin = agent.status["providers"][0]["plugin"]
-        assert plugin["args"][3:5] == ["--region", "eu-west-1"]
+        assert plugin["args"][6:8] == ["--region", "eu-west-1"]
         told.append(agent.ask("GET", "/v1/status").body.decode())
         told.append(agent.ask("GET", "/v1/metrics").body.decode())
         told.append(agent.ask("POST", "/v1/explain", {"image": IMAGE}).body.decode())

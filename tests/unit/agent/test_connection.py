@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from keyferry.agent.access import Caller
 from keyferry.agent.connection import (
     IDLE_SECONDS,
     MOST_BODY_BYTES,
@@ -221,6 +222,31 @@ def test_the_client_that_is_silent_for_longest_gives_way() -> None:
         assert (len(served.table), served.table.refused) == (2, 2)
 
     serve(act, most=4)
+
+
+def test_users_whose_lookups_take_long_leave_a_place_for_the_next() -> None:
+    """Each has no more places than are free after it; at the end, a silent one of anybody gives way."""
+    table = ConnectionTable(8, _Clock())
+
+    class Connection(AgentConnection):
+        def __init__(self, uid: int, *, is_busy: bool) -> None:
+            super().__init__(table, lambda _: AgentReply(200, b"{}"))
+            self.caller, self.is_busy = Caller(uid, frozenset()), is_busy
+
+        @property
+        def is_silent(self) -> bool:
+            return not self.is_busy
+
+    def connect(uid: int, *, is_busy: bool) -> bool:
+        return table.add(Connection(uid, is_busy=is_busy))
+
+    assert [connect(1001, is_busy=True) for _ in range(6)] == [True] * 4 + [False] * 2
+    assert [connect(1002, is_busy=True) for _ in range(4)] == [True] * 2 + [False] * 2
+    assert connect(0, is_busy=True)
+    assert connect(1003, is_busy=False)
+    # All are taken now, and one is silent.
+    assert connect(1004, is_busy=True)
+    assert not connect(1005, is_busy=True)
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -26,7 +26,7 @@ _PURPOSES = frozenset((
 ))  # fmt: skip
 # Parts of the names of fields that say what a token is for or who asks for it, in any protocol and spelling.
 _NEVER_ANNOTATED = (
-    "aud", "scope", "resource", "subject", "actor", "token", "grant", "issuer", "permission",
+    "aud", "scope", "resource", "subject", "actor", "token", "grant", "issuer", "permission", "assertion", "password",
 )  # fmt: skip
 _USERNAME = "username"
 # Set by the client itself, or by other fields of a call.
