@@ -119,7 +119,8 @@ def refusals() -> set[tuple[str, str]]:
 
 def limit(name: str) -> str:
     """The value of a row of the page's limits."""
-    return dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))[name]
+    rows: dict[str, str] = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))
+    return rows[name]
 
 
 def first_number(text: str) -> int:
