@@ -69,10 +69,10 @@ bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GRO
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 
 load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads, take-overs and kill -9 under load. SECONDS=10 for a quick look
-	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
+	@$(BIN)/python bench/agent_load.py $(SECONDS)
 
 fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
-	@PYTHONPATH=. $(BIN)/python bench/fleet.py $(NODES)
+	@$(BIN)/python bench/fleet.py $(NODES)
 
 fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for MINUTES=1 in all; TARGET="response url" for some, KEEP=1 lets tests/fuzz/corpus grow
 	@.cache/fuzz/bin/python tools/run_fuzz.py --minutes $(or $(MINUTES),1) --target "$(TARGET)" $(if $(KEEP),--keep)
@@ -89,7 +89,7 @@ mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) --tests "$(TESTS)" $(MODULES)
 
 soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one, which writes into .cache/soak alone
-	@PYTHONPATH=. $(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
+	@$(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
@@ -104,7 +104,7 @@ generated: $(TOOLS)  ## write the generated parts of the docs alone: references,
 	$(BIN)/python tools/generate_docs.py
 
 pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagrams, and the agent's page, with Chromium
-	@PYTHONPATH=tests $(BIN)/python tools/terminal_picture.py
+	@$(BIN)/python tools/terminal_picture.py
 	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py
 

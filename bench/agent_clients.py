@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from bench.agent_place import image_of
 
 _ANSWER_SECONDS = 30.0

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from bench.agent_clients import Outcome, Task
 from bench.agent_place import PLUGIN, AgentPlace, image_of, write_plugin
 from bench.measure import ROOT, SOURCES

@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench.fleet_model import (
     SECOND,
     UNLIMITED,

@@ -12,6 +12,8 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from bench.matching import make_patterns
 from bench.measure import ROOT, SOURCES, Row, skipped
 from bench.plugins import REGISTRY, compile_program, write_config, write_script

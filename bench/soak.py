@@ -21,6 +21,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench.agent_place import AgentPlace
 from bench.fleet_plot import Line, Panel, Plot, draw, linear_marks
 from bench.measure import ROOT

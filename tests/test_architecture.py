@@ -62,7 +62,7 @@ PLUGINS = {name: module for name, module in PROGRAMS.items() if module.startswit
 # Modules that take longer to load than a plugin has to run.
 HEAVY = frozenset({"argparse", "asyncio", "dataclasses", "http.client", "inspect", "logging", "yaml"})
 
-# Attributes that hold sentences, and what a caught error is called.
+# Attributes that hold sentences, and what an error is called that a function is given; a caught one has any name.
 SENTENCES = ("kubernetes_text", "message", "problem", "stderr_tail")
 ERRORS = ("caught", "error", "exc", "failure", "problem", "refusal", "refused")
 CUTS = (
@@ -117,6 +117,19 @@ def imports(source: Path, *, only_run: bool = False) -> Iterator[Import]:
                     below = f"{base}.{alias.name}"
                     is_module = below in known
                     yield Import(module.name, below if is_module else base, "" if is_module else alias.name)
+            elif isinstance(node, ast.Call) and (name := imported_by(node)):
+                yield Import(module.name, resolve_name(name, module.package), "")
+
+
+def imported_by(call: ast.Call) -> str:
+    """The module that a call of ``__import__`` or ``import_module`` names, if that is a literal."""
+    match call:
+        case ast.Call(
+            func=ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            return name
+    return ""
 
 
 def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
@@ -222,45 +235,62 @@ def other_clients(source: Path) -> list[str]:
     )
 
 
-def is_sentence(node: ast.expr) -> bool:
-    """Tell whether an expression is an error's text: ``error.message``, ``str(error)``."""
-    if isinstance(node, ast.Attribute):
-        return node.attr in SENTENCES
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("str", "repr"):
-        return bool(node.args) and isinstance(node.args[0], ast.Name) and node.args[0].id in ERRORS
+def is_sentence(node: ast.expr, errors: Collection[str]) -> bool:
+    """Tell whether an expression is an error's text: ``error.message``, ``str(error)``, ``error.args[0]``."""
+    match node:
+        case ast.Attribute(attr=attribute):
+            return attribute in SENTENCES
+        case ast.Call(func=ast.Name(id="str" | "repr"), args=[ast.Name(id=name), *_]):
+            return name in errors
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="args")):
+            return name in errors
+        case ast.JoinedStr(values=parts):
+            return any(is_error(part.value, errors) for part in parts if isinstance(part, ast.FormattedValue))
     return False
 
 
-def names_of_sentences(scope: ast.AST) -> set[str]:
+def is_error(node: ast.expr, errors: Collection[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in errors
+
+
+def names_of_errors(scope: Collection[ast.AST]) -> set[str]:
+    """The names that errors have in a function or a module: those that it gives to what it catches, and the usual."""
+    handlers = (node for node in scope if isinstance(node, ast.ExceptHandler))
+    return {*ERRORS, *(handler.name for handler in handlers if handler.name)}
+
+
+def names_of_sentences(scope: Collection[ast.AST], errors: Collection[str]) -> set[str]:
     """The variables of a function that hold an error's text."""
     found = set()
-    for node in ast.walk(scope):
+    for node in scope:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
             pairs = [(target, value)]
             if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
                 pairs = list(zip(target.elts, value.elts, strict=True))
-            found |= {left.id for left, right in pairs if isinstance(left, ast.Name) and is_sentence(right)}
+            found |= {
+                left.id for left, right in pairs if isinstance(left, ast.Name) and is_sentence(right, errors)
+            }
     return found
 
 
-def cuts(tree: ast.AST) -> Iterator[ast.expr]:
+def cuts(tree: ast.Module) -> list[ast.expr]:
     """Every sentence that is looked into: by a method, by ``in``, by comparing it with a text, or by a pattern."""
-    yield from cuts_in(tree, set())
-    for scope in ast.walk(tree):
-        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-            names = names_of_sentences(scope)
-            found = cuts_in(scope, names) if names else ()
-            yield from (each for each in found if isinstance(each, ast.Name))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    scopes = [list(run_at_import(tree)), *(list(ast.walk(function)) for function in functions)]
+    # What is in a function inside another one is found twice.
+    return list({id(cut): cut for scope in scopes for cut in cuts_in(scope)}.values())
 
 
-def cuts_in(scope: ast.AST, names: Collection[str]) -> Iterator[ast.expr]:
-    """The same in one part of a module, in which *names* are sentences, too."""
+def cuts_in(scope: Collection[ast.AST]) -> Iterator[ast.expr]:
+    """The same among the nodes of one function, or of what is outside of all."""
+    errors = names_of_errors(scope)
+    names = names_of_sentences(scope, errors)
 
     def is_text(node: ast.expr) -> bool:
-        return is_sentence(node) or (isinstance(node, ast.Name) and node.id in names)
+        return is_sentence(node, errors) or (isinstance(node, ast.Name) and node.id in names)
 
-    for node in ast.walk(scope):
+    for node in scope:
         if isinstance(node, ast.Compare):
             is_found = any(isinstance(how, ast.In | ast.NotIn) for how in node.ops)
             yield from (each for each in node.comparators if is_found and is_text(each))
@@ -352,6 +382,13 @@ def lay(folder: Path, files: Mapping[str, str]) -> Path:
         ("keyferry/images/x.py", "import keyferry.sdk", "keyferry.images.x -> keyferry.sdk"),
         ("keyferry/kit/x.py", "import keyferry_plugins.ecr", "keyferry.kit.x -> keyferry_plugins.ecr"),
         ("keyferry_plugins/x.py", "import keyferry._core.json", "keyferry_plugins.x -> keyferry._core.json"),
+        ("keyferry/api/x.py", "__import__('keyferry.images.y')", "keyferry.api.x -> keyferry.images.y"),
+        ("keyferry/api/x.py", "import_module('keyferry.images')", "keyferry.api.x -> keyferry.images"),
+        (
+            "keyferry/api/x.py",
+            "importlib.import_module('..cli', 'keyferry.api')",
+            "keyferry.api.x -> keyferry.cli",
+        ),
     ],
 )
 def test_an_import_that_goes_up_is_found(tmp_path: Path, file: str, text: str, breach: str) -> None:
@@ -432,15 +469,28 @@ def test_another_reader_of_urls_is_found(tmp_path: Path) -> None:
         "re.match('x', str(failure))",
         "_PATTERN.search(error.kubernetes_text)",
         "def f(error):\n    text = error.message\n    return text.startswith('x')",
+        "try: ...\nexcept OSError as err:\n    'x' in str(err)",
+        "def f():\n    try: ...\n    except OSError as e:\n        return e.args[0] == 'x'",
+        "def f():\n    try: ...\n    except OSError as reason:\n        return f'{reason}'.startswith('x')",
+        "def f():\n    try: ...\n    except OSError as e:\n        text = f'no: {e}'\n    return 'x' in text",
+        "class C:\n    def f(self):\n        try: ...\n        except OSError as e:\n            'x' in str(e)",
     ],
 )
 def test_a_sentence_that_decides_is_found(text: str) -> None:
-    assert len(list(cuts(ast.parse(text)))) == 1
+    assert len(cuts(ast.parse(text))) == 1
 
 
-@pytest.mark.parametrize("text", ["error.message == ''", "f'{error.message}'", "name.startswith('x')"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error.message == ''",
+        "f'{error.message}'",
+        "name.startswith('x')",
+        "class C:\n  def f(e):\n    return str(e) == 'x'\n  def g():\n    try: ...\n    except OSError as e: ...",
+    ],
+)
 def test_a_sentence_that_decides_nothing_is_passed_over(text: str) -> None:
-    assert list(cuts(ast.parse(text))) == []
+    assert cuts(ast.parse(text)) == []
 
 
 # Runs a program without site, which loads modules of its own, and tells in the last line what it has loaded.

@@ -80,7 +80,6 @@ def test_the_pictures_are_up_to_date(tool: str) -> None:
     """The terminal shows what the commands print now."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / tool), "--check"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
         check=False,

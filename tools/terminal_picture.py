@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 from support.commands import Node
 from support.kubernetes_api import pod
 from support.pod_world import PodWorld, pod_world

@@ -1,6 +1,5 @@
 """The programs of ``tools`` and ``bench``: ``--help`` says what one does, and does nothing; no option is ignored."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,14 +16,12 @@ PROGRAMS = sorted(
 
 
 def run(program: str, option: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    paths = os.pathsep.join(str(ROOT / each) for each in (".", "tests", "src"))
     return subprocess.run(
         [sys.executable, str(ROOT / program), option],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": paths},
         timeout=60,
     )
 

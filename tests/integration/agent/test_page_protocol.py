@@ -1,7 +1,7 @@
-"""The page of the agent's protocol: its examples run against a real agent, and its tables are those of the code."""
+"""The page of the agent's protocol: its examples run against a real agent, which keeps what its tables say."""
 
-import inspect
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from keyferry._net import agent as client
-from keyferry.agent import connection, lookups, usage
-from keyferry.agent.service import AgentService
+from keyferry.agent.connection import IDLE_SECONDS, STEP_SECONDS
 from keyferry.agent.turns import MOST_TURNS, MOST_WAITING
-from support.agents import RunningAgent, running_agent
+from support.agents import RunningAgent, counting_node, running_agent
 from support.parts import need
-from support.plugins import Node, provider_entry, write_config
+from support.plugins import PATIENCE_SECONDS, Node, provider_entry, write_config
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "agent-protocol.md").read_text(encoding="utf-8")
 SOCKET = "/run/keyferry/agent.sock"
+ROUTES = sorted(set(re.findall(r"^\| \[`(\w+ /[^`]+)`\]", PAGE, re.MULTILINE)))
 PROVIDERS = {"acme": "registry.example", "broken": "broken.example"}
 
 
@@ -34,6 +34,13 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
     write_config(node.config, entries)
     with running_agent(node, "--page", "127.0.0.1:0") as running:
         yield running
+
+
+def fields_of(head: str, page: str = PAGE) -> set[str]:
+    """The names in the first column of a table."""
+    rows = page.partition(f"| {head} | what |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert rows
+    return {name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
 def examples() -> list[tuple[str, str]]:
@@ -52,7 +59,7 @@ def test_the_examples_of_the_page_are_true(agent: RunningAgent, tmp_path: Path) 
     for program in ("curl", "jq"):
         need(program)
     told = examples()
-    assert len(told) >= len(routes())
+    assert len(told) >= len(ROUTES)
     for command, shown in told:
         assert f"--unix-socket {SOCKET} " in command
         done = subprocess.run(
@@ -67,41 +74,119 @@ def test_the_examples_of_the_page_are_true(agent: RunningAgent, tmp_path: Path) 
         assert re.fullmatch(pattern, output, re.DOTALL), f"{command}\n{done.stdout}{done.stderr}"
 
 
-def routes() -> set[str]:
-    """The routes of the service, which its constructor lists."""
-    source = inspect.getsource(AgentService)
-    return {f"{method} {path}" for method, path in re.findall(r'\(b"(\w+)", b"([^"]+)"\):', source)}
-
-
-def test_every_route_is_on_the_page() -> None:
-    """With a row of the table, and a section."""
-    assert set(re.findall(r"^\| \[`(\w+ /[^`]+)`\]", PAGE, re.MULTILINE)) == routes()
+def test_every_route_has_a_section() -> None:
     headings = " ".join(re.findall(r"^## (.*)$", PAGE, re.MULTILINE))
-    assert set(re.findall(r"`(\w+ /[^`]+)`", headings)) == routes()
+    assert set(re.findall(r"`(\w+ /[^`]+)`", headings)) == set(ROUTES)
 
 
-def test_every_refusal_is_on_the_page() -> None:
-    """Every status and reason that the agent's modules have for the socket."""
-    folder = Path(connection.__file__).parent
-    source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
-    made = set(re.findall(r'reply_status\(\s*(\d+), "(\w+)"', source))
-    made |= {(status, "BadRequest") for status in re.findall(r"self\._refuse\((\d+),", source)}
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_route_is_served(agent: RunningAgent, route: str) -> None:
+    """With its method, and no other."""
+    method, path = route.split()
+    assert agent.ask(method, path).status in (200, 400)
+    assert agent.ask("PATCH", path).status == 405
+
+
+REFUSED = {
+    "no name": ("POST", "/v1/lookup", {"image": "Team/App"}, 400),
+    "another version": ("POST", "/v1/lookup", {"apiVersion": "agent.keyferry.dev/v9"}, 400),
+    "no path": ("GET", "/v1/nothing", None, 404),
+    "no provider": ("POST", "/v1/lookup", {"image": "registry.example/app", "provider": "other"}, 404),
+    "another method": ("GET", "/v1/lookup", None, 405),
+    "another config": (
+        "POST",
+        "/v1/lookup",
+        {"image": "registry.example/app", "configHash": "sha256:0"},
+        409,
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "question", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_is_on_the_page(
+    agent: RunningAgent, method: str, path: str, question: object, status: int
+) -> None:
+    reply = agent.ask(method, path, question)
+    assert (reply.status, reply.document["kind"]) == (status, "Status")
+    assert (str(status), reply.document["reason"]) in refusals()
+
+
+def refusals() -> set[tuple[str, str]]:
+    """The statuses of the page, each with its reason."""
     rows = re.findall(r"^\| ([\d, ]+) \| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert {(status, reason) for column, reason in rows for status in column.split(", ")} == made
+    return {(status, reason) for column, reason in rows for status in column.split(", ")}
 
 
-def test_the_limits_of_the_page_are_those_of_the_code() -> None:
-    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))
-    assert rows["head of a request"] == f"{connection.MOST_HEAD_BYTES >> 10} KiB"
-    assert rows["body of a request"] == f"{connection.MOST_BODY_BYTES >> 10} KiB"
-    step = rows["time for a head, for a body, and to read an answer"]
-    assert step == f"{connection.STEP_SECONDS:g} s each"
-    assert rows["time between two requests"] == f"{connection.IDLE_SECONDS:g} s"
-    assert rows["name of an image or a registry"] == f"{client.MAX_NAME_CHARACTERS} characters"
-    evictions = f"{usage._BURST} at once, then one in {usage._PER_EVICTION_SECONDS:g} s"
-    assert rows["evictions of one user"] == evictions
+def limit(name: str) -> str:
+    """The value of a row of the page's limits."""
+    rows: dict[str, str] = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))
+    return rows[name]
+
+
+def first_number(text: str) -> int:
+    return int(text.split(maxsplit=1)[0])
+
+
+def status_of(agent: RunningAgent, request: bytes) -> int:
+    """The status with which the agent answers these bytes; a refusal is on the page."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE_SECONDS)
+        client.connect(agent.socket)
+        client.sendall(request)
+        status = client.recv(4096).split()[1].decode()
+        assert status == "200" or (status, "BadRequest") in refusals()
+        return int(status)
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 431)])
+def test_a_head_may_be_as_long_as_the_page_says(agent: RunningAgent, more: int, status: int) -> None:
+    before, after = b"GET /v1/health HTTP/1.1\r\nx: ", b"\r\n\r\n"
+    filling = (first_number(limit("head of a request")) << 10) - len(before + after) + more
+    assert status_of(agent, before + b"y" * filling + after) == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+def test_a_body_may_be_as_long_as_the_page_says(agent: RunningAgent, more: int, status: int) -> None:
+    length = (first_number(limit("body of a request")) << 10) + more
+    head = b"POST /v1/lookup HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % length
+    body = b'{"image": "registry.example/app"}'.ljust(length) if status == 200 else b""
+    assert status_of(agent, head + body) == status
+
+
+@pytest.mark.parametrize("field", ["image", "registry"])
+def test_a_name_may_be_as_long_as_the_page_says(agent: RunningAgent, field: str) -> None:
+    """A longer one is refused for its length, a shorter one at most for what it is."""
+    most = first_number(limit("name of an image or a registry"))
+    longest, longer = (
+        agent.ask("POST", "/v1/lookup", {field: "registry.example/app".ljust(length, "a")}).document
+        for length in (most, most + 1)
+    )
+    said = f"{field}: expected at most {most} characters"
+    assert (longer["reason"], longer["message"]) == ("BadRequest", said)
+    assert longest.get("message") != said
+
+
+def test_evictions_are_limited_as_the_page_says(tmp_path: Path) -> None:
+    """The burst is granted; of three bursts, one eviction is refused, for no longer than one of them takes."""
+    found = re.fullmatch(r"(\d+) at once, then one in (\d+) s", limit("evictions of one user"))
+    assert found is not None
+    burst, seconds = map(int, found.groups())
+    wrong = {"image": "registry.example/app", "username": "user", "password": "another"}
+    with running_agent(counting_node(tmp_path, "pass-word")) as running:
+        replies = [running.ask("POST", "/v1/evict", wrong) for _ in range(3 * burst)]
+    assert {reply.status for reply in replies[:burst]} == {200}
+    refused = next(reply for reply in replies if reply.status != 200)
+    assert (str(refused.status), refused.document["reason"]) in refusals()
+    assert 1 <= int(refused.headers["retry-after"]) <= seconds
+
+
+def test_what_is_waited_for_is_on_the_page() -> None:
+    """Limits that take long to reach."""
+    step = limit("time for a head, for a body, and to read an answer")
+    assert step == f"{STEP_SECONDS:g} s each"
+    assert limit("time between two requests") == f"{IDLE_SECONDS:g} s"
     turns = f"{MOST_TURNS // 2} at once; {MOST_WAITING} more wait"
-    assert rows["lookups of one user that need a plugin run"] == turns
+    assert limit("lookups of one user that need a plugin run") == turns
     waits = f"{client.CONNECT_SECONDS:g} s for a connection and {client.ANSWER_SECONDS:g} s for an answer"
     assert f"wait {waits}, and take at most {client.MOST_BODY_BYTES >> 20} MiB" in PAGE
 
@@ -139,14 +224,10 @@ def test_the_fields_of_the_status_are_on_the_page(agent: RunningAgent) -> None:
     assert fields_of("field", section) == agent.status.keys() - {"apiVersion", "kind"}
 
 
-def fields_of(head: str, page: str = PAGE) -> set[str]:
-    """The names in the first column of a table."""
-    rows = page.partition(f"| {head} | what |\n|---|---|\n")[2].partition("\n\n")[0]
-    assert rows
-    return {name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-
-
-def test_the_questions_fields_are_those_that_are_read() -> None:
-    """What the page names is read, and what is read is on the page."""
-    read = set(re.findall(r'_texts?\(document, "(\w+)"\)', inspect.getsource(lookups))) | {"image"}
-    assert fields_of("field of the request") == read
+@pytest.mark.parametrize("field", sorted(fields_of("field of the request")))
+def test_the_fields_of_a_question_are_read(agent: RunningAgent, field: str) -> None:
+    """One that the page names is refused if it is a number; any other is ignored."""
+    image = {} if field == "registry" else {"image": "registry.example/app"}
+    reply = agent.ask("POST", "/v1/lookup", image | {field: 7})
+    assert (reply.status, reply.document["message"].split(":")[0]) == (400, field)
+    assert agent.ask("POST", "/v1/lookup", {"image": "registry.example/app", f"{field}s": 7}).status == 200

@@ -1,7 +1,6 @@
 """The soak itself, for a few seconds: every kind of work does its steps; its figures are no news for the docs."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,6 @@ def test_a_short_soak(tmp_path: Path) -> None:
     words = ["--minutes", "0.05", "--folder", str(tmp_path / "out"), "--docs", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, str(ROOT / "bench" / "soak.py"), *words],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=240,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.report import LintReport
 from support.parts import root
@@ -86,11 +85,6 @@ def test_what_is_refused_is_an_error_at_its_place(
     if findings is None:
         findings = [("KF302", "", 1), ("KF310", "credentialPluginPolicy", 5)]
     assert found(tmp_path, text) == findings
-
-
-def test_every_refusal_of_a_kuberc_has_a_case() -> None:
-    text = Path(__file__).read_text("utf-8")
-    assert [code for code in CODES if code.startswith("KF3") and code not in text] == []
 
 
 def test_a_misspelt_list_is_named_beside_the_refusal_it_leads_to(tmp_path: Path) -> None:

@@ -16,16 +16,35 @@ SOURCES = Path(keyferry.__file__).parent
 
 
 def used_codes(source: bytes) -> Iterator[str]:
-    """The codes in a module that are not keys of a dictionary, which are explained there and not used."""
+    """The codes in a module that may be reported: not those that it explains, only sorts into a set, or compares."""
     tree = ast.parse(source)
-    keys = {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    others = {
+        id(inner) for node in ast.walk(tree) for part in parts_not_used(node) for inner in ast.walk(part)
+    }
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)
-            and id(node) not in keys
+            and id(node) not in others
             and re.fullmatch(r"KF\d{3}", str(node.value))
         ):
             yield str(node.value)
+
+
+def parts_not_used(node: ast.AST) -> list[ast.expr]:
+    """The keys of a dictionary, the members of a set, the operands of a comparison."""
+    if isinstance(node, ast.Dict):
+        return [key for key in node.keys if key]
+    if isinstance(node, ast.Set):
+        return node.elts
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("set", "frozenset")
+    ):
+        return node.args
+    return []
 
 
 def test_every_code_in_the_sources_is_explained_and_every_explained_one_is_used() -> None:
@@ -36,6 +55,20 @@ def test_every_code_in_the_sources_is_explained_and_every_explained_one_is_used(
 def test_an_explanation_is_no_use() -> None:
     source = b'EXPLAINED = {"KF198": ("KF199 is older", "why", "fix")}\ndef f():\n    return found("KF197")\n'
     assert list(used_codes(source)) == ["KF197"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'A = {"KF198"}',
+        'A = frozenset({"KF198"})',
+        'A = frozenset(("KF198", "KF199"))',
+        'A = code == "KF198"',
+        'A = code in ("KF198", "KF199")',
+    ],
+)
+def test_a_set_and_a_comparison_are_no_use(text: str) -> None:
+    assert list(used_codes(text.encode())) == []
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.code)

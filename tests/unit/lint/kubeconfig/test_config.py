@@ -735,11 +735,6 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
     assert (finding.code, "belongs to user 65534" in finding.message) == ("KF291", True)
 
 
-def test_every_worry_about_a_kubeconfig_has_a_test() -> None:
-    text = Path(__file__).read_text("utf-8")
-    assert [code for code in CODES if code.startswith("KF2") and code not in text] == []
-
-
 def test_a_client_certificate_in_a_file_is_named_too(tmp_path: Path) -> None:
     """As with data in the kubeconfig: junk is never a certificate."""
     (tmp_path / "user.crt").write_text("junk")
