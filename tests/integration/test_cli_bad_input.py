@@ -71,6 +71,47 @@ def test_a_path_that_is_not_there_is_named_with_the_next_command(
     )
 
 
+@pytest.mark.parametrize("command", ["get", "explain", "can-pull"])
+@pytest.mark.parametrize(
+    ("option", "message", "step"),
+    [
+        ("-f", "nope", "to write such a file, try: kubectl get pod NAME -o yaml > FILE"),
+        ("--secret", "nope", "to write such a file, try: kubectl get secret NAME -o yaml > FILE"),
+        ("--docker-config", "docker config nope", "to see what the kubelet of this machine uses, try: keyferry doctor"),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_not_there_is_named_with_the_next_command(
+    node: Node, command: str, option: str, message: str, step: str, tmp_path: Path
+) -> None:
+    done = run_keyferry(command, IMAGE, *node.options(), option, "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        f"keyferry: {message}: cannot be read: no such file or directory",
+        f"keyferry: looked for {tmp_path / 'nope'}; {step}",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--pod", "--secret"])
+def test_a_source_of_a_plan_that_is_not_there_is_named_with_the_next_command(
+    option: str, tmp_path: Path
+) -> None:
+    (tmp_path / "image_manager" / "pulled").mkdir(parents=True)
+    pod = [] if option == "--pod" else plain_pod(tmp_path)
+    words = ["records", "plan", "--root", ".", "--policy", "AlwaysVerify", *pod, option, "nope"]
+    done = run_keyferry(*words, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "nope: cannot be read: no such file or directory" in done.stderr
+    assert f"keyferry: looked for {tmp_path / 'nope'}; to write such a file, try: kubectl get" in done.stderr
+
+
+def test_a_file_to_lint_that_is_not_there_is_named_with_the_next_command(tmp_path: Path) -> None:
+    done = run_keyferry("lint", "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        f"keyferry: looked for {tmp_path / 'nope'}; to see what the kubelet of this machine uses, try: keyferry doctor"
+    )
+
+
 def test_a_kubeconfig_that_is_not_there_is_not_to_be_linted(tmp_path: Path) -> None:
     done = run_keyferry("kube", "token", "--kubeconfig", "nope", cwd=tmp_path)
     assert done.returncode == 3
