@@ -166,6 +166,32 @@ def test_a_name_that_may_be_a_pods_is_tried_as_one(node: Node, command: str) -> 
         assert "is a pod, try" not in other.stdout + other.stderr
 
 
+@pytest.mark.parametrize("command", ["get", "explain"])
+def test_the_name_of_the_pod_in_the_file_is_no_image(node: Node, tmp_path: Path, command: str) -> None:
+    option, path = plain_pod(tmp_path)
+    done = run_keyferry(command, "web", option, path, *node.options())
+    assert done.stderr.splitlines()[0] == (
+        f"keyferry: 'web' is the name of pod team/web in {path}, and is looked up as an image; "
+        f"to explain the images of the file, try: keyferry explain --config {node.config} "
+        f"--bin-dir {node.bin_dir} -f {path}"
+    )
+    other = run_keyferry(command, IMAGE, option, path, *node.options())
+    assert "looked up as an image" not in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("first_line", "cure"),
+    [
+        pytest.param("#!/bin/sh\r", "convert its line ends: sed -i 's/\\r$//' {}", id="line ends of Windows"),
+        pytest.param("#!/no/python3.9 -x", "install /no/python3.9, or change line 1 of {}", id="no interpreter"),
+    ],
+)  # fmt: skip
+def test_a_script_that_cannot_be_started_has_its_own_cure(node: Node, first_line: str, cure: str) -> None:
+    (node.bin_dir / "one").write_bytes(f"{first_line}\n".encode())
+    done = run_keyferry("explain", IMAGE, *node.options())
+    assert cure.format(node.bin_dir / "one") in " ".join(done.stdout.split())
+
+
 def test_a_directory_without_config_files(node: Node, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     message = "the directory holds no .json, .yaml or .yml file"
