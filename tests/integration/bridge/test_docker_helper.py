@@ -497,7 +497,7 @@ def test_a_pod_without_a_config_stores_nothing_for_what_the_agent_serves(helper:
 
 @pytest.mark.parametrize("verb", ["get", "list", "store", "version", "other"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", ">/dev/full", "<&- >&- 2>&-"])
-def test_closed_streams_are_one_line_and_no_traceback(helper: Helper, verb: str, closed: str) -> None:
+def test_closed_streams_are_one_line_and_no_traceback(verb: str, closed: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", SCRIPT, verb],
         env={**os.environ, **NO_CONFIG, "KEYFERRY_AGENT": "off"},
