@@ -71,6 +71,47 @@ def test_a_path_that_is_not_there_is_named_with_the_next_command(
     )
 
 
+@pytest.mark.parametrize("command", ["get", "explain", "can-pull"])
+@pytest.mark.parametrize(
+    ("option", "message", "step"),
+    [
+        ("-f", "nope", "to write such a file, try: kubectl get pod NAME -o yaml > FILE"),
+        ("--secret", "nope", "to write such a file, try: kubectl get secret NAME -o yaml > FILE"),
+        ("--docker-config", "docker config nope", "to see what the kubelet of this machine uses, try: keyferry doctor"),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_not_there_is_named_with_the_next_command(
+    node: Node, command: str, option: str, message: str, step: str, tmp_path: Path
+) -> None:
+    done = run_keyferry(command, IMAGE, *node.options(), option, "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        f"keyferry: {message}: cannot be read: no such file or directory",
+        f"keyferry: looked for {tmp_path / 'nope'}; {step}",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--pod", "--secret"])
+def test_a_source_of_a_plan_that_is_not_there_is_named_with_the_next_command(
+    option: str, tmp_path: Path
+) -> None:
+    (tmp_path / "image_manager" / "pulled").mkdir(parents=True)
+    pod = [] if option == "--pod" else plain_pod(tmp_path)
+    words = ["records", "plan", "--root", ".", "--policy", "AlwaysVerify", *pod, option, "nope"]
+    done = run_keyferry(*words, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "nope: cannot be read: no such file or directory" in done.stderr
+    assert f"keyferry: looked for {tmp_path / 'nope'}; to write such a file, try: kubectl get" in done.stderr
+
+
+def test_a_file_to_lint_that_is_not_there_is_named_with_the_next_command(tmp_path: Path) -> None:
+    done = run_keyferry("lint", "nope", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        f"keyferry: looked for {tmp_path / 'nope'}; to see what the kubelet of this machine uses, try: keyferry doctor"
+    )
+
+
 def test_a_kubeconfig_that_is_not_there_is_not_to_be_linted(tmp_path: Path) -> None:
     done = run_keyferry("kube", "token", "--kubeconfig", "nope", cwd=tmp_path)
     assert done.returncode == 3
@@ -123,6 +164,32 @@ def test_a_name_that_may_be_a_pods_is_tried_as_one(node: Node, command: str) -> 
     for image in ("web:v1", "team/web", "reg.io/web"):
         other = run_keyferry(command, image, "-n", "shop", *node.options())
         assert "is a pod, try" not in other.stdout + other.stderr
+
+
+@pytest.mark.parametrize("command", ["get", "explain"])
+def test_the_name_of_the_pod_in_the_file_is_no_image(node: Node, tmp_path: Path, command: str) -> None:
+    option, path = plain_pod(tmp_path)
+    done = run_keyferry(command, "web", option, path, *node.options())
+    assert done.stderr.splitlines()[0] == (
+        f"keyferry: 'web' is the name of pod team/web in {path}, and is looked up as an image; "
+        f"to explain the images of the file, try: keyferry explain --config {node.config} "
+        f"--bin-dir {node.bin_dir} -f {path}"
+    )
+    other = run_keyferry(command, IMAGE, option, path, *node.options())
+    assert "looked up as an image" not in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("first_line", "cure"),
+    [
+        pytest.param("#!/bin/sh\r", "convert its line ends: sed -i 's/\\r$//' {}", id="line ends of Windows"),
+        pytest.param("#!/no/python3.9 -x", "install /no/python3.9, or change line 1 of {}", id="no interpreter"),
+    ],
+)  # fmt: skip
+def test_a_script_that_cannot_be_started_has_its_own_cure(node: Node, first_line: str, cure: str) -> None:
+    (node.bin_dir / "one").write_bytes(f"{first_line}\n".encode())
+    done = run_keyferry("explain", IMAGE, *node.options())
+    assert cure.format(node.bin_dir / "one") in " ".join(done.stdout.split())
 
 
 def test_a_directory_without_config_files(node: Node, tmp_path: Path) -> None:

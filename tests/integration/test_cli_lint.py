@@ -528,3 +528,15 @@ def test_a_pipe_that_is_waited_for_is_named(tmp_path: Path) -> None:
         path.write_text(GOOD)
         assert "no problems found" in running.stderr.read()
     assert running.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["correct horse battery staple\n", "'correct horse'\n", "correct\n  horse\n", "4711\n"]
+)
+def test_a_file_that_is_one_plain_value_is_not_shown(tmp_path: Path, text: str) -> None:
+    """It may be a password."""
+    (tmp_path / "password").write_text(text)
+    for output in ("text", "table", "json", "github", "diff"):
+        done = run_keyferry("lint", "password", "-o", output, cwd=tmp_path)
+        assert done.returncode == 1
+        assert not re.search("correct|horse|battery|4711", done.stdout + done.stderr)

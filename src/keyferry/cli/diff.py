@@ -1,6 +1,7 @@
 """Show what changes between two provider configs, and for which images."""
 
 from keyferry._core.bounded import read_path, read_stream, standard_input
+from keyferry._core.gotext import go_strerror
 from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
@@ -71,7 +72,7 @@ def _images(path: str) -> "Sequence[str]":
         data = read_stream(standard_input()) if path == "-" else read_path(path)
         lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = go_strerror(error) if isinstance(error, OSError) else "it is not UTF-8 text"
         origin = "standard input" if path == "-" else path
         raise EnvironmentProblem(f"{origin} cannot be read: {reason}") from None
     named = [(number, line.strip()) for number, line in enumerate(lines, 1)]

@@ -119,9 +119,12 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
+    from keyferry.cli.frame.absent import absent_files_hint
     from keyferry.errors import ConfigError
 
-    return report_failure(error, hint=_next_step(error, args) if isinstance(error, ConfigError) else "")
+    if isinstance(error, ConfigError):
+        return report_failure(error, hint=_next_step(error, args))
+    return report_failure(error, hint=absent_files_hint(error, args))
 
 
 def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from os.path import join
 
 from keyferry._core.json import dumps
+from keyferry._core.program.start_problem import missing_interpreter
 from keyferry._core.values import Value, replace
 from keyferry.errors import KeyferryError, Kind, PullSecretError
 from keyferry.explain.explanation import Explanation
@@ -22,7 +23,7 @@ from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, MissKind, find_misses
 from keyferry.images.why.traps import empty_login_text, is_empty_login
-from keyferry.show.paste import quote_word
+from keyferry.show.paste import join_words, quote_word
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 TYPE_CHECKING = False
@@ -240,11 +241,17 @@ def _plugin_cures(explanation: Explanation, provider: str, error: KeyferryError)
             Cure(f"install {provider!r} in {bin_dir}; this lists everything that is missing", (command,)),
         )
     if error.kind is Kind.START:
-        path = join(bin_dir, provider)
-        return (
-            Cure(f"check that {path} is a program for this machine, and that its interpreter is installed"),
-        )
+        return (_start_cure(join(bin_dir, provider)),)
     return (Cure("see the plugin's request and response", (command,)),)
+
+
+def _start_cure(path: str) -> Cure:
+    interpreter = missing_interpreter(path)
+    if interpreter.endswith("\r"):
+        return Cure("convert its line ends", (join_words("sed", "-i", r"s/\r$//", path),))
+    if interpreter:
+        return Cure(f"install {interpreter}, or change line 1 of {path}")
+    return Cure(f"check that {path} is a program for this machine, and that its loader is installed")
 
 
 def _trace(explanation: Explanation, provider: str) -> tuple[str, ...]:

@@ -87,13 +87,16 @@ def visible_source(data: bytes) -> list[VisibleLine]:
     """Return the lines of a file with a mask in place of every value that may be a secret.
 
     A value is shown only if its field never has a secret, or if it is a reference to a variable; arguments and the
-    values of variables are masked. If the text cannot be parsed, its lines are judged one by one.
+    values of variables are masked. If the text cannot be parsed, its lines are judged one by one. A file that is one
+    plain value has no line to show, as all of it may be a secret.
     """
     lines = data.decode("utf-8", "replace").split("\n")
     try:
         document = read_document(data)
     except DocumentError:
         return [VisibleLine(_without_shapes(_guarded(line)), line) for line in lines]
+    if document.value is not None and not isinstance(document.value, (dict, list)):
+        return []
     masked = _MaskedLines(lines)
     for hidden in reversed(list(_hidden(document))):
         masked.hide(hidden)

@@ -2,6 +2,7 @@
 
 from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.documents import read_document
+from keyferry._core.gotext import go_strerror
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
@@ -130,7 +131,7 @@ def read_file(path: str) -> bytes:
     try:
         return read_path(path)
     except OSError as error:
-        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+        raise EnvironmentProblem(f"{path}: cannot be read: {go_strerror(error)}") from None
 
 
 def read_file_or_input(path: str) -> bytes:
@@ -140,7 +141,7 @@ def read_file_or_input(path: str) -> bytes:
     try:
         return read_stream(standard_input())
     except OSError as error:
-        raise EnvironmentProblem(f"standard input: cannot be read: {error.strerror}") from None
+        raise EnvironmentProblem(f"standard input: cannot be read: {go_strerror(error)}") from None
 
 
 def _documents(data: bytes, origin: str) -> "Iterator[Json]":

@@ -119,6 +119,24 @@ def test_without_a_config_nothing_is_found(helper: Helper) -> None:
         assert helper("list", **nowhere) == (0, b"{}\n")
 
 
+def test_without_a_config_the_advice_is_for_the_helper(helper: Helper) -> None:
+    assert helper("get", stdin=HOST, **NO_CONFIG) == NOT_FOUND
+    advice = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or KEYFERRY_AGENT to the socket of a node agent; "
+    assert f"no provider config found: {advice}" in helper.said
+    assert "load_providers" not in helper.said
+
+
+def test_an_agent_that_is_named_and_does_not_answer_is_told(helper: Helper) -> None:
+    said = f"keyferry: KEYFERRY_AGENT: the agent at '{helper.socket}' cannot be reached: no such file or directory"
+    assert helper("get", stdin=HOST, **NO_CONFIG) == NOT_FOUND
+    assert helper.said.startswith(f"{said}; no provider config found: ")
+    assert helper("list", **NO_CONFIG) == (0, b"{}\n")
+    assert helper.said.splitlines() == [said]
+    for unnamed in ("", "off", "auto"):
+        assert helper("list", KEYFERRY_AGENT=unnamed, **NO_CONFIG) == (0, b"{}\n")
+        assert helper.said == ""
+
+
 def test_a_failed_plugin_is_an_error_with_its_reason(helper: Helper) -> None:
     helper.node.shell("echo 'no role' >&2; exit 3")
     status, said = helper("get", stdin=HOST)
@@ -479,10 +497,10 @@ def test_a_pod_without_a_config_stores_nothing_for_what_the_agent_serves(helper:
 
 @pytest.mark.parametrize("verb", ["get", "list", "store", "version", "other"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", ">/dev/full", "<&- >&- 2>&-"])
-def test_closed_streams_are_one_line_and_no_traceback(helper: Helper, verb: str, closed: str) -> None:
+def test_closed_streams_are_one_line_and_no_traceback(verb: str, closed: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", SCRIPT, verb],
-        env={**os.environ, **NO_CONFIG, "KEYFERRY_AGENT": str(helper.socket)},
+        env={**os.environ, **NO_CONFIG, "KEYFERRY_AGENT": "off"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -428,6 +428,41 @@ def test_without_any_kubeconfig_the_files_are_named(names: tuple[str, ...], tmp_
     assert "kube contexts" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        pytest.param("", "is empty", id="empty"),
+        pytest.param("# later\n", "is empty", id="only comments"),
+        pytest.param('{"auths": {"reg.io": {"auth": "dTpwYXNz"}}}', "is a docker config", id="docker config"),
+        pytest.param("apiVersion: v1\nkind: Config\n", "has no clusters, contexts and users", id="skeleton"),
+    ],
+)
+@pytest.mark.parametrize("words", [("token",), ("explain",), ("token", "--context", "prod")])
+def test_a_kubeconfig_without_content_is_named(
+    words: tuple[str, ...], content: str, wrong: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    done = run_keyferry("kube", *words, "--kubeconfig", str(path))
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"keyferry: found no kubeconfig: {path} {wrong}; give one with --kubeconfig PATH or in KUBECONFIG\n"
+    )
+
+
+def test_a_device_without_content_is_no_kubeconfig() -> None:
+    done = run_keyferry("kube", "token", KUBECONFIG="/dev/null")
+    assert done.returncode == 3
+    assert "found no kubeconfig: /dev/null is empty" in done.stderr
+
+
+def test_without_a_context_in_the_file_no_list_of_contexts_is_advised(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("users: [{name: me, user: {token: t}}]\n")
+    done = run_keyferry("kube", "token", "--kubeconfig", "config", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr == "keyferry: current-context is not set and no context is given (existing: none)\n"
+
+
 @pytest.mark.parametrize("words", [("kube", "explain", "--context", "prod"), ("explain", "pod/web")])
 def test_without_any_kubeconfig_no_list_of_contexts_is_advised(
     words: tuple[str, ...], tmp_path: Path

@@ -221,6 +221,20 @@ def test_a_banner_on_standard_output_is_to_be_fixed_first(kind: PluginKind, tmp_
     assert json.loads(run_keyferry(*words, "-o", "json").stdout)["fixFirst"] == code
 
 
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_an_empty_standard_output_has_its_own_advice(kind: PluginKind, tmp_path: Path) -> None:
+    path = tmp_path / "silent"
+    path.write_text("#!/bin/sh\ncat > /dev/null\n")
+    path.chmod(0o755)
+    words = ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
+    done = run_keyferry("plugin", "test", str(path), *QUICK, *words)
+    assert done.returncode == 1
+    shown = " ".join(done.stdout.split())
+    assert "it is empty" in shown
+    assert "rejects it if it is empty" in shown
+    assert "write the response to standard output" in shown
+
+
 def test_arguments_and_variables_reach_the_plugin(tmp_path: Path) -> None:
     """From --arg, --env and after --."""
     check = f'[ "$*/$REGION" = "--one two/eu" ] || fail "got $*/$REGION"; {say(response())}'

@@ -4,7 +4,7 @@ import os
 from time import monotonic, time
 
 from keyferry._core.json import dumps
-from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, ask_agent, find_socket
+from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, AUTO, VARIABLE, Fallback, ask_agent, find_socket
 from keyferry.bridge.docker.login import Login, LoginOutcome, ambiguous_login, first_known, give_login
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
     from keyferry.bridge.docker.server import Server
 
-__all__ = ["ask_for_login", "ask_for_registries"]
+__all__ = ["ask_for_login", "ask_for_registries", "why_silent"]
 
 # A builder keeps an answer for 4 minutes and 50 seconds; what expires sooner is not given to it.
 SHORTEST_LIFE_SECONDS = 290
+_SILENCE_SECONDS = 2.0
 
 
 class _NoAgentError(Exception):
@@ -53,6 +54,15 @@ def ask_for_registries(environ: "Mapping[str, str]") -> list[str]:
     document = {} if isinstance(reply, Fallback) or reply.status != 200 else reply.read_object()
     registries = document.get("registries") if _is_known(document, "RegistryList") else None
     return [each for each in registries if isinstance(each, str)] if isinstance(registries, list) else []
+
+
+def why_silent(environ: "Mapping[str, str]") -> str:
+    """Return why the agent that KEYFERRY_AGENT names does not answer; empty if it does, or none is named."""
+    place = find_socket(environ)
+    if not place or environ.get(VARIABLE, AUTO) in ("", AUTO):
+        return ""
+    reply = ask_agent(place, "/v1/registries", b"", method="GET", answer_seconds=_SILENCE_SECONDS)
+    return f"{VARIABLE}: {reply.message}" if isinstance(reply, Fallback) else ""
 
 
 def _named_config(place: str, environ: "Mapping[str, str]") -> dict[str, str] | None:

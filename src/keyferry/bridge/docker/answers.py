@@ -4,7 +4,7 @@ import os
 
 from keyferry._core.docker_hub import HUB
 from keyferry._net.agent import MAX_NAME_CHARACTERS
-from keyferry.bridge.docker.agent_login import ask_for_login, ask_for_registries
+from keyferry.bridge.docker.agent_login import ask_for_login, ask_for_registries, why_silent
 from keyferry.bridge.docker.login import (
     IMAGE_VARIABLE,
     Login,
@@ -26,6 +26,8 @@ __all__ = ["find_login", "is_served", "list_registries"]
 
 # Docker's tools wait without end.
 _SECONDS = 60.0
+_BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR"
+_ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or KEYFERRY_AGENT to the socket of a node agent"
 
 
 def find_login(server: "Server", environ: "Mapping[str, str] | None" = None) -> Login:
@@ -62,7 +64,9 @@ def _look_up(server: "Server", images: "Sequence[str]", told: Login | None) -> L
     try:
         providers = _load_configured()
     except KeyferryError as error:
-        return told or Login(LoginOutcome.NONE, note=str(error))
+        return told or Login(
+            LoginOutcome.NONE, note="; ".join(filter(None, (why_silent(os.environ), str(error))))
+        )
     by_image = (_look_up_image(providers, image) for image in images)
     by_host = (_look_up_registry(server, providers, host) for host in server.hosts)
     return first_known(by_image if images else by_host) or Login(LoginOutcome.NONE)
@@ -93,15 +97,19 @@ def _look_up_registry(server: "Server", providers: "Providers", host: str) -> Lo
     return give_login(found.credential.username, found.credential.password)
 
 
-def list_registries() -> "Sequence[str]":
-    """Return the hosts that patterns of this node's config name exactly, without a config those of the agent."""
+def list_registries() -> "tuple[Sequence[str], str]":
+    """Return the hosts that patterns of this node's config name exactly, without a config those of the agent.
+
+    The second part is a note about an agent that does not answer, or empty.
+    """
     from keyferry.errors import KeyferryError
     from keyferry.images.registries import exact_registries
 
     try:
-        return exact_registries(_load_configured().configs)
+        return exact_registries(_load_configured().configs), ""
     except KeyferryError:
-        return ask_for_registries(os.environ)
+        registries = ask_for_registries(os.environ)
+        return registries, "" if registries else why_silent(os.environ)
 
 
 def is_served(server: "Server") -> bool:
@@ -119,9 +127,11 @@ def is_served(server: "Server") -> bool:
 
 def _load_configured() -> "Providers":
     """Return the providers of this node; raise KeyferryError if there is no config, or it is broken."""
-    from keyferry.images.load import load_providers
+    from keyferry.images.load import ProviderSettings, make_providers
+    from keyferry.images.node.discover import discover
 
-    return load_providers(timeout_seconds=_SECONDS)
+    found = discover(advice=_ADVICE, bin_dir_advice=_BIN_DIR_ADVICE)
+    return make_providers(found.config, found.bin_dir, ProviderSettings(timeout_seconds=_SECONDS))
 
 
 def _failed(failures: "Iterable[Failure]") -> Login:

@@ -98,7 +98,10 @@ def _list() -> str:
     from keyferry.bridge.docker.answers import list_registries
 
     # The user name would need a run of the plugin; docker's tools do not use it.
-    return dumps({LOGIN_URL if host == HUB else host: "" for host in list_registries()})
+    hosts, note = list_registries()
+    if note:
+        report(note)
+    return dumps({LOGIN_URL if host == HUB else host: "" for host in hosts})
 
 
 def _store() -> str:

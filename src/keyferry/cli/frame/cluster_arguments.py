@@ -71,11 +71,11 @@ def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
 
 
-def _has_files(args: "argparse.Namespace") -> bool:
-    """Return whether there is a kubeconfig; an error about none says itself how to give one."""
+def _has_contexts(args: "argparse.Namespace") -> bool:
+    """Return whether there are contexts to list; an error about no kubeconfig says itself how to give one."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 
-    return bool(load_kubeconfig(vars(args).get("kubeconfig")).files)
+    return bool(load_kubeconfig(vars(args).get("kubeconfig")).config.contexts)
 
 
 def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
@@ -88,7 +88,7 @@ def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
     contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
     files = sorted({problem.file for problem in error.problems if problem.file})
     if not files:
-        return contexts if _has_files(args) else ""
+        return contexts if _has_contexts(args) else ""
     is_kuberc = files == [find_kuberc()[0]]
     if any(map(os.path.exists, files)):
         step = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"

@@ -5,6 +5,7 @@ from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry.show.report import report
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
 from keyferry.workloads.secrets import (
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from keyferry.images.provider.accounts import ServiceAccounts
     from keyferry.workloads.live import LiveWorkload
 
-__all__ = ["live_sources", "pods_of", "read_given_objects", "read_source_files", "sources_of"]
+__all__ = [
+    "live_sources",
+    "note_pod_names",
+    "pods_of",
+    "read_given_objects",
+    "read_source_files",
+    "sources_of",
+]
 
 
 def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
@@ -57,6 +65,7 @@ def read_source_files(args: "argparse.Namespace", images: "Sequence[str]") -> So
     if len(pods) > 1:
         names = ", ".join(map(str, pods))
         raise EnvironmentProblem(f"{pods[0].workload.origin}: {names} use this image; expected one of them")
+    note_pod_names(args, pods, images)
     sources = sources_of(args, objects, pods[0] if pods else None, images)
     if sources.unreadable is not None and sources.unreadable.error is not None:
         raise sources.unreadable.error
@@ -77,6 +86,21 @@ def pods_of(
         return using or pods
     names, wanted = ", ".join(map(str, pods)), " or ".join(map(repr, images))
     raise EnvironmentProblem(f"{pods[0].workload.origin}: no pod uses {wanted}: found {names}")
+
+
+def note_pod_names(
+    args: "argparse.Namespace", pods: "Sequence[WorkloadPod]", images: "Sequence[str]"
+) -> None:
+    """Report *images* that are the names of *pods*, and so hardly meant as images."""
+    for pod in pods:
+        if pod.workload.name in images and not pod.using(pod.workload.name):
+            # Imported here, because few images have the name of a pod.
+            from keyferry.cli.frame.paste import command_line
+
+            report(
+                f"{pod.workload.name!r} is the name of {pod} in {pod.workload.origin}, and is looked up as an image; "
+                f"to explain the images of the file, try: {command_line(args, 'explain')}"
+            )
 
 
 def sources_of(

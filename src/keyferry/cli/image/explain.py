@@ -14,7 +14,7 @@ from keyferry.cli.frame.image_lookup import (
 from keyferry.cli.frame.node_settings import PluginEnvironment
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, image_mirrors
-from keyferry.cli.frame.source_files import pods_of, read_given_objects, sources_of
+from keyferry.cli.frame.source_files import note_pod_names, pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.explain.explanation import Explanation
@@ -122,6 +122,7 @@ def run(args: "argparse.Namespace") -> int:
     objects = read_given_objects(args)
     pods = pods_of(args, objects, (args.image,) if args.image else ())
     if args.image and len(pods) <= 1:
+        note_pod_names(args, pods, (args.image,))
         return _explain_one(args, objects, pods[0] if pods else None)
     # Imported here because an image alone needs no pods.
     from keyferry.cli.image.explain_pods import explain_files

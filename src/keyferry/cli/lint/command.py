@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.bounded import standard_input
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
@@ -124,6 +124,7 @@ def run(args: "argparse.Namespace") -> int:
     fixable = [0 if args.fix else _count_fixable(report, is_shown) for report in reports]
     _write(reports, shown, fixable, fixed, args)
     report(_summary(reports, shown, sum(fixable)))
+    _note_absent(path for path, _ in targets)
     if any(report.unreadable for report in reports):
         return Exit.ENVIRONMENT
     return Exit.NO if any(is_failure(each.severity, strict=args.strict) for each in shown) else Exit.OK
@@ -298,6 +299,12 @@ def _note_pipes(targets: Sequence[tuple[str, str | None]]) -> None:
     for path, _ in targets:
         if not path.startswith("/dev/") and os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
             report(f"reading {path}, a pipe, until its writer closes it")
+
+
+def _note_absent(paths: Iterable[str]) -> None:
+    absent = ", ".join(os.path.abspath(path) for path in paths if not os.path.lexists(path))
+    if absent:
+        report(f"looked for {absent}; to see what the kubelet of this machine uses, try: keyferry doctor")
 
 
 def _note_gates(gates: dict[str, bool]) -> None:

@@ -1,5 +1,6 @@
 """Show and maintain the kubelet's records of who may use the node's images."""
 
+from keyferry.cli.frame.absent import absent_files_hint
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
@@ -46,5 +47,5 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Run one subcommand; report its errors without a hint."""
-    return run_subcommand("records", args, SUBCOMMANDS)
+    """Run one subcommand."""
+    return run_subcommand("records", args, SUBCOMMANDS, absent_files_hint)

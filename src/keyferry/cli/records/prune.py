@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._core.gotext import go_strerror
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
@@ -95,7 +96,7 @@ def _changed_ns(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except OSError as error:
-        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+        raise EnvironmentProblem(f"{path}: cannot be read: {go_strerror(error)}") from None
 
 
 def _document(args: "argparse.Namespace", pruning: "Pruning") -> dict[str, object]:

@@ -94,11 +94,11 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
     that cannot be read.
     """
     loaded.raise_for_problems()
-    is_absent = bool(loaded.paths) and not loaded.files
+    is_blank = bool(loaded.paths) and loaded.config.is_empty
     try:
         choice = choose(loaded.config, overrides)
     except KubeconfigError as error:
-        if is_absent:
+        if is_blank:
             raise KubeconfigError((_no_kubeconfig(loaded, ""),), error.kubernetes_text) from None
         raise
     problems = confirm_usable(
@@ -109,7 +109,7 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
         loaded.files,
     )
     if problems:
-        shown = (_no_kubeconfig(loaded, problems[0].code),) if is_absent else problems
+        shown = (_no_kubeconfig(loaded, problems[0].code),) if is_blank else problems
         raise KubeconfigError(shown, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)
     url = parse_url(config.server)
@@ -120,11 +120,23 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
 
 
 def _no_kubeconfig(loaded: LoadedKubeconfig, code: str) -> Problem:
-    """Return the problem of an empty config, with the files that do not exist, which are its cause."""
-    looked_for = " and ".join(loaded.paths)
-    are = "do not exist" if len(loaded.paths) > 1 else "does not exist"
-    message = f"found no kubeconfig: {looked_for} {are}; give one with --kubeconfig PATH or in KUBECONFIG"
+    """Return the problem of an empty config, with its cause: files that do not exist, or what is in them instead."""
+    if loaded.files:
+        wrong = "; ".join(f"{file.path} {_describe_blank(file)}" for file in loaded.files)
+    else:
+        are = "do not exist" if len(loaded.paths) > 1 else "does not exist"
+        wrong = f"{' and '.join(loaded.paths)} {are}"
+    message = f"found no kubeconfig: {wrong}; give one with --kubeconfig PATH or in KUBECONFIG"
     return Problem("", message, code=code)
+
+
+def _describe_blank(file: KubeconfigFile) -> str:
+    value = None if file.document is None else file.document.value
+    if not value:
+        return "is empty"
+    if isinstance(value, dict) and "auths" in value:
+        return "is a docker config"
+    return "has no clusters, contexts and users"
 
 
 def check_transport(config: ClientConfig) -> None:

@@ -12,8 +12,8 @@ CLUSTER_CODES: dict[str, Entry] = {
     "KP202": (
         "error",
         "prints one ExecCredential on standard output, and nothing else",
-        "client-go decodes all of standard output and rejects it if it also has a log line or a banner",
-        "write everything except the response to standard error",
+        "client-go decodes all of standard output and rejects it if it is empty, or also has a log line or a banner",
+        "write the response to standard output, and everything else to standard error",
     ),
     "KP203": (
         "error",

@@ -12,9 +12,10 @@ IMAGE_CODES: dict[str, Entry] = {
     "KP102": (
         "error",
         "prints one JSON object on standard output, and nothing else",
-        "the kubelet reads standard output as one JSON document and rejects it if it also has a log line, a banner or "
-        "a byte order mark",
-        "write everything except the response to standard error",
+        "the kubelet reads standard output as one JSON document and rejects it if it is empty, or also has a log line, "
+        "a banner or a byte order mark",
+        "write the response to standard output, with an empty auth if there are no credentials, and everything else to "
+        "standard error",
     ),
     "KP103": (
         "error",
