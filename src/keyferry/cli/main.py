@@ -124,7 +124,7 @@ def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
 
     if isinstance(error, ConfigError):
         return report_failure(error, hint=_next_step(error, args))
-    return report_failure(error, hint=absent_files_hint(error, args))
+    return report_failure(error, hint=absent_files_hint(args))
 
 
 def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:

@@ -2,8 +2,6 @@
 
 import os
 
-from keyferry.errors import KeyferryError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -20,11 +18,11 @@ _NEXT_STEPS = {
 }
 
 
-def absent_files_hint(error: KeyferryError, args: "argparse.Namespace") -> str:
-    """Return where the file was looked for that *error* does not find, and what to try; empty for other errors."""
+def absent_files_hint(args: "argparse.Namespace") -> str:
+    """Return where the first file was looked for that is not there, and what to try; empty if all are."""
     for dest, step in _NEXT_STEPS.items():
         given = getattr(args, dest, None) or ()
         for path in (given,) if isinstance(given, str) else given:
-            if f"{path}: cannot be read: no such file or directory" in str(error):
+            if path != "-" and not os.path.exists(path):
                 return f"looked for {os.path.abspath(path)}; {step}"
     return ""

@@ -48,4 +48,4 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Run one subcommand."""
-    return run_subcommand("records", args, SUBCOMMANDS, absent_files_hint)
+    return run_subcommand("records", args, SUBCOMMANDS, lambda _, given: absent_files_hint(given))
