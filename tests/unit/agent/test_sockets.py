@@ -176,6 +176,7 @@ INHERIT = """
 import os, socket, sys
 from keyferry.agent.sockets import inherit_sockets
 from keyferry.errors import EnvironmentProblem
+os.dup2(int(sys.argv[1]), 3)
 os.environ["LISTEN_PID"] = str(os.getpid())
 try:
     found = inherit_sockets(os.environ, os.getpid())
@@ -189,32 +190,15 @@ print(one.path, one.is_inherited, os.path.exists(one.path), os.get_inheritable(3
 
 
 def run_with(given: socket.socket) -> "subprocess.CompletedProcess[str]":
-    """Run a process that has a socket as descriptor 3."""
-    keep = os.dup(3) if _is_open(3) else None
-    os.dup2(given.fileno(), 3)
-    try:
-        return subprocess.run(
-            [sys.executable, "-c", INHERIT],
-            pass_fds=[3],
-            env=os.environ | {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "agent"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        if keep is None:
-            os.close(3)
-        else:
-            os.dup2(keep, 3)
-            os.close(keep)
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
+    """Run a process that has a socket as descriptor 3, which may be in use here."""
+    return subprocess.run(
+        [sys.executable, "-c", INHERIT, str(given.fileno())],
+        pass_fds=[given.fileno()],
+        env=os.environ | {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "agent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_an_inherited_socket_is_used_and_left(tmp_path: Path) -> None:
