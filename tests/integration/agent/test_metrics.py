@@ -3,11 +3,13 @@
 import json
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,26 @@ def test_the_port_has_no_more_than_figures_and_health(agent: RunningAgent) -> No
         with pytest.raises(urllib.error.HTTPError, match="404") as caught:
             urllib.request.urlopen(f"http://{address}/{path}", timeout=20)
         caught.value.close()  # the error is the answer, too
+
+
+def test_silent_clients_do_not_take_the_place_of_a_scraper_that_has_asked(tmp_path: Path) -> None:
+    """Nobody knows who is who on this port; the agent is busy until all have connected."""
+    node = Node(tmp_path)
+    node.shell(print_answer())
+    write_config(node.config, [provider_entry()])
+    with running_agent(node, "--metrics", "127.0.0.1:0") as agent, ExitStack() as clients:
+        host, _, port = port_of(agent).rpartition(":")
+
+        def connect() -> socket.socket:
+            return clients.enter_context(socket.create_connection((host, int(port)), timeout=20))
+
+        agent.process.send_signal(signal.SIGSTOP)
+        scraper = connect()
+        scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        for _ in range(40):
+            connect()
+        agent.process.send_signal(signal.SIGCONT)
+        assert scraper.recv(12) == b"HTTP/1.1 200"
 
 
 def test_an_upgrade_takes_the_port_along(tmp_path: Path) -> None:
