@@ -250,16 +250,15 @@ def config_text(document: object) -> bytes:
 
 def is_written_here(path: str, data: bytes) -> bool:
     """Return whether ``write_config`` wrote *data*, which is at *path*: the checksum beside it is that of *data*."""
+    folder, name = os.path.split(path + _CHECKSUM_END)
     try:
-        # A named pipe of whoever owns the folder is not waited for.
-        with open(path + _CHECKSUM_END, "rb", opener=_open_at_once) as stream:
+        # No link in the place of the checksum is followed, and no named pipe waited for.
+        with open_folder(folder or os.curdir, is_strict=True) as opened:
+            fd = opened.open(name)
+        with open(fd, "rb") as stream:
             return stream.read(_MOST_BYTES) == _checksum(path, data)
     except OSError:
         return False
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _checksum(path: str, data: bytes) -> bytes:
