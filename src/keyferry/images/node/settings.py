@@ -57,7 +57,8 @@ class KubeletSettings(Value):
     """The settings of a kubelet that affect pulls; None for a setting that is not set or not known.
 
     *gates* are the feature gates that are set; *notes* name the files that could not be read, *ignored* the fields
-    that are meant to name a provider config and that no kubelet has.
+    that are meant to name a provider config and that no kubelet has. *files* are the config file and the drop-in
+    files that were read, as this process finds them.
     """
 
     kubelet: Kubelet
@@ -72,6 +73,7 @@ class KubeletSettings(Value):
     gates: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def read_settings(kubelet: Kubelet) -> KubeletSettings:
@@ -95,6 +97,7 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
         {**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
         tuple(merged.notes),
         merged.ignored,
+        tuple(merged.files),
     )
 
 
@@ -111,6 +114,7 @@ class _Merged:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self.notes: list[str] = []
+        self.files: list[str] = []
         self._kubelet = kubelet
         self._fields: Json = {}
         self._origins: dict[str, str] = {}
@@ -175,9 +179,11 @@ class _Merged:
         return iter(sorted(found, key=lambda path: path.split(os.sep)))
 
     def _load(self, path: str) -> Json:
+        seen = self._kubelet.inside(path)
         try:
             # Opened without blocking, in case the path is a named pipe.
-            with open(self._kubelet.inside(path), "rb", opener=_open_now) as stream:
+            with open(seen, "rb", opener=_open_now) as stream:
+                self.files.append(seen)
                 document = read_document(stream.read(_MOST_BYTES))
         except OSError as error:
             return self._note(path, f"cannot be read: {go_strerror(error)}")
