@@ -9,12 +9,14 @@ from functools import cached_property
 
 from keyferry._core.values import Value
 from keyferry.errors import ImageNameError
+from keyferry.images.node.changes import Newer
 from keyferry.images.reference import parse_image
-from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise
+from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
 from keyferry.workloads.events import PullEvent
+from keyferry.workloads.objects import Change
 from keyferry.workloads.pods import ContainerRole, ContainerState, PodContainer, StateKind, WorkloadPod
 
-__all__ = ["AttemptKind", "Change", "Evidence", "LastAttempt", "UnreadFile", "see"]
+__all__ = ["AttemptKind", "Evidence", "LastAttempt", "see"]
 
 # The kubelet doubles the pause between attempts up to this.
 MAX_BACK_OFF_SECONDS = 300.0
@@ -28,9 +30,6 @@ _USED = "already present on machine"
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
 # Events of a failed container that are about its image; the kubelet's other failures have the same reason.
 _PULL_WORDS = ("Failed to pull image ", "Failed to inspect image ", "Failed to apply default image tag ")
-# These repeat that there was a failure, and not which.
-_BARE = frozenset(("Error: ErrImagePull", "Error: ImagePullBackOff", "Error: ErrImageNeverPull"))
-_BACK_OFF = re.compile(r'Back-off pulling image "[^"]*"')
 
 
 class AttemptKind(StrEnum):
@@ -58,30 +57,11 @@ class LastAttempt(Value):
     since: float | None = None
 
 
-class Change(Value):
-    """An input of a lookup that was changed, and when, in seconds since 1970."""
-
-    what: str
-    at: float
-
-
-class UnreadFile(Value):
-    """A file that is newer than the kubelet that reads it only at its start.
-
-    *is_certain* tells that the kubelet reports another content; a time alone does not prove it.
-    """
-
-    path: str
-    changed_at: float
-    started_at: float
-    is_certain: bool = False
-
-
 class Evidence(Value):
     """What was seen of one image of a pod at the instant *now*, in seconds since 1970.
 
     *events* are those about the image, and *pod_events* those about the whole pod, newest last. *changes* are the
-    inputs whose last change is known, *unread* the files that are newer than the kubelet.
+    inputs whose last change is known, *unread* the files that changed after the kubelet started, which reads them once.
     """
 
     now: float = 0.0
@@ -90,7 +70,7 @@ class Evidence(Value):
     events: tuple[PullEvent, ...] = ()
     pod_events: tuple[PullEvent, ...] = ()
     changes: tuple[Change, ...] = ()
-    unread: tuple[UnreadFile, ...] = ()
+    unread: tuple[Newer, ...] = ()
 
     @property
     def unread_secrets(self) -> tuple[str, ...]:
@@ -155,7 +135,7 @@ def see(
     *,
     now: float,
     changes: tuple[Change, ...] = (),
-    unread: tuple[UnreadFile, ...] = (),
+    unread: tuple[Newer, ...] = (),
 ) -> Evidence:
     """Return what the status of *pod* and its *events* show of *containers*, which use one image."""
     wanted = tuple(containers)
@@ -196,7 +176,7 @@ def _failure_of(event: PullEvent) -> PullFailure:
 
 def _failure_of_state(state: ContainerState) -> PullFailure | None:
     """Return why a container waits; None if its message tells only that the kubelet waits, as before 1.32."""
-    if _BACK_OFF.fullmatch(state.message) or not (state.message or state.reason == _NEVER):
+    if not says_why(state.message) and state.reason != _NEVER:
         return None
     return recognise(state.message, state.reason)
 
@@ -204,7 +184,7 @@ def _failure_of_state(state: ContainerState) -> PullFailure | None:
 def _is_failed_attempt(event: PullEvent) -> bool:
     if event.reason == _NEVER:
         return True
-    if event.reason not in (_FAILED, "InspectFailed") or event.message in _BARE:
+    if event.reason not in (_FAILED, "InspectFailed") or not says_why(event.message):
         return False
     return event.message.startswith(_PULL_WORDS) or _failure_of(event).kind in (
         FailureKind.SECRET,

@@ -173,7 +173,9 @@ def _secret_that_the_kubelet_cannot_read(facts: Facts) -> LikelyCause | None:
     if not name or facts.pod is None:
         return None
     namespace = facts.pod.namespace
-    cause = f"the kubelet cannot read pull secret {namespace}/{name}, as its event tells: it does not exist there"
+    cause = (
+        f"the kubelet cannot read pull secret {namespace}/{name}, as its event tells: it does not exist there"
+    )
     absent = UnusedSecret(name, namespace, UnusedReason.ABSENT, cause)
     return LikelyCause(cause, used_secret(facts, absent))
 

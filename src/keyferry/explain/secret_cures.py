@@ -67,7 +67,9 @@ def recreated_pod(facts: Facts, pod: Pod) -> Cure:
     if not pod.name:
         return Cure("create the pod again")
     if facts.is_replaced:
-        return Cure("delete the pod: its owner creates another", (f"kubectl delete pod {name} -n {namespace}",))
+        return Cure(
+            "delete the pod: its owner creates another", (f"kubectl delete pod {name} -n {namespace}",)
+        )
     file = quote_word(f"{pod.name}.yaml")
     save = f"kubectl get pod {name} -n {namespace} -o yaml > {file}"
     line = f"{save} && kubectl replace --force -f {file}"
@@ -84,8 +86,10 @@ def renewed_secret(facts: Facts, name: str, credential: Credential | None = None
     keys = _keys(facts, name)
     if len(keys) > 1:
         # A command that writes a secret with one entry would lose the others.
-        what = f"add an entry for {registry}" if credential is None else f"correct the entry {credential.key!r}"
-        text = f"{what} under \"auths\" of pull secret {name}, and keep its other entries"
+        what = (
+            f"add an entry for {registry}" if credential is None else f"correct the entry {credential.key!r}"
+        )
+        text = f'{what} under "auths" of pull secret {name}, and keep its other entries'
         return (Cure(text, _edit_lines(bare, namespace)),)
     user = "" if credential is None else credential.username
     what = f"correct the password of {user!r}" if user else f"write a user and password of {registry} to it"

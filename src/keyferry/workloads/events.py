@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from keyferry._core.secrets import redact
 from keyferry._core.values import Value
-from keyferry.workloads.objects import Json, seconds_of
+from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, seconds_of
 
-__all__ = ["PullEvent", "pull_events"]
+__all__ = ["PullEvent", "events_about", "pull_events"]
 
 # The reasons of events that only pulls have; Failed is also about other failures of a container.
 _PULL_REASONS = frozenset(
@@ -69,6 +69,23 @@ def pull_events(items: Iterable[Json]) -> tuple[PullEvent, ...]:
     """Return the events about pulls, newest last."""
     events = [_event(each) for each in items if each.get("reason") in _PULL_REASONS]
     return tuple(sorted(events, key=lambda each: each.at or 0.0))
+
+
+def events_about(pod: KubernetesObject, objects: Iterable[KubernetesObject]) -> tuple[PullEvent, ...]:
+    """Return the events about pulls of a pod that are among *objects*, newest last."""
+    return pull_events(
+        each.value for each in objects if each.kind is ObjectKind.EVENT and _is_about(each.value, pod)
+    )
+
+
+def _is_about(event: Json, pod: KubernetesObject) -> bool:
+    involved = event.get("involvedObject") or event.get("regarding")
+    if not isinstance(involved, dict) or involved.get("name") != pod.name:
+        return False
+    # A pod of the same name that is gone had another UID; the events of its namespace have no other pod of that name.
+    same_uid = not involved.get("uid") or not pod.uid or involved["uid"] == pod.uid
+    namespace = pod.text("metadata", "namespace")
+    return same_uid and (not namespace or involved.get("namespace") in (None, "", namespace))
 
 
 def shown_text(text: object) -> str:

@@ -16,6 +16,7 @@ from keyferry.workloads.targets import RESOURCES, Target
 
 __all__ = ["LiveWorkload", "fetch_workload"]
 
+
 class LiveWorkload(Value):
     """A pod of a cluster, or a workload's template, with the objects that could be read.
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "Change",
     "Json",
     "KubernetesObject",
     "ObjectKind",
@@ -46,6 +47,14 @@ class ObjectKind(WordEnum):
     def is_workload(self) -> bool:
         """Whether objects of this kind have containers."""
         return self not in (ObjectKind.SECRET, ObjectKind.SERVICE_ACCOUNT, ObjectKind.EVENT)
+
+
+class Change(Value):
+    """Something that changed: *what*, when, in seconds since 1970, and *how*."""
+
+    what: str
+    at: float
+    how: str = "changed"
 
 
 class KubernetesObject(Value):

@@ -65,7 +65,13 @@ class Rule(Value):
     seen: bool = False
 
 
-_CONTAINERD, _CRIO, _KUBELET, _DOCKER, _GO = "containerd", "CRI-O", "kubelet", "Docker", "Go's network library"
+_CONTAINERD, _CRIO, _KUBELET, _DOCKER, _GO = (
+    "containerd",
+    "CRI-O",
+    "kubelet",
+    "Docker",
+    "Go's network library",
+)
 _REGISTRY = "registries, passed on by runtimes"
 
 
@@ -80,7 +86,9 @@ def _status(codes: str) -> str:
 RULES = (
     # The kubelet itself: nothing was asked of a runtime.
     Rule(FailureKind.SECRET, r"\Aillegal base64 data at input byte \d+", _KUBELET, seen=True),
-    Rule(FailureKind.SECRET, r"\Ainvalid character .{1,8} (?:after|looking for|in) [^\n]*", _KUBELET, seen=True),
+    Rule(
+        FailureKind.SECRET, r"\Ainvalid character .{1,8} (?:after|looking for|in) [^\n]*", _KUBELET, seen=True
+    ),
     Rule(FailureKind.SECRET, r"\Ajson: cannot unmarshal [^\n]*", _KUBELET, seen=True),
     Rule(FailureKind.SECRET, r"\Aunexpected end of JSON input", _KUBELET),
     Rule(FailureKind.QPS, r"\Apull QPS exceeded", _KUBELET, seen=True),
@@ -98,10 +106,17 @@ RULES = (
     Rule(FailureKind.POLICY, r"\bno resolve hosts", _CONTAINERD),
     # The image was found.
     Rule(FailureKind.PLATFORM, r"\bno match for (?:current )?platform\b", _CONTAINERD),
-    Rule(FailureKind.PLATFORM, r"\bno image found in (?:image index|manifest list) for architecture\b", _CRIO),
+    Rule(
+        FailureKind.PLATFORM, r"\bno image found in (?:image index|manifest list) for architecture\b", _CRIO
+    ),
     Rule(FailureKind.PLATFORM, r"\bno matching manifest for _+", _DOCKER),
     # No answer of the registry. Before refusals, since "failed to authorize" also precedes these texts.
-    Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>certificate signed by unknown authority)", _GO, seen=True),
+    Rule(
+        FailureKind.CERTIFICATE,
+        r"\bx509: (?P<detail>certificate signed by unknown authority)",
+        _GO,
+        seen=True,
+    ),
     Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>[^:(\n]+)", _GO),
     Rule(FailureKind.CERTIFICATE, r"\btls: failed to verify certificate", _GO),
     Rule(FailureKind.PROTOCOL, r"\bserver gave HTTP response to HTTPS client", _GO),
@@ -131,7 +146,9 @@ RULES = (
     Rule(FailureKind.UNREACHABLE, _status("407"), "a proxy"),
     # The registry's answer.
     Rule(FailureKind.RATE_LIMIT, _status("429"), _CONTAINERD),
-    Rule(FailureKind.RATE_LIMIT, r"\b(?:toomanyrequests|too many requests to registry)\b", "CRI-O and Docker"),
+    Rule(
+        FailureKind.RATE_LIMIT, r"\b(?:toomanyrequests|too many requests to registry)\b", "CRI-O and Docker"
+    ),
     Rule(FailureKind.REFUSED, r"\bno basic auth credentials\b", "containerd, most often from ECR"),
     Rule(FailureKind.REFUSED, r"\bauthorization token has expired\b", "ECR"),
     Rule(FailureKind.REFUSED, r"\bnot authorized to perform: ecr:\w+", "ECR"),
@@ -144,7 +161,11 @@ RULES = (
     Rule(FailureKind.NOT_FOUND, r"(?:^|: )(?P<detail>not found)$", _CONTAINERD, seen=True),
     Rule(FailureKind.NOT_FOUND, r"\b(?:manifest|name|blob) unknown\b", _REGISTRY),
     Rule(FailureKind.NOT_FOUND, r"\brepository name not known to registry\b", _REGISTRY),
-    Rule(FailureKind.NOT_FOUND, r"\b(?:manifest for|content at) _+ (?P<detail>not found)\b", "containerd and Docker"),
+    Rule(
+        FailureKind.NOT_FOUND,
+        r"\b(?:manifest for|content at) _+ (?P<detail>not found)\b",
+        "containerd and Docker",
+    ),
     Rule(FailureKind.NOT_FOUND, r"(?:^|: )(?P<detail>not found)\b", _CONTAINERD),
     Rule(FailureKind.REFUSED, _status("401"), "containerd, from the registry or its token server", seen=True),
     Rule(FailureKind.REFUSED, _status("403"), "containerd and CRI-O, from the registry or its token server"),
@@ -201,7 +222,9 @@ _WRAPPER = (
     r'|failed to pull image|failed to resolve reference|failed to resolve image)(?: "[^"]*")?: '
     r"|(?:Error )?initializing source docker://\S+: )"
 )
-_SAYS_NOTHING = r'\s*(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?\s*'
+_SAYS_NOTHING = (
+    r'\s*(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?\s*'
+)
 # Where the next attempt of ``[first, second]`` begins: a comma alone is part of many texts.
 _NEXT_ATTEMPT = (
     r", (?=rpc error: code = |failed to pull and unpack image |failed to pull image |unable to pull image "
