@@ -205,7 +205,7 @@ def _mended(facts: Facts) -> Explanation | None:
     if not changes or not has_credentials(facts) or (check is not None and check.kind is Kind.REFUSED):
         return None
     last = max(changes, key=lambda change: change.at)
-    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    changed = f"{last.what} changed {age_text(last.at, evidence.now)}"
     retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"

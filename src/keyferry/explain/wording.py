@@ -80,7 +80,7 @@ def is_refusal(facts: Facts) -> bool:
 
 
 def seen_text(facts: Facts) -> str:
-    """Return what the registry said in the last attempt and how long ago that was, in brackets; empty if none failed."""
+    """Return what the registry said in the last attempt and how long ago, in brackets; empty if none failed."""
     attempt = facts.evidence.last_attempt
     if attempt.kind is not AttemptKind.FAILED:
         return ""

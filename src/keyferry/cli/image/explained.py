@@ -141,13 +141,13 @@ def _changes(node: Node, answer: Answer, inputs: Inputs) -> Iterator[Change]:
         yield Change(f"service account {account.namespace}/{account.name}", sources.account_changed_at)
     if node.elsewhere or node.kubelet is None:
         return
-    if node.kubelet.started is not None:
-        yield Change("the kubelet", node.kubelet.started, "restarted")
-    providers = (source.name for source in found if source.kind == SourceKind.PROVIDER)
+    providers = [source.name for source in found if source.kind == SourceKind.PROVIDER]
     files = [os.path.join(inputs.found.bin_dir, name) for name in providers]
-    if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found) and sources.docker_config:
-        files.append(sources.docker_config)
-    for path in files:
+    if providers and not _unread(node, inputs):
+        files.append(inputs.found.config)
+    if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found):
+        files.append(sources.docker_config or "")
+    for path in filter(None, files):
         at = changed_at(path)
         if at is not None:
             yield Change(path, at)
