@@ -10,7 +10,6 @@ from copy import copy
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
 from keyferry._net.forms import encode_percent
-from keyferry.cli.frame.cluster_arguments import open_session
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
 from keyferry.cli.frame.node_settings import PluginEnvironment
@@ -18,7 +17,6 @@ from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.access import decide_access
-from keyferry.clusters.request import request
 from keyferry.errors import KeyferryError
 from keyferry.explain.causes import explain
 from keyferry.explain.evidence import Evidence, see
@@ -153,6 +151,10 @@ def _unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
 
 def _loaded_hash(args: argparse.Namespace, node_name: str) -> str:
     """Return the hash of the provider config that the kubelet's metrics have; empty if they cannot be read."""
+    # Imported here: few explanations need the kubelet's metrics.
+    from keyferry.cli.frame.cluster_arguments import open_session
+    from keyferry.clusters.request import request
+
     path = f"/api/v1/nodes/{encode_percent(node_name)}/proxy/metrics"
     try:
         with request(open_session(args), path, timeout_seconds=_METRICS_SECONDS) as reply:
