@@ -14,7 +14,7 @@ from keyferry.images.node.settings import RECORDS_GATE
 LATEST = "1.36"
 _OLDEST = 26  # the first version with v1 of the config and of the protocol
 _TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON = 33, 34, 34, 34
-_NEWEST = 37  # accepted for running kubelets, with the rules of LATEST, whose answers are recorded
+_NEWEST = 37  # its rules are those of LATEST, the version whose answers are recorded
 # The kubelets that have fewer locks for pull records than they count, and the first that keeps records by default.
 _FIRST_PANIC, _LAST_PANIC, _RECORDS_ON = 34, 36, 35
 MAX_PARALLEL_PULLS = 31
