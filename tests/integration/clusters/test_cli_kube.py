@@ -16,7 +16,7 @@ from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import exec_section, keyferry_kube, status_with
-from support.terminal import keyferry_on_terminal
+from support.terminal import Terminal, keyferry_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -508,11 +508,27 @@ def test_a_server_without_a_host_says_so(server: str, tmp_path: Path) -> None:
     assert f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'" in done.stderr
 
 
+def test_a_prompt_reaches_the_terminal_while_the_plugin_waits(kube: Kube, server: ApiServer) -> None:
+    """Standard error is the terminal's own for a plugin that may prompt, as kubectl runs it."""
+    section = exec_section(kube, interactiveMode="IfAvailable")
+    document = json.loads(kube.path.read_text())
+    document["users"][0]["user"] = section
+    kube.path.write_text(json.dumps(document))
+    body = "test -t 2 && printf 'your code: ' >&2 && read code && echo $code >&2; exit 1"
+    (kube.folder / "plugin").write_text(f"#!/bin/sh\n{body}\n")
+    command = (sys.executable, "-m", "keyferry", "kube", "raw", "/version", "--kubeconfig", str(kube.path))
+    with Terminal(command, env={"KUBERC": "off"}) as terminal:
+        terminal.read_until("your code: ")
+        terminal.type("4711\n")
+        assert "4711" in terminal.finish().raw
+
+
 def test_the_standard_error_of_a_plugin_cannot_control_the_terminal(kube: Kube, server: ApiServer) -> None:
-    """It is shown as it comes, without escape sequences."""
+    """It is shown once, in the error, without escape sequences."""
     body = "#!/bin/sh\nprintf 'red \\033[31mX\\033]0;title\\007\\n' >&2\nexit 1\n"
     (kube.folder / "plugin").write_text(body)
     done = keyferry_kube(kube, "raw", "/version")
     assert done.returncode == 4
-    assert done.stderr.startswith("red \ufffd[31mX\ufffd]0;title\ufffd\n")
+    assert done.stderr.count("red") == 1
+    assert "exited with status 1; stderr: red \ufffd[31mX\ufffd]0;title\ufffd\n" in done.stderr
     assert server.seen == []
