@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.api_server import ApiServer
+from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
@@ -506,6 +506,52 @@ def test_a_server_without_a_host_says_so(server: str, tmp_path: Path) -> None:
     done = run_keyferry("kube", "raw", "/version", "--kubeconfig", str(path))
     assert done.returncode == 3
     assert f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("raw", "/version"), ("whoami",), ("explain",)], ids=lambda words: words[0]
+)
+def test_a_proxy_of_the_command_line_takes_the_place_of_the_clusters(
+    kube: Kube, server: ApiServer, authority: Authority, words: tuple[str, ...]
+) -> None:
+    kube.write(server.url, ca=authority.pem, cluster={"proxy-url": "http://127.0.0.1:1"})
+    with running_proxy() as proxy:
+        done = keyferry_kube(kube, *words, "--proxy-url", f"http://jo:proxy-pass@{proxy.address}")
+        assert done.returncode == 0, done.stderr
+        assert proxy.told[0].startswith(f"CONNECT 127.0.0.1:{server.port} ")
+    assert "proxy-pass" not in done.stdout + done.stderr
+
+
+def test_a_proxy_of_the_command_line_is_told_to_the_plugin(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, user=exec_section(kube, provideClusterInfo=True))
+    done = keyferry_kube(kube, "exec-info", "-o", "json", "--proxy-url", "http://proxy.example:3128")
+    cluster = json.loads(done.stdout)["execInfo"]["spec"]["cluster"]
+    assert cluster["proxy-url"] == "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    "url", ["socks5://jo:proxy-pass@p:1080", "p:3128", "http://jo:proxy-pass@", "http://jo:pro/xy-pass@p"]
+)
+@pytest.mark.parametrize("words", [("raw", "/"), ("token",), ("exec-info",)], ids=lambda words: words[0])
+def test_a_proxy_that_cannot_be_used_is_wrong_usage(kube: Kube, words: tuple[str, ...], url: str) -> None:
+    """Its password is not repeated, and no plugin is run."""
+    done = keyferry_kube(kube, *words, "--proxy-url", url)
+    assert done.returncode == 2
+    assert "--proxy-url: is not a URL of the form http://" in done.stderr
+    assert "xy-pass" not in done.stderr
+    assert kube.runs() == 0
+
+
+def test_a_hint_repeats_the_proxy_without_its_password(kube: Kube, server: ApiServer) -> None:
+    with running_proxy() as proxy:
+        option = ("--proxy-url", f"http://jo:proxy-pass@{proxy.address}")
+        refused = keyferry_kube(kube, "raw", "/status/403", *option)
+        kube.answer()
+        failed = keyferry_kube(kube, "raw", "/version", *option)
+    for done in (refused, failed):
+        assert f"--proxy-url http://***@{proxy.address}" in done.stderr
+        assert "proxy-pass" not in done.stderr
+    assert len(server.seen) == 1
 
 
 def test_a_prompt_reaches_the_terminal_while_the_plugin_waits(kube: Kube) -> None:

@@ -69,6 +69,7 @@ def _diagnose(args: "argparse.Namespace") -> "Diagnosis":
         cluster=args.cluster or "",
         user=args.user or "",
         namespace=args.namespace or "",
+        proxy_url=args.proxy_url or "",
     )
     config = resolve(loaded, overrides)
     return diagnose(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)
