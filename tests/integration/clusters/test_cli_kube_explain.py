@@ -311,7 +311,10 @@ FORBIDDEN = (
     'selfsubjectreviews.authentication.k8s.io is forbidden: User "{user}" cannot create resource '
     '"selfsubjectreviews" in API group "authentication.k8s.io" at the cluster scope'
 )
-IMPERSONATION = 'users "root" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope'
+IMPERSONATION = (
+    'users "root" is forbidden: User "jane" cannot impersonate resource "users" in API group "" '
+    "at the cluster scope"
+)
 
 
 class Refusing(ApiServer):
