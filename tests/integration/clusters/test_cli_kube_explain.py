@@ -297,6 +297,7 @@ def test_a_login_does_not_cure_a_plugin_that_hangs(kube: Kube) -> None:
         in (cures(document))
     )
     assert "raise the time limit: --timeout 2" in cures(document)
+    assert "if it asks you for something, set interactiveMode" in cures(document)
 
 
 def test_a_plugin_that_could_ask_is_given_no_terminal(

@@ -6,7 +6,7 @@ from keyferry._core.reasons import ReasonStage
 from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
-from keyferry.clusters.auth.runner import IF_AVAILABLE
+from keyferry.clusters.auth.runner import IF_AVAILABLE, NEVER
 from keyferry.clusters.review import ANONYMOUS, Review
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.errors import (
@@ -224,20 +224,25 @@ def _plugin_cures(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ...]:
     if isinstance(error, PluginTimeoutError):
         waits = "does it wait for input, for a browser, or for a server that does not answer?"
         slow = f"if it is only slow, raise the time limit: --timeout {2 * error.timeout_seconds:g}"
-        return (f"{waits} {_by_hand(diagnosis)}", *_ask_for_terminal(diagnosis), slow)
+        return (f"{waits} {_by_hand(diagnosis)}", *_ask_for_terminal(diagnosis, error), slow)
     if isinstance(error, PluginExitError):
         if error.status < 0:
             return (_by_hand(diagnosis),)
         said = "do what the plugin says; if that does not help, " if error.stderr_tail else ""
-        return (f"{said}{_LOG_IN}", _by_hand(diagnosis), *_ask_for_terminal(diagnosis))
+        return (f"{said}{_LOG_IN}", _by_hand(diagnosis), *_ask_for_terminal(diagnosis, error))
     return (f"correct user {config.user_name!r} in {config.user_origin}",)
 
 
-def _ask_for_terminal(diagnosis: Diagnosis) -> tuple[str, ...]:
-    plugin = diagnosis.config.exec
-    if plugin is None or plugin.interactive_mode != IF_AVAILABLE:
-        return ()
-    return ("it has no terminal here; to let it ask you something, use: keyferry kube whoami",)
+def _ask_for_terminal(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ...]:
+    """Return how the plugin gets a terminal, on which it can ask the user something while it runs."""
+    config = diagnosis.config
+    mode = config.exec.interactive_mode if config.exec is not None else ""
+    if mode == IF_AVAILABLE:
+        return ("it has no terminal here; to let it ask you something, use: keyferry kube whoami",)
+    if mode == NEVER and error.kind is Kind.TIMEOUT:
+        user = f"user {config.user_name!r} in {config.user_origin}"
+        return (f"if it asks you for something, set interactiveMode of {user} to {IF_AVAILABLE}",)
+    return ()
 
 
 def _by_hand(diagnosis: Diagnosis) -> str:
