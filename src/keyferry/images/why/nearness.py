@@ -1,7 +1,5 @@
 """Near misses: patterns and auth keys that do not match an image, and need only a small change to match it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from os.path import commonprefix
