@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ContainerRole", "PodContainer", "WorkloadPod", "read_pod"]
+__all__ = ["ContainerRole", "PodContainer", "WorkloadPod", "read_pod", "token_audiences"]
 
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
@@ -57,7 +57,7 @@ class WorkloadPod(Value):
 
     *workload* is the object that it was read from. *node_name* is empty for a pod that is on no node.
     *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are the containers and
-    image volumes that name no image.
+    image volumes that name no image. *token_audiences* are those of the tokens in its volumes.
     """
 
     workload: KubernetesObject
@@ -66,6 +66,7 @@ class WorkloadPod(Value):
     listed_secrets: tuple[str, ...] = ()
     containers: tuple[PodContainer, ...] = ()
     without_image: tuple[PodContainer, ...] = ()
+    token_audiences: tuple[str, ...] = ()
 
     @property
     def is_template(self) -> bool:
@@ -122,7 +123,25 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         workload.names(*spec, "imagePullSecrets"),
         tuple(each for each in found if each.image),
         tuple(each for each in found if not each.image),
+        token_audiences(workload.field(*spec)),
     )
+
+
+def token_audiences(spec: object) -> tuple[str, ...]:
+    """Return the audiences of the tokens in a pod's projected volumes, which its kubelet may always request."""
+    sources = (
+        source
+        for volume in _objects(spec, "volumes")
+        for source in _objects(volume.get("projected"), "sources")
+    )
+    tokens = (source.get("serviceAccountToken") for source in sources)
+    return tuple(str(token.get("audience", "")) for token in tokens if isinstance(token, dict))
+
+
+def _objects(parent: object, field: str) -> "Iterator[dict[str, object]]":
+    """Yield the objects of a list, which is ignored if it is none."""
+    found = parent.get(field) if isinstance(parent, dict) else None
+    yield from (each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict))
 
 
 def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":

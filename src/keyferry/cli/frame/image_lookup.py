@@ -116,7 +116,8 @@ def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
         "--request-token",
         action="store_true",
         default=False,
-        help="request the service account's token from the API server (TokenRequest), as the kubelet does",
+        help="request the service account's token from the API server (TokenRequest), as the kubelet does, if "
+        "the server says that the pod's node may request it (SubjectAccessReview)",
     )
 
 
@@ -163,11 +164,12 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     if not args.request_token or sources.pod is None or sources.accounts is None:
         return sources
     # Imported here because most lookups need no cluster.
-    from keyferry.workloads.tokens import RequestedTokens
+    from keyferry.workloads.tokens import NodeTokens, RequestedTokens
 
     pod = sources.pod
     account = sources.accounts.get(pod.namespace, pod.service_account_name)
-    return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
+    node = NodeTokens(sources.node_name or "", sources.token_audiences)
+    return replace(sources, accounts=RequestedTokens(open_session(args), account, node, args.timeout))
 
 
 def _image_notes(images: "Sequence[str]") -> "Iterator[str]":

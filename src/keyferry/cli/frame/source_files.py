@@ -134,6 +134,7 @@ def sources_of(
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
+        token_audiences=() if workload is None else workload.token_audiences,
     )
 
 
@@ -154,6 +155,7 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
         unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
         missing=chosen.missing,
         node_name=live.pod.node_name,
+        token_audiences=live.pod.token_audiences,
     )
 
 

@@ -51,6 +51,7 @@ class Sources(Value):
 
     *docker_config_from* says how the node's docker config was found. *unused* are secrets that the kubelet takes no
     login from. *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
+    *token_audiences* are those of the tokens in the pod's volumes.
     """
 
     pod: "Pod | None" = None
@@ -62,6 +63,7 @@ class Sources(Value):
     unused: "tuple[UnusedSecret, ...]" = ()
     missing: tuple[MissingInput, ...] = ()
     node_name: str | None = None
+    token_audiences: tuple[str, ...] = ()
 
     @property
     def unreadable(self) -> "UnusedSecret | None":
