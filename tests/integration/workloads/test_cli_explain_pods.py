@@ -521,7 +521,7 @@ def test_without_running_a_config_that_stops_the_kubelet_is_explained(
     node = Node(folder).add("own", [HOST])
     (node.bin_dir / "own").unlink()
     api.add(pod())
-    assert explain("pod/web", "-n", "shop", *node.options()).returncode == 3
+    assert explain("pod/web", "-n", "shop", *node.options()).returncode == 4
     done = explain("pod/web", "-n", "shop", *node.options(), "--no-run")
     assert done.returncode == 6, done.stderr
     banner = done.stdout.partition(f"\n\ncontainer app: {IMAGE}\n")[0].splitlines()[-2:]
