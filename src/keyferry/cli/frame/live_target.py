@@ -63,6 +63,7 @@ def live_sources(args: argparse.Namespace, live: LiveWorkload) -> Sources:
         unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
         missing=chosen.missing,
         node_name=live.pod.node_name,
+        token_audiences=live.pod.token_audiences,
         account_secrets=None if live.account is None else listed_by_account(live.account),
         changes=tuple(changes_of(found, chosen)),
         account_changed_at=None if live.account is None else live.account.changed_at,

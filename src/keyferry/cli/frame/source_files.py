@@ -137,6 +137,7 @@ def sources_of(
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
+        token_audiences=() if workload is None else workload.token_audiences,
         account_secrets=None if account is None else listed_by_account(account),
         changes=tuple(changes_of(objects, chosen)),
         account_changed_at=None if account is None else account.changed_at,
