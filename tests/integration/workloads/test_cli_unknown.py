@@ -188,7 +188,7 @@ def test_standard_input_is_a_file(tmp_path: Path) -> None:
     run = [sys.executable, "-m", "keyferry", "explain", "-f", "-"]
     done = subprocess.run(run, input=content, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "pod shop/web, on node node1" in done.stdout
+    assert f"\n  pod shop/web on node node1, container app: {IMAGE}\n" in done.stdout
     empty = subprocess.run(run, input="", capture_output=True, text=True, check=False, cwd=tmp_path)
     assert empty.returncode == 3
     assert "standard input: is empty; expected the output of 'kubectl get -o yaml'" in empty.stderr
