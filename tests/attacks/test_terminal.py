@@ -226,7 +226,7 @@ def test_on_a_real_terminal_only_our_colours_are_left(tmp_path: Path) -> None:
     seen = on_a_terminal("explain", IMAGE, "-f", listed, *node.options())
     assert "planted" in seen
     ours = re.sub(r"\x1b\[[0-9;]*m", "", seen.replace("\r\n", "\n"))
-    assert "\x1b[1m" in seen
+    assert "\x1b[33;1m?\x1b[0m" in seen
     assert "\x1b[31m\x1b]0" not in seen
     assert HARMFUL.search(ours) is None, ascii(ours)
     assert f"\n{PLANTED}" not in ours
@@ -260,7 +260,9 @@ def test_what_a_registry_says(tmp_path: Path, status: int, output: str) -> None:
         node = Node(tmp_path).add("one", [host], json.dumps({host: {"username": "u", "password": "p"}}))
         shows = "keyferry" if status == 404 else "127.0.0.1"
         check("can-pull", f"{host}/app", "-o", output, *node.options(), shows=shows)
-        check("explain", f"{host}/app", "--check-registry", "-o", output, *node.options(), shows=shows)
+        words = ["explain", f"{host}/app", "--check-registry", *node.options()]
+        check(*words, "-o", output, shows="127.0.0.1")
+        check(*words, "-o", output.replace("table", "wide"), shows=shows)
         check(
             "pull",
             f"{host}/app",

@@ -94,8 +94,8 @@ def test_get_names_the_explanation_with_the_same_options(node: Node, folder: Pat
     assert shlex.split(hint)[:3] == ["keyferry", "explain", "other.io/app"]
     done = shell.paste(hint)
     assert done.returncode == 1, done.stderr
-    assert str(node.config) in done.stdout
-    assert done.stdout.startswith("✗ no credential is found")
+    assert done.stdout.startswith("✗ no credential is found: nothing that is configured is for other.io\n")
+    assert str(node.config) in shell.paste(f"{hint} -o wide").stdout
     assert shlex.split(hint)[3:] == [
         *node.options(),
         *plain_pod(folder),
@@ -163,12 +163,20 @@ def test_a_pull_secret_is_created_for_the_pod_without_a_password_on_the_screen(
         assert shell.paste(line, REGISTRY_USERNAME="bob", REGISTRY_PASSWORD="its word").returncode == 0
     words = shell.kubectl_words
     create, patch = words[: words.index("patch")], words[words.index("patch") :]
+    patch, recreate = patch[: patch.index("get")], patch[patch.index("get") :]
     assert create == [
         *("create", "secret", "docker-registry", "regcred", "-n", "team", "--docker-server=other.io:5000"),
         *("--docker-username=bob", "--docker-password=its word"),
     ]
-    assert patch[:5] == ["patch", "serviceaccount", "default", "-n", "team"]
-    assert json.loads(patch[-1]) == {"imagePullSecrets": [{"name": "regcred"}]}
+    # Secrets that the account may list already stay.
+    assert patch[:-1] == ["patch", "serviceaccount", "default", "-n", "team", "--type=json", "-p"]
+    assert json.loads(patch[-1]) == [
+        {"op": "add", "path": "/imagePullSecrets/-", "value": {"name": "regcred"}}
+    ]
+    assert recreate == [
+        *("get", "pod", "web", "-n", "team", "-o", "yaml"),
+        *("replace", "--force", "-f", "web.yaml"),
+    ]
 
 
 TOKENS = """\

@@ -88,9 +88,9 @@ def test_a_config_that_is_given_has_the_callers_environment_unless_told(
 def test_explain_says_whose_environment_it_was(processes: Processes, node: Node) -> None:
     """And warns where the kubelet's cannot be read, or was not wanted."""
     with processes.kubelet(*flags(node), env={"PATH": "/usr/bin:/bin"}) as pid:
-        done = run_keyferry("explain", IMAGE_OF_PLUGIN)
-        assert f"in the environment of the kubelet, process {pid}" in done.stdout
-        assert "BEWARE" not in done.stdout
+        assert "\n! " not in run_keyferry("explain", IMAGE_OF_PLUGIN).stdout
+        wide = run_keyferry("explain", IMAGE_OF_PLUGIN, "-o", "wide").stdout
+        assert f"in the environment of the kubelet, process {pid}" in wide
         own = run_keyferry("explain", IMAGE_OF_PLUGIN, "--env-from", "self", "-o", "json")
         document = json.loads(own.stdout)
         assert document["config"]["environmentFrom"] == "this process"
@@ -98,7 +98,7 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
     processes.write(17, "kubelet", *flags(node))
     hidden = run_keyferry("explain", IMAGE_OF_PLUGIN)
     assert hidden.returncode == 0
-    assert "BEWARE" in hidden.stdout
+    assert "! plugins get the environment of this process, not that of the kubelet, process 17" in hidden.stdout
     warning = "not that of the kubelet, process 17, which cannot be read"
     assert warning in hidden.stdout
     for words in (

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import ImageNameError
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.causes import explain
 from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.facts import Facts
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from support.function_plugins import answering, provider, providers
@@ -29,7 +30,7 @@ IMAGES = st.sampled_from(["reg.io/team/app", "reg.io:5000/team/app:v1", "alpine"
 @given(st.lists(PATTERNS, min_size=1, max_size=3), IMAGES)
 def test_no_form_of_an_explanation_has_it(patterns: list[str], image: str) -> None:
     plugin = answering({"reg.io": ("bob", "x")})
-    explanation = Explanation(providers(provider("p", patterns, plugin)).lookup(image))
+    explanation = explain(Facts(providers(provider("p", patterns, plugin)).lookup(image)))
     assert MARK not in str(render(explanation))
     assert MARK not in str(render(explanation, is_wide=True))
     assert MARK not in json.dumps(explanation_document(explanation))

@@ -42,7 +42,7 @@ def test_it_says_by_which_record_policy_and_rule(root: Path, config: list[str], 
     """A secret with another name and the same login stands for the recorded one; nothing is written down."""
     before = state_of(root)
     own = write_secret(tmp_path, "mine", "reg.io", "user", "kf-marked-word")
-    done = run_keyferry("explain", IMAGE, *config, "--root", str(root), "--secret", own)
+    done = run_keyferry("explain", IMAGE, *config, "--root", str(root), "--secret", own, "-o", "wide")
     part = done.stdout.partition("THE IMAGE ON THE NODE\n")[2]
     assert part.startswith(
         "  the image is on the node, and this pod may use it without a pull: "
@@ -63,10 +63,10 @@ def test_without_the_pod_nobody_knows_whether_it_may_use_the_image(
     words = [IMAGE, *config, "--root", str(root)]
     found = access(*words)
     assert (found["mustPull"], found["outcome"], found["rule"]) == (None, "unknown", "stranger")
-    done = run_keyferry("explain", *words)
+    done = run_keyferry("explain", *words, "-o", "wide")
     assert "cannot tell whether this pod may use the image on the node: the pod was not given" in done.stdout
     assert "the kubelet's default NeverVerifyPreloadedImages is used; set it with --policy" in done.stderr
-    named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify")
+    named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify", "-o", "wide")
     assert "set it with --policy" not in named.stderr
     assert "this pod must pull it to verify its access" in named.stdout
 

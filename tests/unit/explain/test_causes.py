@@ -20,7 +20,7 @@ from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.trial import Attempt
 from keyferry.workloads.events import pull_events
-from keyferry.workloads.objects import Change, KubernetesObject, ObjectKind
+from keyferry.workloads.objects import Change, Json, KubernetesObject, ObjectKind
 from keyferry.workloads.pods import read_pod
 from support.function_plugins import answering, failing, provider, providers
 
@@ -229,7 +229,7 @@ def test_an_event_names_the_secret_that_the_kubelet_cannot_read() -> None:
     """Also to somebody who may not read secrets."""
     unknown = MissingInput(LookupInput.PULL_SECRET, "regcred", "no permission")
     evidence = refused()
-    event = {
+    event: Json = {
         "reason": "FailedToRetrieveImagePullSecret",
         "message": "Unable to retrieve some image pull secrets (regcred); attempting to pull the image may not "
         "succeed.",

@@ -45,12 +45,12 @@ def test_a_long_message_keeps_its_end() -> None:
 
 def test_an_event_names_its_container_its_image_and_secrets_that_are_not_read() -> None:
     involved = {"name": "web", "fieldPath": "spec.initContainers{first}"}
-    used = {
+    used: Json = {
         "reason": "Pulled",
         "message": 'Container image "r.io/a:v1" already present on machine and can be accessed by the pod',
         "involvedObject": involved,
     }
-    unread = {
+    unread: Json = {
         "reason": "FailedToRetrieveImagePullSecret",
         "message": "Unable to retrieve some image pull secrets (a, b); attempting to pull the image may not succeed.",
     }
