@@ -26,7 +26,10 @@ SECRETS = ("correct horse", "a-token-nobody-sees", "eyJhbGciOiJIUzI1NiJ9", "c2ln
 # What each command shows, in the order of the steps.
 SHOWN = (
     ("✗ no credential is found", "nearly matches: it has no port", '- "*.harbour.example:443"'),
-    ("no credential is found: provider 'pier' failed", "exited with status 1", "token=********"),
+    (
+        "✗ no credential is found: plugin 'pier' fails: login at pier.example failed for token=******** "
+        "(exit status 1)",
+    ),
     ("'build'", "'shop'"),
     ("'wharf.example'",),
     ("pulled   sha256:", "ferry of pull secret shop/regcred"),
@@ -37,7 +40,12 @@ SHOWN_TOO = (
     ("mistaken.yaml:6:5", "KF151", "KF160", "mistaken.yaml:8:3", "KF110"),
     (),
     ("USERNAME", "ferry      ********   eu.harbour.example   provider harbour"),
-    ("✓ a credential is found: user 'ferry' of provider harbour", "eu.harbour.example"),
+    (
+        "✓ a credential is found: user 'ferry' of provider harbour",
+        "pattern '*.harbour.example' matches the image",
+        "'eu.harbour.example' ",
+        "1. ferry / ********",
+    ),
     ("yes: 127.0.0.1:", "can be pulled with ferry of provider harbour", "yes, it may pull"),
     (),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),

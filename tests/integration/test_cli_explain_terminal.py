@@ -112,7 +112,7 @@ def test_the_verdict_is_first_and_every_line_fits(case: str, width: int, node: N
     head = " ".join(line.strip() for line in lines[: lines.index("")])
     assert head.startswith(first)
     assert head.endswith(f" image {image}")
-    assert lines[-2:] == ["", "-o wide shows how it was found"]
+    assert lines[-3:] == ["", "-o wide shows how it was found", ""]
     assert PASSWORD not in shown.raw
     whole = keyferry_on_terminal(*words, "-o", "wide", columns=width)
     check_lines(whole, width)

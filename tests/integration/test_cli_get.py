@@ -392,7 +392,7 @@ def test_explain_as_json_carries_reasons_and_traps(node: Node, tmp_path: Path) -
 
 def test_config_and_bin_dir_come_from_the_environment_too(node: Node) -> None:
     env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
-    done = run_keyferry("explain", IMAGE, "-o", "wide", **env)
+    done = run_keyferry("explain", IMAGE, "-o", "wide", cwd=None, **env)
     assert done.returncode == 0
     assert "(KEYFERRY_CONFIG)" in done.stdout
 

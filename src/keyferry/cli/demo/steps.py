@@ -72,7 +72,7 @@ REST = (
     ),
     DemoStep(
         "Where do they come from?",
-        ((f"explain eu.harbour.example/team/app:v1 {_APP}", (Exit.OK,)),),
+        ((f"explain eu.harbour.example/team/app:v1 {_APP} -o wide", (Exit.OK,)),),
         "The matching pattern, the plugin, the auth key and the order of trial are the kubelet's.",
     ),
     DemoStep(
