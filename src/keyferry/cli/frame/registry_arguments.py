@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.mirrors.places import MirrorPlaces
     from keyferry.pulls.registry.route import RegistryRoute
+    from keyferry.pulls.trial import Attempt
 
 
 def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") -> None:
@@ -96,17 +97,27 @@ def check_credentials(
 
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
-    with Waiting(f"asking {registry_of(name)}", args.registry_timeout):
-        attempts = check_registry(
-            args.image, credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+
+    def ask(mirrors: "Mirrors | None") -> "tuple[Attempt, ...]":
+        return check_registry(
+            args.image,
+            credentials,
+            route=route_for(args),
+            timeout_seconds=args.registry_timeout,
+            mirrors=mirrors,
         )
-    return RegistryCheck(args.image, attempts, mirrors=mirrors)
+
+    with Waiting(f"asking {registry_of(name)}", args.registry_timeout):
+        attempts = ask(mirrors)
+        is_doubted = mirrors is not None and bool(mirrors.doubt)
+        without_file = ask(None) if is_doubted else ()
+    return RegistryCheck(args.image, attempts, mirrors=mirrors, without_file=without_file)
 
 
 def image_mirrors(
     args: "argparse.Namespace", found: "Discovery", *, is_here: bool = False
 ) -> "Mirrors | None":
-    """Return where the node's container runtime goes for the image; None if that is the registry alone.
+    """Return where the node's container runtime goes for the image, and how; None if no file says anything about it.
 
     Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
     only those that options name.
@@ -117,9 +128,9 @@ def image_mirrors(
     is_this_node = (is_here or found.kubelet is not None) and not args.node.elsewhere
     if not (is_named or is_this_node):
         return None
-    from keyferry.pulls.mirrors.find import find_mirrors
+    from keyferry.pulls.mirrors.find import find_endpoints
 
-    return find_mirrors(args.image, _mirror_places(args, found))
+    return find_endpoints(args.image, _mirror_places(args, found))
 
 
 def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPlaces":

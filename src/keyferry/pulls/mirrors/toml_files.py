@@ -1,9 +1,9 @@
-"""TOML files that others wrote: read with limits, with problems that can be shown."""
+"""TOML files that others wrote: read with limits, with problems that can be shown; and the paths in them."""
 
 import os
 import stat
 
-__all__ = ["Table", "TomlProblem", "load_toml", "subtable", "texts"]
+__all__ = ["Table", "TomlProblem", "load_toml", "subtable", "texts", "under"]
 
 Table = dict[str, object]
 _MOST_BYTES = 1 << 20
@@ -65,3 +65,9 @@ def subtable(table: object, *names: str) -> Table:
 def texts(value: object) -> list[str]:
     """Return the strings of a list; none if it is not a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def under(root: str, path: str) -> str:
+    """Return a path of the host below *root*; a path that is already below it is returned unchanged."""
+    is_there = root == "/" or path.startswith(os.path.join(root, ""))
+    return path if is_there else os.path.join(root, path.lstrip("/"))
