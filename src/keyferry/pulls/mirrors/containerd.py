@@ -43,7 +43,9 @@ def containerd_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors | No
     """Return where containerd goes for *image* and how it connects there; None if no file says anything about it."""
     try:
         if places.hosts_dir:
-            return _in_folders(image, (_Folder(places.hosts_dir),), places.root)
+            # A folder outside of the root, such as a copy, has paths of its own.
+            is_below = os.path.abspath(places.hosts_dir).startswith(os.path.join(places.root, ""))
+            return _in_folders(image, (_Folder(places.hosts_dir),), places.root if is_below else "/")
         sections = _sections(places)
         found = _in_folders(image, _folders(places, sections), places.root) or _in_config(image, sections)
         return _with_logins(image, found, sections)

@@ -3,7 +3,7 @@
 import os
 import stat
 
-__all__ = ["Table", "TomlProblem", "load_toml", "subtable", "texts", "under"]
+__all__ = ["Table", "TomlProblem", "load_toml", "open_now", "subtable", "texts", "under"]
 
 Table = dict[str, object]
 _MOST_BYTES = 1 << 20
@@ -26,8 +26,7 @@ def load_toml(path: str) -> Table:
     import tomllib
 
     try:
-        # Opened without blocking, in case the path is a named pipe.
-        with open(path, "rb", opener=_open_now) as stream:
+        with open(path, "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TomlProblem(path, "it is not a regular file")
             data = stream.read(_MOST_BYTES + 1)
@@ -51,7 +50,8 @@ def load_toml(path: str) -> Table:
     raise TomlProblem(path, problem)
 
 
-def _open_now(path: str, flags: int) -> int:
+def open_now(path: str, flags: int) -> int:
+    """Open a file without blocking, in case the path is a named pipe: an opener for ``open``."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

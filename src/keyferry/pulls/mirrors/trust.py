@@ -6,7 +6,7 @@ import os
 import stat
 
 from keyferry._core.values import Value, field
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, subtable, under
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, open_now, subtable, under
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,17 +160,15 @@ def _add_client_pairs(context: ssl.SSLContext, pairs: Sequence[tuple[str, str]])
 def _read(file: str) -> bytes:
     """Return the bytes of a regular file of a modest size."""
     try:
-        # Opened without blocking, in case the path is a named pipe.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(file, "rb", opener=open_now) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise TrustProblem(f"{file!r} is not a regular file")
+            data = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise TrustProblem(f"{file!r} does not exist") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no path"
         raise TrustProblem(f"{file!r} cannot be read: {why}") from None
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise TrustProblem(f"{file!r} is not a regular file")
-        data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise TrustProblem(f"{file!r} is larger than 1 MiB")
     return data

@@ -1,0 +1,405 @@
+"""A check asks where and how the container runtime asks: its hosts in order, with its trust and its headers."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from keyferry.errors import Kind
+from keyferry.explain.registry import PullVerdict, RegistryCheck, attempt_lines, verdict
+from keyferry.images.credential import Credential
+from keyferry.pulls.mirrors.endpoints import RuntimeKind
+from keyferry.pulls.mirrors.find import find_endpoints
+from keyferry.pulls.mirrors.places import MirrorPlaces
+from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.route import RegistryRoute
+from support import certificates
+from support.commands import Node, plain_pod, run_keyferry
+from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
+from support.fake_registry import (
+    PAIR,
+    PASSWORD,
+    REPOSITORY,
+    TAG,
+    USER,
+    FakeRegistry,
+    credential,
+    manifest_path,
+    token_reply,
+)
+from support.images import build
+from support.mirrors import CONFIG, write
+
+IMAGE = build(b"layer")
+NAME = f"own.invalid/{REPOSITORY}:{TAG}"
+SECRET = "kf-marked-header-value"
+BASIC = "Basic realm=r"
+LOGIN = f"Basic {PAIR}"
+
+
+def ask(
+    root: Path,
+    image: str = NAME,
+    *credentials: Credential,
+    runtime: RuntimeKind = RuntimeKind.CONTAINERD,
+    route: RegistryRoute = RegistryRoute(),
+) -> RegistryCheck:
+    """Check an image by the files below *root*: containerd's in ``hosts``, CRI-O's in ``registries.conf``."""
+    if runtime is RuntimeKind.CONTAINERD:
+        places = MirrorPlaces(str(root), hosts_dir=str(root / "hosts"))
+    else:
+        places = MirrorPlaces(str(root), registries_conf=str(root / "registries.conf"))
+    mirrors = find_endpoints(image, places)
+    assert mirrors is not None
+    attempts = check_registry(image, credentials or (credential(),), route=route, mirrors=mirrors)
+    return RegistryCheck(image, attempts, mirrors=mirrors)
+
+
+def write_hosts(root: Path, text: str, registry: str = "own.invalid") -> None:
+    write(root, f"hosts/{registry}/hosts.toml", text)
+
+
+def folder_of(server: FakeServer) -> str:
+    return f"127.0.0.1_{server.port}_"
+
+
+def logins(server: FakeServer) -> list[str]:
+    return [each.headers.get("authorization", "") for each in server.received]
+
+
+def said(check: RegistryCheck) -> str:
+    return "\n".join((verdict(check), *attempt_lines(check)))
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "ca").mkdir()
+    return Authority(tmp_path / "ca")
+
+
+@pytest.mark.parametrize("value", ['"ca.pem"', '["ca.pem"]', '"{root}/hosts/{folder}/ca.pem"'])
+def test_the_authority_of_hosts_toml_is_trusted(tmp_path: Path, authority: Authority, value: str) -> None:
+    """Relative to its folder, as in containerd, and for the host that names it."""
+    with serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")) as server:
+        image, folder = f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}", folder_of(server)
+        write_hosts(tmp_path, f'server = "{server.url}"\n', folder)
+        assert ask(tmp_path, image).kind is Kind.UNREACHABLE
+        write(tmp_path, f"hosts/{folder}/ca.pem", authority.bundle.read_text())
+        ca = value.format(root=tmp_path, folder=folder)
+        write_hosts(tmp_path, f'server = "{server.url}"\nca = {ca}\n', folder)
+        assert ask(tmp_path, image).verdict is PullVerdict.YES
+        write_hosts(tmp_path, f'[host."{server.url}"]\nca = {ca}\n', folder)
+        assert ask(tmp_path, image).verdict is PullVerdict.YES
+
+
+def test_the_option_adds_an_authority(tmp_path: Path, authority: Authority) -> None:
+    with serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")) as server:
+        write_hosts(tmp_path, f'[host."{server.url}"]\n')
+        assert ask(tmp_path).verdict is PullVerdict.UNKNOWN
+        for route in (RegistryRoute(ca_file=str(authority.bundle)), RegistryRoute(is_insecure=True)):
+            assert ask(tmp_path, route=route).verdict is PullVerdict.YES
+
+
+def test_explain_and_can_pull_use_the_trust_and_the_mirrors_of_the_node(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """With the files that an option names: a registry with a private authority, and one behind a mirror."""
+    with serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")) as server:
+        host = f"127.0.0.1:{server.port}"
+        settings = f'[host."{server.url}"]\nca = "{authority.bundle}"\n'
+        login = f'{{"username": "{USER}", "password": "{PASSWORD}"}}'
+        for registry, folder in ((host, folder_of(server)), ("own.invalid", "own.invalid")):
+            write_hosts(tmp_path, settings, folder)
+            (tmp_path / folder).mkdir()
+            node = Node(tmp_path / folder).add("own", [registry], f'{{"{registry}": {login}}}')
+            image = f"{registry}/{REPOSITORY}:{TAG}"
+            words = [image, *plain_pod(tmp_path), *node.options(), "--hosts-dir", str(tmp_path / "hosts")]
+            for command in (["explain", "--check-registry"], ["can-pull"]):
+                done = run_keyferry(*command, *words)
+                source = f" from {server.url}" if registry == "own.invalid" else ""
+                assert done.returncode == 0, done.stdout
+                wanted = f"yes: {image} can be pulled{source} with {USER} of provider own"
+                assert wanted in " ".join(done.stdout.split())
+
+
+def test_a_client_certificate_is_shown_to_its_host(tmp_path: Path, authority: Authority) -> None:
+    signer = certificates.Authority()
+    pair = signer.client()
+    context = authority.context("127.0.0.1")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=signer.pem)
+    write(tmp_path, "hosts/own.invalid/cert.pem", pair.certificate)
+    write(tmp_path, "hosts/own.invalid/key.pem", pair.key)
+    write(tmp_path, "hosts/own.invalid/both.pem", pair.certificate + pair.key)
+    with serving(FakeRegistry(IMAGE, BASIC), context) as server:
+        start = f'[host."{server.url}"]\nca = "{authority.bundle}"\n'
+        write_hosts(tmp_path, start)
+        assert ask(tmp_path).verdict is PullVerdict.UNKNOWN
+        for client in ('[["cert.pem", "key.pem"]]', '"both.pem"', '["both.pem"]'):
+            write_hosts(tmp_path, f"{start}client = {client}\n")
+            assert ask(tmp_path).verdict is PullVerdict.YES
+
+
+@pytest.mark.parametrize("name", ["own.invalid", "_default"])
+def test_certificates_beside_an_absent_hosts_toml_are_used(
+    tmp_path: Path, authority: Authority, name: str
+) -> None:
+    """The registry itself is asked then, here behind a proxy."""
+    with (
+        serving(FakeRegistry(IMAGE, BASIC), authority.context("own.invalid")) as server,
+        ConnectProxy({"own.invalid": server.port}) as proxy,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("HTTPS_PROXY", proxy.url)
+        write(tmp_path, f"hosts/{name}/any.crt", authority.bundle.read_text())
+        assert ask(tmp_path).verdict is PullVerdict.YES
+
+
+def test_the_settings_of_containerd_1_are_used(tmp_path: Path, authority: Authority) -> None:
+    with serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")) as server:
+        start = 'plugins."io.containerd.grpc.v1.cri".registry'
+        mirror = f'[{start}.mirrors."own.invalid"]\nendpoint = ["{server.url}"]\n'
+        for tls in (f'ca_file = "{authority.bundle}"', "insecure_skip_verify = true"):
+            write(tmp_path, CONFIG, f'{mirror}[{start}.configs."127.0.0.1:{server.port}".tls]\n{tls}\n')
+            mirrors = find_endpoints(NAME, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
+            (attempt,) = check_registry(NAME, [credential()], mirrors=mirrors)
+            assert attempt.mirror == server.url
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda _: None, "does not exist"),
+        (lambda path: path.write_text("no certificate"), "cannot be read as certificates in PEM"),
+        (lambda path: path.mkdir(), "cannot be read: Is a directory"),
+        (os.mkfifo, "is not a regular file"),
+    ],
+    ids=["absent", "other text", "folder", "pipe"],
+)
+def test_an_authority_that_cannot_be_read_is_said(tmp_path: Path, make: object, problem: str) -> None:
+    """As in containerd, which then asks nobody; whether that is so on the node is not known."""
+    assert callable(make)
+    with serving(FakeRegistry(IMAGE)) as server:
+        write_hosts(tmp_path, f'[host."{server.url}"]\n[host."https://b"]\nca = "ca.pem"\n')
+        make(tmp_path / "hosts/own.invalid/ca.pem")
+        check = ask(tmp_path)
+        assert server.received == []
+    assert check.verdict is PullVerdict.UNKNOWN
+    assert f"'{tmp_path}/hosts/own.invalid/ca.pem' {problem}" in verdict(check)
+
+
+def test_a_key_with_a_pass_phrase_is_said_and_not_asked_for(tmp_path: Path) -> None:
+    key = certificates.make_key()
+    pem = certificates.make_certificate(key) + certificates.key_pem(key, "traditional", "pass")
+    write(tmp_path, "hosts/own.invalid/both.pem", pem)
+    write_hosts(tmp_path, '[host."https://127.0.0.1:9"]\nclient = "both.pem"\n')
+    assert "both.pem' cannot be read as a client certificate with its key" in verdict(ask(tmp_path))
+
+
+def test_any_certificate_is_accepted_from_the_host_that_says_so_alone(
+    tmp_path: Path, authority: Authority
+) -> None:
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")))
+            for _ in range(2)
+        )
+        write_hosts(tmp_path, f'[host."{first.url}"]\nskip_verify = true\n')
+        assert ask(tmp_path).attempts[0].mirror == first.url
+        text = f'[host."{first.url}/no"]\nskip_verify = true\n[host."{second.url}"]\n'
+        write_hosts(tmp_path, text)
+        check = ask(tmp_path)
+    assert check.verdict is PullVerdict.UNKNOWN
+    assert [each.error.kind for each in check.attempts[0].answers if each.error is not None][:2] == [
+        Kind.NOT_FOUND,
+        Kind.UNREACHABLE,
+    ]
+    assert second.received == []
+
+
+def test_headers_go_to_their_host_alone_and_are_never_shown(tmp_path: Path) -> None:
+    """Not to the next host, a redirect or a token server elsewhere; a server that repeats them is redacted."""
+
+    def echo(request: Received) -> Reply:
+        text = f"key {request.headers.get('x-key', '')} and {request.headers.get('authorization', '')}"
+        return Reply(403, {"errors": [{"code": "DENIED", "message": text}]})
+
+    with ExitStack() as stack:
+        tokens = stack.enter_context(serving(token_reply))
+        storage = stack.enter_context(serving(lambda _: Reply(404)))
+        bearer = FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"', {manifest_path(): echo})
+        first = stack.enter_context(serving(bearer))
+        second = stack.enter_context(serving(FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"')))
+        third = stack.enter_context(
+            serving(lambda _: Reply(307, headers={"Location": f"{storage.url}/elsewhere"}))
+        )
+        header = f'X-Key = "{SECRET}"\nAuthorization = "Basic {SECRET}"\nHost = "evil.example"\n'
+        text = "".join(f'[host."{each.url}".header]\n{header}' for each in (first, third, second))
+        write_hosts(tmp_path, text)
+        check = ask(tmp_path)
+    assert check.verdict is PullVerdict.YES
+    for server in (first, second, third):
+        assert server.received[0].headers["x-key"] == SECRET
+        assert server.received[0].headers["authorization"] == f"Basic {SECRET}"
+        assert server.received[0].headers["host"] == f"127.0.0.1:{server.port}"
+    for server in (tokens, storage):
+        assert server.received
+        assert SECRET not in str(server.received)
+    assert SECRET not in said(check) + repr(check)
+
+
+def test_a_header_with_a_login_comes_before_the_credential(tmp_path: Path) -> None:
+    with serving(FakeRegistry(IMAGE, BASIC)) as server:
+        write_hosts(tmp_path, f'[host."{server.url}".header]\nAuthorization = "Basic {SECRET}"\n')
+        assert ask(tmp_path).verdict is PullVerdict.YES
+    assert logins(server)[:2] == [f"Basic {SECRET}", LOGIN]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
+def test_after_any_failure_the_next_host_is_asked(tmp_path: Path, status: int) -> None:
+    with serving(lambda _: Reply(status)) as first, serving(FakeRegistry(IMAGE, BASIC)) as second:
+        write_hosts(tmp_path, f'[host."{first.url}"]\n[host."{second.url}"]\n')
+        check = ask(tmp_path)
+    assert check.verdict is PullVerdict.YES
+    assert check.attempts[0].mirror == second.url
+    assert first.received
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict_", "kind"),
+    [
+        (404, 401, PullVerdict.NO, Kind.REFUSED),
+        (403, 404, PullVerdict.NO, Kind.REFUSED),
+        (404, 404, PullVerdict.NO, Kind.NOT_FOUND),
+        (500, 404, PullVerdict.UNKNOWN, Kind.ERROR),
+    ],
+)
+def test_a_no_needs_the_no_of_every_host(
+    tmp_path: Path, first: int, second: int, verdict_: PullVerdict, kind: Kind
+) -> None:
+    with serving(lambda _: Reply(first)) as one, serving(lambda _: Reply(second)) as two:
+        write_hosts(tmp_path, f'server = "{two.url}"\n[host."{one.url}"]\n')
+        check = ask(tmp_path)
+    assert (check.verdict, check.kind) == (verdict_, kind)
+
+
+def test_only_hosts_that_resolve_are_asked_for_a_tag(tmp_path: Path) -> None:
+    with serving(FakeRegistry(IMAGE)) as first, serving(FakeRegistry(IMAGE)) as second:
+        text = f'server = "{second.url}"\n[host."{first.url}"]\ncapabilities = ["pull"]\n'
+        write_hosts(tmp_path, text)
+        assert ask(tmp_path).attempts[0].mirror == second.url
+        assert first.received == []
+        assert ask(tmp_path, f"own.invalid/{REPOSITORY}@{IMAGE.digest}").attempts[0].mirror == first.url
+
+
+def test_paths_and_the_namespace_are_those_of_containerd(tmp_path: Path) -> None:
+    def answer(request: Received) -> Reply:
+        reached.append(request.target)
+        return Reply(404)
+
+    reached: list[str] = []
+    with serving(answer) as server:
+        text = f'[host."{server.url}/a"]\n[host."{server.url}/b"]\noverride_path = true\n'
+        write_hosts(tmp_path, f"server = '{server.url}'\n{text}")
+        ask(tmp_path)
+    end = f"{REPOSITORY}/manifests/{TAG}?ns=own.invalid"
+    assert list(dict.fromkeys(reached)) == [f"/a/v2/{end}", f"/b/{end}", f"/v2/{end}"]
+
+
+def test_a_repository_that_a_mirror_rewrites_is_not_known(tmp_path: Path) -> None:
+    with serving(lambda _: Reply(404)) as server:
+        text = f'server = \'{server.url}\'\n[host."http://127.0.0.1:9".rewrite]\n"^a" = "b"\n'
+        write_hosts(tmp_path, text)
+        check = ask(tmp_path)
+    assert check.verdict is PullVerdict.UNKNOWN
+    assert "for a repository that is not known here (rewrite)" in said(check)
+
+
+def test_plain_http_is_for_the_host_that_the_file_names_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The credential goes there over plain HTTP, and not to a token server that the host names with it."""
+    registry = FakeRegistry(IMAGE, BASIC)
+    with (
+        serving(registry) as server,
+        ConnectProxy({"mirror.invalid": server.port, "auth.invalid": server.port}) as proxy,
+    ):
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        write_hosts(tmp_path, '[host."http://mirror.invalid"]\n')
+        assert ask(tmp_path).attempts[0].mirror == "http://mirror.invalid"
+        registry.challenge = 'Bearer realm="http://auth.invalid/token"'
+        failed = ask(tmp_path).attempts[0].answers[0].error
+    assert failed is not None
+    assert failed.kind is Kind.UNSAFE
+    assert not any(place.startswith("auth.invalid") for place in proxy.asked)
+
+
+def test_an_authority_of_a_host_is_not_trusted_for_its_token_server(
+    tmp_path: Path, authority: Authority
+) -> None:
+    with (
+        serving(token_reply, authority.context("127.0.0.1")) as tokens,
+        serving(
+            FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"'), authority.context("127.0.0.1")
+        ) as server,
+    ):
+        write_hosts(tmp_path, f'[host."{server.url}"]\nca = "{authority.bundle}"\n')
+        check = ask(tmp_path)
+        assert check.verdict is PullVerdict.UNKNOWN
+        assert f"{tokens.url}/token" in said(check)
+        assert tokens.received == []
+        route = RegistryRoute(ca_file=str(authority.bundle))
+        assert ask(tmp_path, route=route).verdict is PullVerdict.YES
+
+
+CRIO = '[[registry]]\nlocation = "own.invalid"\n[[registry.mirror]]\nlocation = "{host}"\ninsecure = {insecure}\n'
+
+
+def test_cri_o_trusts_the_certificates_of_its_folder(tmp_path: Path, authority: Authority) -> None:
+    """And does not send the credential to a mirror."""
+    with serving(FakeRegistry(IMAGE), authority.context("127.0.0.1")) as server:
+        host = f"127.0.0.1:{server.port}"
+        write(tmp_path, "registries.conf", CRIO.format(host=host, insecure="false"))
+        assert ask(tmp_path, runtime=RuntimeKind.CRIO).verdict is PullVerdict.UNKNOWN
+        write(tmp_path, f"certs.d/{host}/any.crt", authority.bundle.read_text())
+        assert ask(tmp_path, runtime=RuntimeKind.CRIO).attempts[0].mirror == server.url
+        image = f"{host}/{REPOSITORY}:{TAG}"
+        assert ask(tmp_path, image, runtime=RuntimeKind.CRIO).verdict is PullVerdict.YES
+        write(tmp_path, f"certs.d/{host}/some.cert", "")
+        assert "some.cert and some.key without the other" in said(ask(tmp_path, runtime=RuntimeKind.CRIO))
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_cri_o_accepts_what_is_insecure_where_its_file_says_so(
+    tmp_path: Path, authority: Authority, is_tls: bool
+) -> None:
+    with serving(FakeRegistry(IMAGE), authority.context("127.0.0.1") if is_tls else None) as server:
+        host = f"127.0.0.1:{server.port}"
+        write(tmp_path, "registries.conf", CRIO.format(host=host, insecure="false"))
+        assert ask(tmp_path, runtime=RuntimeKind.CRIO).verdict is PullVerdict.UNKNOWN
+        write(tmp_path, "registries.conf", CRIO.format(host=host, insecure="true"))
+        assert ask(tmp_path, runtime=RuntimeKind.CRIO).verdict is PullVerdict.YES
+
+
+def test_a_login_that_only_the_runtime_has_leaves_the_answer_open(tmp_path: Path) -> None:
+    """A mirror of CRI-O that asks for one gets it from CRI-O's auth file."""
+    with serving(FakeRegistry(IMAGE, BASIC)) as mirror, serving(lambda _: Reply(404)) as own:
+        text = f'[[registry]]\nprefix = "own.invalid"\nlocation = "127.0.0.1:{own.port}"\ninsecure = true\n'
+        text += f'[[registry.mirror]]\nlocation = "127.0.0.1:{mirror.port}"\ninsecure = true\n'
+        write(tmp_path, "registries.conf", text)
+        check = ask(tmp_path, runtime=RuntimeKind.CRIO)
+    assert check.verdict is PullVerdict.UNKNOWN
+    assert "CRI-O may have a login of its own for 127.0.0.1" in said(check)
+    assert LOGIN not in logins(mirror) + logins(own)
+
+
+def test_a_host_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
+    with serving(lambda _: Reply(is_closed=True)) as first, serving(FakeRegistry(IMAGE, BASIC)) as second:
+        write_hosts(tmp_path, f'[host."{first.url}"]\n[host."{second.url}"]\n')
+        check = ask(tmp_path, NAME, credential(), credential(password="other"))
+    assert [attempt.worked for attempt in check.attempts] == [True, False]
+    assert len(first.received) == 1
