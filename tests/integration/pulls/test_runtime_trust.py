@@ -32,7 +32,7 @@ from support.fake_registry import (
     token_reply,
 )
 from support.images import build
-from support.mirrors import CONFIG, write
+from support.mirrors import CERTS, CONFIG, write
 
 IMAGE = build(b"layer")
 NAME = f"own.invalid/{REPOSITORY}:{TAG}"
@@ -403,3 +403,52 @@ def test_a_host_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
         check = ask(tmp_path, NAME, credential(), credential(password="other"))
     assert [attempt.worked for attempt in check.attempts] == [True, False]
     assert len(first.received) == 1
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_files_of_this_machine_count_as_far_as_its_containerd_reads_them(
+    tmp_path: Path, authority: Authority, is_listed: bool
+) -> None:
+    """Old versions read the folder only if config_path names it: without that, both ways must lead to the image."""
+    with serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")) as server:
+        host = f"127.0.0.1:{server.port}"
+        text = f'server = "{server.url}"\nca = "/ca.pem"\n'
+        write(tmp_path, CERTS / folder_of(server) / "hosts.toml", text)
+        write(tmp_path, "ca.pem", authority.bundle.read_text())
+        section = '[plugins."io.containerd.grpc.v1.cri".registry]\nconfig_path = "/etc/containerd/certs.d"\n'
+        write(tmp_path, CONFIG, section if is_listed else "version = 2\n")
+        login = f'{{"username": "{USER}", "password": "{PASSWORD}"}}'
+        node = Node(tmp_path).add("own", [host], f'{{"{host}": {login}}}')
+        words = [f"{host}/{REPOSITORY}:{TAG}", *plain_pod(tmp_path), *node.options()]
+        for command in (["explain", "--check-registry"], ["can-pull"]):
+            done = run_keyferry(*command, *words, cwd=None, KEYFERRY_HOST_ROOT=str(tmp_path))
+            assert done.returncode == (0 if is_listed else 6), done.stdout
+            wanted = f"it depends on whether containerd reads {tmp_path / CERTS / folder_of(server)}"
+            assert (wanted in " ".join(done.stdout.split())) is not is_listed
+        sure = run_keyferry(
+            "can-pull", *words, "--ca-file", str(authority.bundle), cwd=None, KEYFERRY_HOST_ROOT=str(tmp_path)
+        )
+        assert sure.returncode == 0, sure.stdout
+
+
+def test_a_login_of_containerds_config_leaves_a_refusal_without_a_credential_open(tmp_path: Path) -> None:
+    with serving(FakeRegistry(IMAGE, BASIC)) as server:
+        host = f"127.0.0.1:{server.port}"
+        cri = 'plugins."io.containerd.grpc.v1.cri".registry'
+        write(tmp_path, CONFIG, f'[{cri}.configs."{host}".auth]\npassword = "{SECRET}"\n')
+        image = f"{host}/{REPOSITORY}:{TAG}"
+        mirrors = find_endpoints(image, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
+        check = RegistryCheck(image, check_registry(image, mirrors=mirrors), mirrors=mirrors)
+        assert check.verdict is PullVerdict.UNKNOWN
+        assert "containerd has a login of its own for" in verdict(check)
+        refused = check_registry(image, [credential(password="other")], mirrors=mirrors)
+        assert RegistryCheck(image, refused, mirrors=mirrors).verdict is PullVerdict.NO
+    assert SECRET not in repr(check)
+
+
+def test_certificates_of_docker_do_not_make_cri_o_the_runtime(tmp_path: Path) -> None:
+    write(tmp_path, "etc/docker/certs.d/own.invalid/any.crt", "")
+    assert find_endpoints(NAME, MirrorPlaces(str(tmp_path))) is None
+    found = find_endpoints(NAME, MirrorPlaces(str(tmp_path), RuntimeKind.CRIO))
+    assert found is not None
+    assert len(found.endpoints[0].trust.ca_files) == 1

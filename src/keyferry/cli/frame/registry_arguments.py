@@ -29,12 +29,17 @@ def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") 
     """Declare the options for requests to the registry; *switch* is the option that enables them."""
     group = parser.add_argument_group("requests to the registry")
     if switch:
-        group.add_argument(switch, action="store_true", help="also check each credential with the registry")
+        group.add_argument(
+            switch,
+            action="store_true",
+            help="also check each credential with the registry, where and how the node's container runtime asks",
+        )
     add_authority_argument(group)
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="accept any certificate, and plain HTTP if there is no HTTPS (localhost may always use HTTP)",
+        help="accept any certificate, and plain HTTP if there is no HTTPS (localhost may always use HTTP), from every "
+        "host; the files of the container runtime say it for single hosts",
     )
     group.add_argument(
         "--registry-timeout",
@@ -62,13 +67,15 @@ def add_mirror_arguments(group: "argparse._ArgumentGroup") -> None:
         "--hosts-dir",
         metavar="DIR",
         default="",
-        help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
+        help="containerd's folder of registry hosts, which lists mirrors, and the certificates and headers for them "
+        "(default: the one of this node's containerd)",
     )
     group.add_argument(
         "--registries-conf",
         metavar="FILE",
         default="",
-        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files (default: this node's)",
+        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files, and certs.d beside it the "
+        "certificates (default: this node's)",
     )
 
 

@@ -67,6 +67,9 @@ def registries_conf_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors
     if found is not None:
         trusted = (_with_certificates(each, places)[0] for each in found.endpoints)
         return replace(found, endpoints=tuple(trusted))
+    # Docker has such folders too: alone they do not tell that CRI-O is the runtime.
+    if not places.registries_conf and places.runtime is not RuntimeKind.CRIO:
+        return None
     own = _server(image.registry, image.path, image, CredentialOffer.OFFERED)
     own, folder = _with_certificates(own, places)
     return Mirrors(RuntimeKind.CRIO, folder, (own,)) if folder else None
