@@ -18,7 +18,7 @@ from keyferry.pulls.mirrors.containerd_config import read_section
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
 from keyferry.pulls.mirrors.find import find_endpoints, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.endpoints import check_endpoints
 from support.containerd import Containerd, running_containerd
 from support.fake_cloud import Authority, FakeServer, Received, Reply, serving
 from support.mirrors import write
@@ -104,7 +104,7 @@ def test_a_check_sends_what_containerd_sends(containerd: Containerd, tmp_path: P
             runtime.pull_image(image, CREDENTIAL)
         theirs = [sent(each) for each in servers]
         mirrors = find_endpoints(image, MirrorPlaces(hosts_dir=str(folder)))
-        (attempt,) = check_registry(image, [CREDENTIAL], mirrors=mirrors)
+        (attempt,) = check_endpoints(image, [CREDENTIAL], mirrors)
         ours = [sent(each) for each in servers]
     assert ours == theirs
     assert (theirs[2], len(theirs[0])) == (set(), 2)
@@ -126,7 +126,7 @@ def test_containerd_asks_nobody_with_an_authority_that_it_cannot_read(
         ):
             runtime.pull_image("unread.example/app:v1", CREDENTIAL)
         mirrors = find_endpoints("unread.example/app:v1", MirrorPlaces(hosts_dir=str(folder)))
-        (attempt,) = check_registry("unread.example/app:v1", [CREDENTIAL], mirrors=mirrors)
+        (attempt,) = check_endpoints("unread.example/app:v1", [CREDENTIAL], mirrors)
         assert server.received == []
     assert file in attempt.answers[0].doubt
 
@@ -222,6 +222,6 @@ def test_a_check_reaches_what_skopeo_reaches(tmp_path: Path, insecure: bool, is_
         is_reached = had_login(server)
         server.received.clear()
         mirrors = find_endpoints(f"{host}/team/app:v1", MirrorPlaces(registries_conf=conf))
-        check_registry(f"{host}/team/app:v1", [CREDENTIAL], mirrors=mirrors)
+        check_endpoints(f"{host}/team/app:v1", [CREDENTIAL], mirrors)
         assert had_login(server) is is_reached
     assert is_reached is (insecure or is_tls)

@@ -191,9 +191,9 @@ def describe_attempt(attempt: Attempt) -> str:
     """Return the registry's response to one attempt as a phrase; of mirrors, each with the URL before it."""
     if all(answer.is_registry for answer in attempt.answers):
         return _phrase(attempt)
-    # The message of a host that cannot be reached begins with the URL of the request.
+    # The message about a host that does not respond has the URL of the request.
     said = [
-        each.error.message if each.error.message.startswith(each.url) else f"{each.url}: {each.error.message}"
+        each.error.message if each.error.kind in _NO_RESPONSE else f"{each.url}: {each.error.message}"
         for each in attempt.answers
         if each.error is not None
     ]

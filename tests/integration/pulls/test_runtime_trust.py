@@ -15,7 +15,7 @@ from keyferry.images.credential import Credential
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import find_endpoints
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.endpoints import check_endpoints
 from keyferry.pulls.registry.route import RegistryRoute
 from support import certificates
 from support.commands import Node, plain_pod, run_keyferry
@@ -55,7 +55,7 @@ def ask(
         places = MirrorPlaces(str(root), registries_conf=str(root / "registries.conf"))
     mirrors = find_endpoints(image, places)
     assert mirrors is not None
-    attempts = check_registry(image, credentials or (credential(),), route=route, mirrors=mirrors)
+    attempts = check_endpoints(image, credentials or (credential(),), mirrors, route=route)
     return RegistryCheck(image, attempts, mirrors=mirrors)
 
 
@@ -166,7 +166,7 @@ def test_the_settings_of_containerd_1_are_used(tmp_path: Path, authority: Author
         for tls in (f'ca_file = "{authority.bundle}"', "insecure_skip_verify = true"):
             write(tmp_path, CONFIG, f'{mirror}[{start}.configs."127.0.0.1:{server.port}".tls]\n{tls}\n')
             mirrors = find_endpoints(NAME, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
-            (attempt,) = check_registry(NAME, [credential()], mirrors=mirrors)
+            (attempt,) = check_endpoints(NAME, [credential()], mirrors)
             assert attempt.mirror == server.url
 
 
@@ -438,10 +438,10 @@ def test_a_login_of_containerds_config_leaves_a_refusal_without_a_credential_ope
         write(tmp_path, CONFIG, f'[{cri}.configs."{host}".auth]\npassword = "{SECRET}"\n')
         image = f"{host}/{REPOSITORY}:{TAG}"
         mirrors = find_endpoints(image, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
-        check = RegistryCheck(image, check_registry(image, mirrors=mirrors), mirrors=mirrors)
+        check = RegistryCheck(image, check_endpoints(image, (), mirrors), mirrors=mirrors)
         assert check.verdict is PullVerdict.UNKNOWN
         assert "containerd has a login of its own for" in verdict(check)
-        refused = check_registry(image, [credential(password="other")], mirrors=mirrors)
+        refused = check_endpoints(image, [credential(password="other")], mirrors)
         assert RegistryCheck(image, refused, mirrors=mirrors).verdict is PullVerdict.NO
     assert SECRET not in repr(check)
 

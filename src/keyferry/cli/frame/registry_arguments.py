@@ -100,18 +100,15 @@ def check_credentials(
     mirrors: "Mirrors | None" = None,
 ) -> RegistryCheck:
     """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
-    from keyferry.pulls.registry.check import check_registry
+    from keyferry.pulls.registry.endpoints import check_endpoints
 
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
 
     def ask(mirrors: "Mirrors | None") -> "tuple[Attempt, ...]":
-        return check_registry(
-            args.image,
-            credentials,
-            route=route_for(args),
-            timeout_seconds=args.registry_timeout,
-            mirrors=mirrors,
+        seconds = args.registry_timeout
+        return check_endpoints(
+            args.image, credentials, mirrors, route=route_for(args), timeout_seconds=seconds
         )
 
     with Waiting(f"asking {registry_of(name)}", args.registry_timeout):

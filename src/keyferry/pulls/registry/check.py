@@ -6,9 +6,7 @@ from contextlib import closing
 from keyferry._core.clock import check_timeout
 from keyferry.images.credential import Credential
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.pulls.mirrors.endpoints import Mirrors
 from keyferry.pulls.registry.access import RegistryAccess
-from keyferry.pulls.registry.endpoints import ask_endpoints
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Deadline, Transport
 from keyferry.pulls.trial import Attempt, AttemptResult, Trial
@@ -22,18 +20,14 @@ def check_registry(
     *,
     route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
-    mirrors: Mirrors | None = None,
 ) -> tuple[Attempt, ...]:
     """Request *image* from its registry with each credential in order, or anonymously if there are none.
 
-    The manifest is requested with HEAD if the registry supports that. With *mirrors*, it is requested where and how
-    the container runtime does that. Failures are part of the attempts. Raise ImageNameError, EnvironmentProblem if the
-    CA file cannot be read, and ValueError if *timeout_seconds* is not valid.
+    The manifest is requested with HEAD if the registry supports that. Failures are part of the attempts. Raise
+    ImageNameError, EnvironmentProblem if the CA file cannot be read, and ValueError if *timeout_seconds* is not valid.
     """
     check_timeout(timeout_seconds)
     name = parse_image(image)
-    if mirrors is not None and mirrors.endpoints:
-        return ask_endpoints(name, credentials, mirrors, route, Deadline(timeout_seconds))
     with closing(Transport(route, Deadline(timeout_seconds))) as transport:
         access = RegistryAccess(transport, name)
 
@@ -51,11 +45,10 @@ async def check_registry_async(
     *,
     route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
-    mirrors: Mirrors | None = None,
 ) -> tuple[Attempt, ...]:
     """Do the same as ``check_registry``, without blocking the event loop."""
     import asyncio
 
     return await asyncio.to_thread(
-        check_registry, image, credentials, route=route, timeout_seconds=timeout_seconds, mirrors=mirrors
+        check_registry, image, credentials, route=route, timeout_seconds=timeout_seconds
     )

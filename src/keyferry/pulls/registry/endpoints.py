@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 
+from keyferry._core.clock import check_timeout
 from keyferry._net.forms import encode_query
 from keyferry.errors import HttpError, Kind, RegistryError
+from keyferry.images.reference import parse_image
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, RuntimeKind
 from keyferry.pulls.mirrors.trust import TrustProblem
+from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.client import Registry
-from keyferry.pulls.registry.transport import Origin, Transport, split_url
+from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import Deadline, Origin, Transport, split_url
 from keyferry.pulls.trial import Attempt, EndpointAnswer, without_frames
 
 TYPE_CHECKING = False
@@ -19,10 +23,8 @@ if TYPE_CHECKING:
     from keyferry.images.credential import Credential
     from keyferry.images.reference import ImageName
     from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors
-    from keyferry.pulls.registry.route import RegistryRoute
-    from keyferry.pulls.registry.transport import Deadline
 
-__all__ = ["ask_endpoints"]
+__all__ = ["check_endpoints"]
 
 _NOT_FOUND = 404
 _NO_RESPONSE = (Kind.UNREACHABLE, Kind.TIMEOUT)
@@ -30,18 +32,23 @@ _NO_RESPONSE = (Kind.UNREACHABLE, Kind.TIMEOUT)
 _REFUSALS = (Kind.REFUSED, Kind.NOT_FOUND)
 
 
-def ask_endpoints(
-    image: ImageName,
+def check_endpoints(
+    image: str | ImageName,
     credentials: Sequence[Credential],
-    mirrors: Mirrors,
-    route: RegistryRoute,
-    deadline: Deadline,
+    mirrors: Mirrors | None,
+    *,
+    route: RegistryRoute = RegistryRoute(),
+    timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
-    """Ask the endpoints of *mirrors* for *image* with each credential in order, or anonymously if there are none.
+    """Do the same as ``check_registry``, where and how the container runtime asks for *image* by its files.
 
     After any failure the next endpoint is asked: containerd's resolver does so since 1.5 (it logs "trying next host"),
-    and containers/image too.
+    and containers/image too. Without *mirrors*, only the registry is asked.
     """
+    if mirrors is None or not mirrors.endpoints:
+        return check_registry(image, credentials, route=route, timeout_seconds=timeout_seconds)
+    check_timeout(timeout_seconds)
+    name, deadline = parse_image(image), Deadline(timeout_seconds)
     tried = tuple(credentials) or (None,)
     with ExitStack() as stack:
         places = []
@@ -56,7 +63,7 @@ def ask_endpoints(
                 return tuple(Attempt(each, error, answers=(answer,)) for each in tried)
             places.append(_Place(endpoint, stack.enter_context(closing(transport)), mirrors.runtime))
         asked = [place for place in places if place.endpoint.resolves]
-        return tuple(_attempt(asked, image, each, mirrors.runtime) for each in tried)
+        return tuple(_attempt(asked, name, each, mirrors.runtime) for each in tried)
 
 
 def _attempt(
