@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,6 @@ from support.fake_registry import (
     USER,
     FakeRegistry,
     credential,
-    manifest_path,
-    token_reply,
 )
 from support.images import build
 from support.mirrors import CERTS, CONFIG, write
@@ -192,66 +189,6 @@ def test_an_authority_that_cannot_be_read_is_said(tmp_path: Path, make: object, 
     assert f"'{tmp_path}/hosts/own.invalid/ca.pem' {problem}" in verdict(check)
 
 
-def test_a_key_with_a_pass_phrase_is_said_and_not_asked_for(tmp_path: Path) -> None:
-    key = certificates.make_key()
-    pem = certificates.make_certificate(key) + certificates.key_pem(key, "traditional", "pass")
-    write(tmp_path, "hosts/own.invalid/both.pem", pem)
-    write_hosts(tmp_path, '[host."https://127.0.0.1:9"]\nclient = "both.pem"\n')
-    assert "both.pem' cannot be read as a client certificate with its key" in verdict(ask(tmp_path))
-
-
-def test_any_certificate_is_accepted_from_the_host_that_says_so_alone(
-    tmp_path: Path, authority: Authority
-) -> None:
-    with ExitStack() as stack:
-        first, second = (
-            stack.enter_context(serving(FakeRegistry(IMAGE, BASIC), authority.context("127.0.0.1")))
-            for _ in range(2)
-        )
-        write_hosts(tmp_path, f'[host."{first.url}"]\nskip_verify = true\n')
-        assert ask(tmp_path).attempts[0].mirror == first.url
-        text = f'[host."{first.url}/no"]\nskip_verify = true\n[host."{second.url}"]\n'
-        write_hosts(tmp_path, text)
-        check = ask(tmp_path)
-    assert check.verdict is PullVerdict.UNKNOWN
-    assert [each.error.kind for each in check.attempts[0].answers if each.error is not None][:2] == [
-        Kind.NOT_FOUND,
-        Kind.UNREACHABLE,
-    ]
-    assert second.received == []
-
-
-def test_headers_go_to_their_host_alone_and_are_never_shown(tmp_path: Path) -> None:
-    """Not to the next host, a redirect or a token server elsewhere; a server that repeats them is redacted."""
-
-    def echo(request: Received) -> Reply:
-        text = f"key {request.headers.get('x-key', '')} and {request.headers.get('authorization', '')}"
-        return Reply(403, {"errors": [{"code": "DENIED", "message": text}]})
-
-    with ExitStack() as stack:
-        tokens = stack.enter_context(serving(token_reply))
-        storage = stack.enter_context(serving(lambda _: Reply(404)))
-        bearer = FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"', {manifest_path(): echo})
-        first = stack.enter_context(serving(bearer))
-        second = stack.enter_context(serving(FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"')))
-        third = stack.enter_context(
-            serving(lambda _: Reply(307, headers={"Location": f"{storage.url}/elsewhere"}))
-        )
-        header = f'X-Key = "{SECRET}"\nAuthorization = "Basic {SECRET}"\nHost = "evil.example"\n'
-        text = "".join(f'[host."{each.url}".header]\n{header}' for each in (first, third, second))
-        write_hosts(tmp_path, text)
-        check = ask(tmp_path)
-    assert check.verdict is PullVerdict.YES
-    for server in (first, second, third):
-        assert server.received[0].headers["x-key"] == SECRET
-        assert server.received[0].headers["authorization"] == f"Basic {SECRET}"
-        assert server.received[0].headers["host"] == f"127.0.0.1:{server.port}"
-    for server in (tokens, storage):
-        assert server.received
-        assert SECRET not in str(server.received)
-    assert SECRET not in said(check) + repr(check)
-
-
 def test_a_header_with_a_login_comes_before_the_credential(tmp_path: Path) -> None:
     with serving(FakeRegistry(IMAGE, BASIC)) as server:
         write_hosts(tmp_path, f'[host."{server.url}".header]\nAuthorization = "Basic {SECRET}"\n')
@@ -317,43 +254,6 @@ def test_a_repository_that_a_mirror_rewrites_is_not_known(tmp_path: Path) -> Non
         check = ask(tmp_path)
     assert check.verdict is PullVerdict.UNKNOWN
     assert "for a repository that is not known here (rewrite)" in said(check)
-
-
-def test_plain_http_is_for_the_host_that_the_file_names_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The credential goes there over plain HTTP, and not to a token server that the host names with it."""
-    registry = FakeRegistry(IMAGE, BASIC)
-    with (
-        serving(registry) as server,
-        ConnectProxy({"mirror.invalid": server.port, "auth.invalid": server.port}) as proxy,
-    ):
-        monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        write_hosts(tmp_path, '[host."http://mirror.invalid"]\n')
-        assert ask(tmp_path).attempts[0].mirror == "http://mirror.invalid"
-        registry.challenge = 'Bearer realm="http://auth.invalid/token"'
-        failed = ask(tmp_path).attempts[0].answers[0].error
-    assert failed is not None
-    assert failed.kind is Kind.UNSAFE
-    assert not any(place.startswith("auth.invalid") for place in proxy.asked)
-
-
-def test_an_authority_of_a_host_is_not_trusted_for_its_token_server(
-    tmp_path: Path, authority: Authority
-) -> None:
-    with (
-        serving(token_reply, authority.context("127.0.0.1")) as tokens,
-        serving(
-            FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"'), authority.context("127.0.0.1")
-        ) as server,
-    ):
-        write_hosts(tmp_path, f'[host."{server.url}"]\nca = "{authority.bundle}"\n')
-        check = ask(tmp_path)
-        assert check.verdict is PullVerdict.UNKNOWN
-        assert f"{tokens.url}/token" in said(check)
-        assert tokens.received == []
-        route = RegistryRoute(ca_file=str(authority.bundle))
-        assert ask(tmp_path, route=route).verdict is PullVerdict.YES
 
 
 CRIO = '[[registry]]\nlocation = "own.invalid"\n[[registry.mirror]]\nlocation = "{host}"\ninsecure = {insecure}\n'

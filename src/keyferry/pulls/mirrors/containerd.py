@@ -21,7 +21,7 @@ from keyferry.pulls.mirrors.endpoints import (
     is_registry_host,
 )
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, check_count, load_toml, subtable
 from keyferry.pulls.mirrors.trust import HostTrust, certificate_files, read_trust
 
 __all__ = ["containerd_endpoints", "containerd_registries"]
@@ -140,6 +140,7 @@ def _read_hosts(path: str, image: ImageName, root: str) -> Mirrors | None:
 
 def _mirrors(path: str, endpoints: Sequence[Endpoint | None]) -> Mirrors:
     once = dict.fromkeys(each for each in endpoints if each is not None)
+    check_count(path, len(once))
     return Mirrors(RuntimeKind.CONTAINERD, path, tuple(once))
 
 

@@ -10,7 +10,7 @@ from keyferry._core.values import Value, replace
 from keyferry.images.reference import ImageName
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable, texts
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, check_count, load_toml, subtable, texts
 from keyferry.pulls.mirrors.trust import HostTrust, certificate_files
 
 __all__ = ["registries_conf_endpoints", "registries_conf_prefixes"]
@@ -90,6 +90,9 @@ def _find(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
     """Return where CRI-O goes for *image*; None if no entry covers it."""
     try:
         config = _read_config(places.registries_files)
+        for entry in config.entries.values():
+            check_count(entry.file, len(entry.mirrors))
+        check_count(config.searched.file, len(config.searched.registries))
     except TomlProblem as problem:
         return Mirrors(RuntimeKind.CRIO, problem.file, problem=problem.problem)
     if not image.text.startswith(f"{image.registry}/"):

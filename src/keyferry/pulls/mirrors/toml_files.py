@@ -3,12 +3,14 @@
 import os
 import stat
 
-__all__ = ["Table", "TomlProblem", "load_toml", "open_now", "subtable", "texts", "under"]
+__all__ = ["Table", "TomlProblem", "check_count", "load_toml", "open_now", "subtable", "texts", "under"]
 
 Table = dict[str, object]
 _MOST_BYTES = 1 << 20
 # The parser's time for a key grows with the square of its parts.
 _MOST_DOTS = 1000
+# Each host is asked in turn, with a TLS context of its own.
+_MOST_HOSTS = 100
 
 
 class TomlProblem(Exception):
@@ -48,6 +50,12 @@ def load_toml(path: str) -> Table:
         # The parser's message has a line and names keys, but quotes no value.
         problem = f"it is not TOML: {error}"
     raise TomlProblem(path, problem)
+
+
+def check_count(path: str, hosts: int) -> None:
+    """Raise TomlProblem if a file has too many hosts for one image."""
+    if hosts > _MOST_HOSTS:
+        raise TomlProblem(path, f"it has more than {_MOST_HOSTS} hosts, which is too many here")
 
 
 def open_now(path: str, flags: int) -> int:
