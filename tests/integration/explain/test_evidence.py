@@ -110,6 +110,18 @@ def test_a_secret_that_did_not_change_since_is_refused(tmp_path: Path) -> None:
         assert tell(world).verdict == ("no", "refused")
 
 
+def test_a_refusal_is_as_sure_from_a_laptop(tmp_path: Path) -> None:
+    """The pod's own secret was tried, and the kubelet has told what came of it."""
+
+    def make(world: PodWorld) -> None:
+        world.is_node = False
+        wrong_password(world, failed(IMAGE, unauthorized(IMAGE)))
+
+    with situation_world(tmp_path, make) as world:
+        told = tell(world)
+    check(told, "refused", ("'alice'", "shop/regcred", r"\b401\b"), ("kubectl",))
+
+
 # Nothing was tried yet, or nobody knows what happened.
 
 
