@@ -33,12 +33,13 @@ TOKENS = f"""\
 # The command that creates a secret for the registry.
 CREATE = rf"kubectl create secret docker-registry \S+ -n shop --docker-server={re.escape(HOST)}\b"
 COLUMNS, MAX_LINES = 80, 24
-# For each case: the outcome, the mark of the first line, and the usual exit code.
+# For each case: the outcome, the mark of the first line, and the exit code.
 CASES = {
     "runs": ("yes", "✓", 0),
     "found": ("yes", "✓", 0),
     "other-reason": ("no", "✗", 1),
     "no-credential": ("no", "✗", 1),
+    "plugin-failed": ("no", "✗", 4),
     "refused": ("no", "✗", 5),
     "not-known-yet": ("no", "✗", 1),
     "unexplained": ("no", "✗", 1),
@@ -65,7 +66,6 @@ class Situation:
     never: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     then: Change = nothing
-    code: int | None = None
     options: str = ""
 
 
@@ -147,17 +147,16 @@ def check(
     *,
     never: Iterable[str] = (),
     notes: Iterable[str] = (),
-    code: int | None = None,
 ) -> None:
     """Check what was told of one image: *says* are patterns for its first line, *never* for what is in no line.
 
-    Without *cures* there is nothing to do. *code* is the exit code if it is not the usual one of the case.
+    Without *cures* there is nothing to do.
     """
-    outcome, mark, usual = CASES[case]
+    outcome, mark, code = CASES[case]
     check_document(told.explanation)
     shown = f"{told.text}\n{json.dumps(told.explanation['verdict'], indent=1)}\n{told.cures}"
     assert told.verdict == (outcome, case), shown
-    assert set(told.codes) == {usual if code is None else code}, shown
+    assert set(told.codes) == {code}, shown
     assert told.text.startswith(f"{mark} "), shown
     for pattern in says:
         assert re.search(pattern, told.first_line), (pattern, shown)
