@@ -340,7 +340,11 @@ def _loaded(load: Callable[[], ExecInfo]) -> Json:
             "disableCompression": cluster.disable_compression,
         },
     }
-    return answer if info.config is None else answer | {"config_raw": info.config}
+    if info.config is not None:
+        answer["config_raw"] = info.config
+    if info.status is not None:
+        answer["status_token"] = info.status.token
+    return answer
 
 
 _OPS: dict[str, Callable[[Json], Json]] = {

@@ -202,7 +202,7 @@ def _key(given: Json) -> Json:
     try:
         key = _KEYS[str(given["op"])](given)
     except KeyferryError as error:
-        return {"error": error.kubernetes_text, "key_base64": None}
+        return {"error": error.kubernetes_text, "key_base64": ""}
     return {"error": None, "key_base64": base64.b64encode(key).decode()}
 
 

@@ -110,29 +110,31 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
         assert warning not in run_keyferry(*words, IMAGE_OF_PLUGIN, "--env-from", "self").stderr
 
 
-def test_a_config_file_of_the_kubelet_names_providers_and_gates(
-    processes: Processes, node: Node, tmp_path: Path
-) -> None:
-    """Versions that have these fields take no flags; a gate that is off stops such a kubelet here too."""
-    node.add(
-        "account",
-        ["acc.io"],
-        extra=TOKENS.format(audience="a"),
-    )
-    fields = {
-        "imageCredentialProviderConfigFile": str(node.config),
-        "imageCredentialProviderBinDir": str(node.bin_dir),
-    }
-    config = write_config(tmp_path / "kubelet.yaml", **fields)
-    with processes.kubelet(f"--config={config}", env={"PATH": "/usr/bin:/bin"}) as pid:
-        done = run_keyferry("explain", IMAGE_OF_PLUGIN)
-        assert done.returncode == 0, done.stderr
-        assert f"providers: {node.config} ({config} of the kubelet, process {pid})" in done.stdout
-    write_config(config, **fields, featureGates={"KubeletServiceAccountTokenForCredentialProviders": False})
-    with processes.kubelet(f"--config={config}"):
+def test_a_config_file_of_the_kubelet_sets_gates(processes: Processes, node: Node, tmp_path: Path) -> None:
+    """A gate that is off stops such a kubelet here too."""
+    node.add("account", ["acc.io"], extra=TOKENS.format(audience="a"))
+    gates = {"KubeletServiceAccountTokenForCredentialProviders": False}
+    config = write_config(tmp_path / "kubelet.yaml", featureGates=gates)
+    with processes.kubelet(f"--config={config}", *flags(node)):
         refused = run_keyferry("get", IMAGE_OF_PLUGIN)
         assert refused.returncode == 3
         assert "tokenAttributes" in refused.stderr
+
+
+def test_a_config_file_of_the_kubelet_names_no_providers(
+    processes: Processes, node: Node, tmp_path: Path
+) -> None:
+    """No kubelet has such fields: this one runs without providers, and explain says so and names the flag."""
+    config = write_config(
+        tmp_path / "kubelet.yaml",
+        imageCredentialProviderConfigFile=str(node.config),
+        imageCredentialProviderBinDir=str(node.bin_dir),
+    )
+    with processes.kubelet(f"--config={config}", env={"PATH": "/usr/bin:/bin"}):
+        done = run_keyferry("explain", IMAGE_OF_PLUGIN, "--here")
+        assert done.returncode != 0, "a plugin for this image is there, and this kubelet does not ask it"
+        text = " ".join(done.stdout.split())
+        assert "the kubelet ignores it; set the flag --image-credential-provider-config" in text
 
 
 def test_a_config_file_that_cannot_be_read_is_noted(processes: Processes, node: Node, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ def explain_reply(
 ) -> AgentReply:
     """Return the explanation of an answer; if *is_limited*, the caller may not ask for other registries."""
     # Imported here: most agents explain nothing.
-    from keyferry.explain.explanation import Explanation
+    from keyferry.explain.causes import explain
     from keyferry.explain.explanation_document import explanation_document
+    from keyferry.explain.facts import Facts
 
     settings = state.settings
     config: dict[str, object] = {
@@ -35,7 +36,7 @@ def explain_reply(
         "binDirFrom": settings.origins["binDir"],
     }
     shown = withhold(answer) if is_limited else answer
-    document = explanation_document(Explanation(shown, config=config))
+    document = explanation_document(explain(Facts(shown, config=config)))
     kind = document.pop("kind")
     document.pop("apiVersion")
     return with_decision(reply_document(str(kind), **document), (question, result_of_answer(answer)))

@@ -1,58 +1,98 @@
-"""The explanation of one image: everything that was found out about it, as a value."""
+"""The explanation of one image: outcome, verdict, cause and cures, computed once from the facts."""
 
-from keyferry._core.values import Value, field
+from __future__ import annotations
+
+from enum import StrEnum
+
+from keyferry._core.values import Value
+from keyferry.explain.facts import Facts
+from keyferry.explain.registry import PullVerdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry._core.reasons import Reason
-    from keyferry.explain.registry import RegistryCheck
-    from keyferry.images.answer import Answer
-    from keyferry.images.provider.accounts import Pod
-    from keyferry.pulls.records.decision import Decision
-    from keyferry.workloads.secrets import UnusedSecret
+    from keyferry.images.why.nearness import Miss
 
-__all__ = ["Explanation"]
+__all__ = ["Cure", "Explanation", "LikelyCause", "Outcome", "Subject"]
+
+
+class Outcome(StrEnum):
+    """All that can be said of an image; each has its exit code."""
+
+    RUNS = "runs"  # it was pulled, or is on the node and may be used
+    FOUND = "found"  # a kubelet that reads these files now would have a credential, or can pull
+    OTHER_REASON = "other-reason"  # fails, for a reason that is no credential
+    NO_CREDENTIAL = "no-credential"  # fails, and no credential is found
+    PLUGIN_FAILED = "plugin-failed"  # the same, since a plugin failed
+    REFUSED = "refused"  # fails: the registry refuses what is found
+    NOT_KNOWN_YET = "not-known-yet"  # fails: the kubelet does not know yet what is found
+    CHANGED = "changed"  # failed, and something has changed since
+    UNEXPLAINED = "unexplained"  # fails, and what is known does not explain it
+    NOT_TRIED = "not-tried"
+    UNKNOWN = "unknown"
+
+    @property
+    def verdict(self) -> PullVerdict:
+        """The outcome as yes, no or unknown."""
+        return _VERDICTS.get(self, PullVerdict.NO)
+
+
+_VERDICTS = {
+    Outcome.RUNS: PullVerdict.YES,
+    Outcome.FOUND: PullVerdict.YES,
+    Outcome.CHANGED: PullVerdict.UNKNOWN,
+    Outcome.NOT_TRIED: PullVerdict.UNKNOWN,
+    Outcome.UNKNOWN: PullVerdict.UNKNOWN,
+}
+
+
+class Subject(StrEnum):
+    """The question that a verdict answers: has the kubelet a credential, can the image be pulled, or can it be used."""
+
+    CREDENTIAL = "credential"
+    PULL = "pull"
+    USE = "use"
+
+
+class Cure(Value):
+    """A change that helps, and the lines to paste for it: commands, or lines of a file."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+class LikelyCause(Value):
+    """Why no credential is found, and what cures it; *miss* is the near miss that it is about.
+
+    If *is_certain*, it alone explains that there is none, whatever else is not known.
+    """
+
+    cause: str
+    cures: tuple[Cure, ...] = ()
+    miss: Miss | None = None
+    is_certain: bool = True
 
 
 class Explanation(Value):
-    """The answer of a lookup for one image, and the facts beside it that explain it.
+    """What is said of an image: the *text* of the verdict has the *cause* in it, if there is one.
 
-    *check* has the registry's responses, if it was asked; *decision* whether the image on the node may be used, if
-    that was requested. *config* describes the config and the sources for programs, *where* for people. *notes* are
-    about inputs that the kubelet does not use, *unused* are the secrets that it takes no login from. *traps* are added
-    to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is known, and
-    *secret_names* are the pull secrets that it lists. *is_never_pulled* says that the pod permits no pull of the image.
-    *command* is the command line that made the explanation, to which options can be added; *try_command* is the one
-    that tries the way of a token that is refused. *account_lines* add the service account to the file with the pod.
+    *notes* are facts that matter beside it, the most important first.
     """
 
-    answer: "Answer"
-    check: "RegistryCheck | None" = None
-    decision: "Decision | None" = None
-    config: "dict[str, object]" = field(default_factory=dict)
-    where: "tuple[str, ...]" = ()
-    notes: "tuple[str, ...]" = ()
-    traps: "tuple[Reason, ...]" = ()
-    hints: "tuple[str, ...]" = ()
-    pod: "Pod | None" = None
-    secret_names: "tuple[str, ...]" = ()
-    unused: "tuple[UnusedSecret, ...]" = ()
-    is_never_pulled: bool = False
-    command: str = ""
-    try_command: str = ""
-    account_lines: "tuple[str, ...]" = ()
+    facts: Facts
+    outcome: Outcome
+    text: str
+    cause: str = ""
+    cures: tuple[Cure, ...] = ()
+    notes: tuple[str, ...] = ()
+    miss: Miss | None = None
+    about: Subject = Subject.PULL
 
     @property
-    def unreadable(self) -> "UnusedSecret | None":
-        """The first pull secret whose content cannot be read; the kubelet then pulls no image of the pod."""
-        return next((each for each in self.unused if each.error is not None), None)
+    def verdict(self) -> PullVerdict:
+        """The outcome as yes, no or unknown."""
+        return self.outcome.verdict
 
     @property
-    def config_path(self) -> str:
-        """The path of the provider config, empty if there is none."""
-        return str(self.config.get("path") or "")
-
-    @property
-    def bin_dir(self) -> str:
-        """The folder of the plugins, empty if it is not known."""
-        return str(self.config.get("binDir") or "")
+    def told(self) -> tuple[object, ...]:
+        """What people are told of it; images for which it is the same are one block."""
+        return self.outcome, self.text, self.cures

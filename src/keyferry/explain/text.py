@@ -1,25 +1,25 @@
-"""An explanation as text for a terminal: the verdict first, then the cause, the cure, and how it was found."""
+"""An explanation as text for a terminal: the verdict with its cause, cures, at most three notes; wide, all stages."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import masked, printable
-from keyferry.explain.cures import LikelyCause, describe_miss, find_cause
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.decision import decision_lines
+from keyferry.explain.explanation import Cure, Explanation
+from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
-from keyferry.explain.verdict import Verdict, find_verdict
-from keyferry.images.answer import Answer, LookupOutcome
-from keyferry.images.credential import SourceKind
+from keyferry.images.answer import Answer
 from keyferry.images.match.rules import MatchRule
 from keyferry.images.provider.provision import ProvisionOutcome
-from keyferry.images.why.nearness import Miss, find_misses
 from keyferry.show.marks import Mark, mark
 from keyferry.show.text import Whole, fold, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["render", "summary"]
+__all__ = ["render"]
 
-_MOST_NAMES = 3
+_MAX_NOTES = 3
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
 _VERDICTS = {
     PullVerdict.YES: (Mark.YES, "green"),
@@ -36,164 +36,90 @@ _NEARNESS = (
     MatchRule.IMAGE_UNPARSABLE,
     MatchRule.PATTERN_UNPARSABLE,
 )
-_Parts = tuple[tuple[str, Iterable[str]], ...]
 
 
-def summary(explanation: Explanation, title: str) -> str:
-    """Return *title* and the verdict's first words in one line, with the verdict's mark."""
-    verdict = find_verdict(explanation)
-    sign, colour = _VERDICTS[verdict.outcome]
-    short = verdict.text.partition(": ")[0].partition("; ")[0]
-    return f"{mark(sign)} {printable(title)}: {style(printable(short), colour)}"
+def render(explanation: Explanation, *, is_wide: bool = False, subject: str = "") -> Lines:
+    """Return the explanation, with *is_wide* with every event, provider, pattern and key.
 
-
-def render(explanation: Explanation, *, is_wide: bool = False, same_as: str = "") -> Lines:
-    """Return the explanation, with *is_wide* with every provider, pattern and key.
-
-    *same_as* names what has the same cause and cure, and is shown in their place.
+    *subject* tells what it is about: the image or, of a pod, the containers.
     """
-    finding = find_cause(explanation)
-    parts: _Parts = (
-        ("likely cause", () if same_as else _cause(finding)),
-        ("what to do", (f"the same as for {printable(same_as)}",) if same_as else _cures(finding)),
-        ("what the kubelet does", _next_step(explanation, is_wide=is_wide)),
-        *(_all_of(explanation) if is_wide else _most_of(explanation, finding)),
-    )
-    return _with_head(find_verdict(explanation), parts)
+    notes = [*explanation.notes, *(reason.text for reason in _traps(explanation))]
+    shown = notes if is_wide else notes[:_MAX_NOTES]
+    blocks = ["\n".join((*_head(explanation), *fold(style(printable(subject), "dim"), "  ", "  ")))]
+    if explanation.cures:
+        blocks.append("\n".join(line for cure in explanation.cures for line in _cure(cure)))
+    if shown:
+        blocks.append("\n".join(line for note in shown for line in _marked(Mark.WARNING, printable(note))))
+    if is_wide:
+        blocks.append(sections(_stages(explanation)))
+    else:
+        more = f", and {len(notes) - len(shown)} more notes" if len(notes) > len(shown) else ""
+        blocks.append(style(f"-o wide shows how it was found{more}", "dim"))
+    return Lines("\n\n".join(filter(None, blocks)))
 
 
-def _with_head(verdict: Verdict, parts: _Parts) -> Lines:
-    head = "\n".join(_head(verdict))
-    return Lines(f"{head}\n\n{sections(parts)}")
-
-
-def _head(verdict: Verdict) -> Iterator[str]:
-    sign, colour = _VERDICTS[verdict.outcome]
-    for number, line in enumerate(fold(printable(verdict.text), "  ", "  ")):
+def _head(explanation: Explanation) -> Iterator[str]:
+    sign, colour = _VERDICTS[explanation.verdict]
+    for number, line in enumerate(fold(printable(explanation.text), "  ", "  ")):
         yield f"{' ' if number else mark(sign)} {style(line.lstrip(), colour, 'bold')}"
 
 
-def _cause(finding: LikelyCause) -> Iterator[str]:
-    if finding.cause:
-        yield printable(finding.cause)
+def _cure(cure: Cure) -> Iterator[str]:
+    yield from _marked(Mark.NEXT, f"{printable(cure.text)}{':' if cure.lines else ''}")
+    yield from (Whole(f"    {style(printable(line), 'cyan')}") for line in cure.lines)
 
 
-def _cures(finding: LikelyCause) -> Iterator[str]:
-    for cure in finding.cures:
-        yield f"{mark(Mark.NEXT)} {printable(cure.text)}{':' if cure.lines else ''}"
-        yield from (Whole(f"    {style(printable(line), 'cyan')}") for line in cure.lines)
+def _marked(sign: Mark, text: str) -> Iterator[str]:
+    return fold(text, f"{mark(sign)} ", "  ")
 
 
-def _next_step(explanation: Explanation, *, is_wide: bool) -> Iterator[str]:
-    if explanation.unreadable is not None or explanation.is_never_pulled:
-        return  # it does not pull, as the verdict says
-    for reason in _of(explanation.answer, ReasonStage.DECISION):
-        if is_wide or reason.outcome is not LookupOutcome.UNKNOWN:  # which is in the verdict
-            yield printable(reason.text)
-
-
-# The short form.
-
-
-def _most_of(explanation: Explanation, finding: LikelyCause) -> _Parts:
-    answer = explanation.answer
-    misses = find_misses(answer)
-    # Beside a provider or a key that matches, what nearly matches does not matter.
-    is_matched = bool(answer.credentials or answer.provisions)
-    near = [] if is_matched else [miss for miss in misses if miss.is_near and miss != finding.miss]
-    told = {finding.miss.pattern, finding.miss.source.name} if finding.miss is not None else set()
-    told |= {miss.pattern for miss in near}
-    traps = (
-        reason
-        for reason in _all_traps(explanation)
-        if reason.subject not in told and reason.text != finding.cause
-    )
-    return (
-        ("credentials, in trial order", _credentials(answer) if _several(answer) else ()),
-        ("the registry's response to each", _responses(explanation)),
-        ("the image on the node", _access(explanation)),
-        ("nearly right" if near else "not used", (*_near(near), *_others(misses, is_matched=is_matched))),
-        ("beware", _traps(traps)),
-        ("how it was found", _found(explanation, finding)),
-    )
-
-
-def _several(answer: Answer) -> bool:
-    return len(answer.credentials) > 1
-
-
-def _near(misses: list[Miss]) -> Iterator[str]:
-    for miss in misses:
-        yield f"{mark(Mark.NO)} {printable(describe_miss(miss))}"
-
-
-def _others(misses: Iterable[Miss], *, is_matched: bool) -> Iterator[str]:
-    """Yield one line for all providers of other hosts, and one for each other source."""
-    sign = mark(Mark.SKIPPED)
-    others = [miss for miss in misses if not miss.is_near or (is_matched and not miss.is_response)]
-    providers = [miss for miss in others if miss.source.kind == SourceKind.PROVIDER]
-    what = "image" if any(miss.is_near for miss in providers) else "host"
-    if len(providers) == 1:
-        yield f"{sign} provider {printable(repr(providers[0].source.name))} is for another {what}"
-    elif providers:
-        yield f"{sign} {len(providers)} providers are for other {what}s"
-    by_source: dict[str, list[str]] = {}
-    for miss in others:
-        if miss.source.kind != SourceKind.PROVIDER:
-            by_source.setdefault(str(miss.source), []).append(miss.pattern)
-    for source, keys in by_source.items():
-        hosts = "another host" if len(keys) == 1 else "other hosts"
-        yield f"{sign} {printable(f'{source} is for {hosts}: {_names(keys)}')}"
-
-
-def _names(keys: list[str]) -> str:
-    more = f" and {len(keys) - _MOST_NAMES} more" if len(keys) > _MOST_NAMES else ""
-    return ", ".join(map(repr, keys[:_MOST_NAMES])) + more
-
-
-def _responses(explanation: Explanation) -> Iterator[str]:
-    check = explanation.check
-    # A single failure is the cause.
-    if check is not None and (check.error is None or len(check.attempts) > 1 or check.mirrors is not None):
-        yield from attempt_lines(check)
-
-
-def _access(explanation: Explanation) -> Iterator[str]:
-    if explanation.decision is not None:
-        # Imported here because records import many modules that other uses do not need.
-        from keyferry.explain.decision import decision_lines
-
-        yield from decision_lines(explanation.decision, explanation.answer.missing)
-
-
-def _found(explanation: Explanation, finding: LikelyCause) -> Iterator[str]:
-    for reason in _of(explanation.answer, ReasonStage.IMAGE):
-        if reason.outcome is not ReasonOutcome.AS_IS:
-            yield f"image: {printable(reason.text)}"
-    yield from map(printable, explanation.where)
-    for reason in _of(explanation.answer, ReasonStage.PROVIDER):
-        if reason.outcome not in _COLOURS:  # a failure is the cause, and what is unknown is in the verdict
-            yield f"provider {printable(repr(reason.subject))}: {_provision(reason)}"
-    notes = (note for note in explanation.notes if note != finding.cause)
-    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in notes)
-    yield style("-o wide shows every provider, pattern and key", "dim")
+def _traps(explanation: Explanation) -> Iterator[Reason]:
+    """Yield the traps that the verdict does not tell."""
+    miss = explanation.miss
+    told = {miss.pattern, miss.source.name} if miss is not None else set()
+    for reason in (*_of(explanation.facts.answer, ReasonStage.TRAP), *explanation.facts.traps):
+        if reason.subject not in told and reason.text != explanation.cause:
+            yield reason
 
 
 # The wide form: every stage, in the order in which it happens.
 
 
-def _all_of(explanation: Explanation) -> _Parts:
-    answer = explanation.answer
+def _stages(explanation: Explanation) -> tuple[tuple[str, Iterable[str]], ...]:
+    facts = explanation.facts
+    answer = facts.answer
+    decisions = (printable(reason.text) for reason in _of(answer, ReasonStage.DECISION))
     return (
+        ("what happened", _seen(facts)),
+        ("what a kubelet that reads these files now does", decisions),
         ("image", _image(answer)),
-        ("sources", map(printable, (*explanation.where, *explanation.notes))),
+        ("sources", map(printable, facts.where)),
         ("providers", _providers(answer)),
         ("auth keys found", _keys(answer)),
         ("credentials, in trial order", _credentials(answer)),
-        ("the image on the node", _access(explanation)),
-        ("the registry's response to each", _responses(explanation)),
-        ("beware", _traps(_all_traps(explanation))),
+        ("the image on the node", _access(facts)),
+        ("the registry's response to each", _responses(facts)),
     )
+
+
+def _seen(facts: Facts) -> Iterator[str]:
+    """Yield the states of the containers and the events, newest last, in the kubelet's words."""
+    evidence = facts.evidence
+    for state in evidence.states:
+        words = ": ".join(
+            filter(None, (f"{state.role} {state.name} is {state.kind}", state.reason, state.message))
+        )
+        yield printable(words)
+    events = sorted((*evidence.events, *evidence.pod_events), key=lambda event: event.at or 0.0)
+    yield from (printable(str(event)) for event in dict.fromkeys(events))
+
+
+def _responses(facts: Facts) -> Iterator[str]:
+    return iter(()) if facts.check is None else attempt_lines(facts.check)
+
+
+def _access(facts: Facts) -> Iterator[str]:
+    return iter(()) if facts.decision is None else decision_lines(facts.decision, facts.answer.missing)
 
 
 def _of(answer: Answer, *stages: ReasonStage) -> Iterator[Reason]:
@@ -240,13 +166,3 @@ def _credentials(answer: Answer) -> Iterator[str]:
         user = printable(credential.username) or "(no user name)"
         login = f"{at}. {user} / {masked(credential.password)}"
         yield f"{login}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
-
-
-def _all_traps(explanation: Explanation) -> Iterator[Reason]:
-    yield from _of(explanation.answer, ReasonStage.TRAP)
-    yield from explanation.traps
-
-
-def _traps(traps: Iterable[Reason]) -> Iterator[str]:
-    for reason in traps:
-        yield f"{mark(Mark.WARNING)} {printable(reason.text)}"

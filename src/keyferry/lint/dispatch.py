@@ -18,10 +18,12 @@ from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.decode import CONFIG_KIND
 from keyferry.images.config.files import read_config
+from keyferry.images.node.settings import KUBELET_CONFIG_KIND
 from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.federation.config import lint_federation
 from keyferry.lint.federation.decode import FederationFile, decode_federation, kubelet_audiences
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
+from keyferry.lint.kubelet_config import lint_kubelet_config
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.nested import add_nested, find_nested
 from keyferry.lint.providers.config import lint
@@ -51,6 +53,7 @@ _FILE_KINDS = {
     AGENT_CONFIG: FileKind.AGENT_CONFIG,
     CONFIG: FileKind.KUBECONFIG,
     FEDERATION: FileKind.FEDERATION,
+    KUBELET_CONFIG_KIND: FileKind.KUBELET_CONFIG,
     **dict.fromkeys(RECORD_KINDS, FileKind.PULL_RECORD),
 }
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
@@ -59,6 +62,7 @@ _LINTERS: dict[FileKind, Callable[[str, bytes], LintReport]] = {
     FileKind.AGENT_CONFIG: lint_agent_config,
     FileKind.FEDERATION: lint_federation,
     FileKind.KUBECONFIG: lint_kubeconfig,
+    FileKind.KUBELET_CONFIG: lint_kubelet_config,
     FileKind.KUBERC: lint_kuberc,
 }
 
@@ -87,6 +91,8 @@ def lint_any(
         # A pipe cannot be read again.
         kept = None if not data or _is_regular(path) else data
     kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
+    if kind is FileKind.KUBELET_CONFIG and is_read_by_kubelet:
+        kind = FileKind.PROVIDERS  # the kubelet refuses it in the place of a provider config
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)  # without the source: a record is never shown
     if data is not None and kind in _LINTERS:

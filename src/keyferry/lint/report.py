@@ -25,6 +25,7 @@ class FileKind(WordEnum):
     PULL_RECORD = "pull record"
     PULL_RECORDS_FOLDER = "folder of pull records"
     AGENT_CONFIG = "agent config"
+    KUBELET_CONFIG = "kubelet config"
 
 
 class Finding(Value):

@@ -1,12 +1,15 @@
 """The events of a pod that are about pulls, as the kubelet writes them."""
 
+from __future__ import annotations
+
+import re
 from collections.abc import Iterable
 
 from keyferry._core.secrets import redact
 from keyferry._core.values import Value
-from keyferry.workloads.objects import Json
+from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, seconds_of
 
-__all__ = ["PullEvent", "pull_events"]
+__all__ = ["PullEvent", "events_about", "pull_events"]
 
 # The reasons of events that only pulls have; Failed is also about other failures of a container.
 _PULL_REASONS = frozenset(
@@ -20,18 +23,42 @@ _PULL_REASONS = frozenset(
         "Pulling",
     )
 )
-_MOST_EVENTS = 8
-_LONGEST = 400
+_UNREAD_SECRETS = "FailedToRetrieveImagePullSecret"
+# How a field path names a container: spec.containers{app}.
+_CONTAINER = re.compile(r"spec\.(\w+)\{([^{}]*)\}")
+_SECRET_NAMES = re.compile(r"\(([^()]*)\)")
+# Kubernetes accepts messages of 1 KiB; a longer one of another origin keeps its beginning and its end.
+_MAX_CHARACTERS = 8192
 
 
 class PullEvent(Value):
-    """An event: when it was last seen, its type and reason, and the kubelet's message, with secrets masked."""
+    """An event: when it was last seen, its type and reason, and the kubelet's message, with secrets masked.
+
+    *field* and *container* name the container that it is about, as in ``containers`` and ``app``; both are empty for
+    an event about the pod.
+    """
 
     time: str
     type: str
     reason: str
     message: str
     count: int = 1
+    field: str = ""
+    container: str = ""
+
+    @property
+    def at(self) -> float | None:
+        """When it was last seen, in seconds since 1970; None if it does not tell."""
+        return seconds_of(self.time)
+
+    @property
+    def unread_secrets(self) -> tuple[str, ...]:
+        """The pull secrets that the kubelet could not read, if the event is about them."""
+        if self.reason != _UNREAD_SECRETS:
+            return ()
+        found = _SECRET_NAMES.search(self.message)
+        names = (name.strip() for name in found.group(1).split(",")) if found else ()
+        return tuple(filter(None, names))
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
@@ -39,22 +66,51 @@ class PullEvent(Value):
 
 
 def pull_events(items: Iterable[Json]) -> tuple[PullEvent, ...]:
-    """Return the latest events about pulls, newest last."""
+    """Return the events about pulls, newest last."""
     events = [_event(each) for each in items if each.get("reason") in _PULL_REASONS]
-    # Times of RFC 3339 in UTC sort as text; an event of the newer API has eventTime instead of lastTimestamp.
-    return tuple(sorted(events, key=lambda each: each.time)[-_MOST_EVENTS:])
+    return tuple(sorted(events, key=lambda each: each.at or 0.0))
+
+
+def events_about(pod: KubernetesObject, objects: Iterable[KubernetesObject]) -> tuple[PullEvent, ...]:
+    """Return the events about pulls of a pod that are among *objects*, newest last."""
+    return pull_events(
+        each.value for each in objects if each.kind is ObjectKind.EVENT and _is_about(each.value, pod)
+    )
+
+
+def _is_about(event: Json, pod: KubernetesObject) -> bool:
+    involved = event.get("involvedObject") or event.get("regarding")
+    if not isinstance(involved, dict) or involved.get("name") != pod.name:
+        return False
+    # A pod of the same name that is gone had another UID; the events of its namespace have no other pod of that name.
+    same_uid = not involved.get("uid") or not pod.uid or involved["uid"] == pod.uid
+    namespace = pod.text("metadata", "namespace")
+    return same_uid and (not namespace or involved.get("namespace") in (None, "", namespace))
+
+
+def shown_text(text: object) -> str:
+    """Return a text of the kubelet in one line, with secrets masked; of a very long one, its beginning and its end."""
+    line = " ".join(redact(str(text or "")).split())
+    if len(line) <= _MAX_CHARACTERS:
+        return line
+    half = _MAX_CHARACTERS // 2
+    return f"{line[:half]} … {line[-half:]}"
 
 
 def _event(item: Json) -> PullEvent:
     series = item.get("series")
     last = series.get("lastObservedTime") if isinstance(series, dict) else None
+    # An event of the newer API has eventTime instead of lastTimestamp.
     times = (item.get("lastTimestamp"), last, item.get("eventTime"), item.get("firstTimestamp"))
     seen = series.get("count") if isinstance(series, dict) else item.get("count")
-    message = " ".join(redact(str(item.get("message", ""))).split())[:_LONGEST]
+    involved = item.get("involvedObject") or item.get("regarding")
+    path = involved.get("fieldPath") if isinstance(involved, dict) else None
+    found = _CONTAINER.fullmatch(path) if isinstance(path, str) else None
     return PullEvent(
         next((each for each in times if isinstance(each, str) and each), ""),
         str(item.get("type", "")),
         str(item.get("reason", "")),
-        message,
+        shown_text(item.get("message") or item.get("note")),
         seen if isinstance(seen, int) else 1,
+        *(found.groups() if found else ("", "")),
     )

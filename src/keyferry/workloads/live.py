@@ -1,6 +1,6 @@
 """Read a workload from a cluster with the objects that its pulls depend on; what cannot be read is noted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, field
@@ -15,21 +15,6 @@ from keyferry.workloads.secrets import secret_names
 from keyferry.workloads.targets import RESOURCES, Target
 
 __all__ = ["LiveWorkload", "fetch_workload"]
-
-# The reasons for which a container waits because of its image.
-_WAITING = frozenset(
-    (
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    )
-)
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class LiveWorkload(Value):
@@ -126,7 +111,7 @@ class _Reader:
                 f"{pods}; the pod template of {workload.kind.lower()} {workload.name!r} is used"
             )
             return workload
-        failing = next((each for each in pods if _is_failing(each)), None)
+        failing = next((each for each in pods if _is_failing(read_pod(each, self._namespace))), None)
         if failing is None:
             number = f"none of its {len(pods)} pods waits" if pods else "it has no pod that waits"
             self._notes.append(f"{number} for an image, so the pod template is explained")
@@ -190,14 +175,5 @@ def _selector(workload: KubernetesObject) -> str:
     return ",".join(f"{name}={value}" for name, value in pairs)
 
 
-def _is_failing(pod: KubernetesObject) -> bool:
-    return any(reason in _WAITING for reason in _waiting_reasons(pod))
-
-
-def _waiting_reasons(pod: KubernetesObject) -> Iterator[object]:
-    for statuses in _STATUSES:
-        for each in pod.items("status", statuses):
-            state = each.get("state")
-            waiting = state.get("waiting") if isinstance(state, dict) else None
-            if isinstance(waiting, dict):
-                yield waiting.get("reason")
+def _is_failing(pod: WorkloadPod) -> bool:
+    return any(each.waits_for_image or each.reason == "CreateContainerError" for each in pod.states)

@@ -6,13 +6,23 @@ from keyferry._core.gotext import go_strerror
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
-from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.api.meta import parse_time
+from keyferry.errors import DocumentError, EnvironmentProblem, TimeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Json", "KubernetesObject", "ObjectKind", "read_file", "read_file_or_input", "read_objects"]
+__all__ = [
+    "Change",
+    "Json",
+    "KubernetesObject",
+    "ObjectKind",
+    "read_file",
+    "read_file_or_input",
+    "read_objects",
+    "seconds_of",
+]
 
 Json = dict[str, object]
 _STANDARD_INPUT = "-"
@@ -31,11 +41,20 @@ class ObjectKind(WordEnum):
     CRON_JOB = "CronJob"
     SECRET = "Secret"  # noqa: S105 - the name of a kind
     SERVICE_ACCOUNT = "ServiceAccount"
+    EVENT = "Event"
 
     @property
     def is_workload(self) -> bool:
         """Whether objects of this kind have containers."""
-        return self not in (ObjectKind.SECRET, ObjectKind.SERVICE_ACCOUNT)
+        return self not in (ObjectKind.SECRET, ObjectKind.SERVICE_ACCOUNT, ObjectKind.EVENT)
+
+
+class Change(Value):
+    """Something that changed: *what*, when, in seconds since 1970, and *how*."""
+
+    what: str
+    at: float
+    how: str = "changed"
 
 
 class KubernetesObject(Value):
@@ -60,6 +79,23 @@ class KubernetesObject(Value):
         """The annotations of the object."""
         found = self.field("metadata", "annotations")
         return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+    @property
+    def changed_at(self) -> float | None:
+        """When it was last written, in seconds since 1970, by its managedFields and creationTimestamp; None if unknown.
+
+        A change of its status alone does not count.
+        """
+        metadata = self.value.get("metadata")
+        fields = metadata if isinstance(metadata, dict) else {}
+        managed = fields.get("managedFields")
+        writes = [
+            each.get("time")
+            for each in (managed if isinstance(managed, list) else ())
+            if isinstance(each, dict) and not each.get("subresource")
+        ]
+        found = (seconds_of(each) for each in (fields.get("creationTimestamp"), *writes))
+        return max((each for each in found if each is not None), default=None)
 
     def field(self, *path: str | int) -> object:
         """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way.
@@ -124,6 +160,16 @@ def read_objects(path: str) -> "Iterator[KubernetesObject]":
     if is_docker_config:
         raise EnvironmentProblem(f"{origin}: found a docker config; give it with --docker-config FILE")
     raise EnvironmentProblem(f"{origin}: {wrong}; expected the output of 'kubectl get -o yaml'")
+
+
+def seconds_of(time: object) -> float | None:
+    """Return a time of the API in seconds since 1970; None if it is not a time."""
+    if not isinstance(time, str):
+        return None
+    try:
+        return parse_time(time) / 1e9
+    except TimeError:
+        return None
 
 
 def read_file(path: str) -> bytes:

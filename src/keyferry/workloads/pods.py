@@ -5,17 +5,18 @@ from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
-from keyferry.workloads.objects import KubernetesObject, ObjectKind
+from keyferry.workloads.events import shown_text
+from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, seconds_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ContainerRole", "PodContainer", "WorkloadPod", "read_pod"]
+__all__ = ["ContainerRole", "ContainerState", "PodContainer", "StateKind", "WorkloadPod", "read_pod"]
 
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
-_NEVER = "Never"
+_ALWAYS, _NEVER = "Always", "Never"
 _CRON_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
 
 
@@ -35,6 +36,64 @@ _FIELDS = {
 }
 
 
+_STATUSES = {
+    ContainerRole.INIT: "initContainerStatuses",
+    ContainerRole.MAIN: "containerStatuses",
+    ContainerRole.EPHEMERAL: "ephemeralContainerStatuses",
+}
+
+
+class StateKind(WordEnum):
+    """The kinds of states of a container."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    TERMINATED = "terminated"
+
+
+# The reasons for which a container waits because of its image.
+_IMAGE_REASONS = frozenset(
+    (
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    )
+)
+# The reasons for which it waits before its image is looked at.
+_EARLY_REASONS = frozenset(("", "ContainerCreating", "PodInitializing"))
+
+
+class ContainerState(Value):
+    """The state of a container in the pod's status, with secrets in its message masked.
+
+    *started_at* is when it last started, in seconds since 1970; *image_id* the image that it runs or ran.
+    """
+
+    role: ContainerRole
+    name: str
+    kind: StateKind
+    reason: str = ""
+    message: str = ""
+    started_at: float | None = None
+    image_id: str = ""
+
+    @property
+    def waits_for_image(self) -> bool:
+        """Whether it waits because its image could not be had."""
+        return self.kind is StateKind.WAITING and self.reason in _IMAGE_REASONS
+
+    @property
+    def has_image(self) -> bool:
+        """Whether its image is on the node: it runs or ran, or waits for something later, such as a restart."""
+        return self.kind is not StateKind.WAITING or not (
+            self.waits_for_image or self.reason in _EARLY_REASONS
+        )
+
+
 class PodContainer(Value):
     """A container of a pod, or a volume that is an image; *pull_policy* is empty if it is not set."""
 
@@ -48,6 +107,15 @@ class PodContainer(Value):
         """Whether the image must be on the node already."""
         return self.pull_policy == _NEVER
 
+    @property
+    def is_always_pulled(self) -> bool:
+        """Whether the image is pulled even if it is on the node; without a policy, its tag decides."""
+        if self.pull_policy:
+            return self.pull_policy == _ALWAYS
+        _, _, digest = self.image.partition("@")
+        _, _, tag = self.image.rpartition("/")[2].partition(":")
+        return not digest and tag in ("", "latest")
+
     def __str__(self) -> str:
         return f"{self.role} {self.name}"
 
@@ -57,7 +125,7 @@ class WorkloadPod(Value):
 
     *workload* is the object that it was read from. *node_name* is empty for a pod that is on no node.
     *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are the containers and
-    image volumes that name no image.
+    image volumes that name no image. *phase* is empty and there are no *states* if the pod has no status.
     """
 
     workload: KubernetesObject
@@ -66,6 +134,13 @@ class WorkloadPod(Value):
     listed_secrets: tuple[str, ...] = ()
     containers: tuple[PodContainer, ...] = ()
     without_image: tuple[PodContainer, ...] = ()
+    phase: str = ""
+    states: tuple[ContainerState, ...] = ()
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether another object owns the pod, and replaces it when it is deleted."""
+        return any(each.get("controller") for each in self.workload.items("metadata", "ownerReferences"))
 
     @property
     def is_template(self) -> bool:
@@ -122,6 +197,30 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         workload.names(*spec, "imagePullSecrets"),
         tuple(each for each in found if each.image),
         tuple(each for each in found if not each.image),
+        workload.text("status", "phase") if is_pod else "",
+        tuple(_states(workload)) if is_pod else (),
+    )
+
+
+def _states(pod: KubernetesObject) -> "Iterator[ContainerState]":
+    for role, field in _STATUSES.items():
+        for each in pod.items("status", field):
+            state = each.get("state")
+            for kind in StateKind:
+                found = state.get(kind) if isinstance(state, dict) else None
+                if isinstance(found, dict):
+                    yield _state(role, kind, each, found)
+
+
+def _state(role: ContainerRole, kind: StateKind, status: Json, found: Json) -> ContainerState:
+    return ContainerState(
+        role,
+        str(status.get("name") or ""),
+        kind,
+        str(found.get("reason") or ""),
+        shown_text(found.get("message")),
+        seconds_of(found.get("startedAt")),
+        str(status.get("imageID") or ""),
     )
 
 

@@ -120,6 +120,15 @@ def test_the_files_of_a_kubelet_are_read(machine: DoctorNode, tmp_path: Path) ->
     ]
 
 
+def test_fields_that_no_kubelet_has_are_a_warning(machine: DoctorNode, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "kubelet.json", imageCredentialProviderConfigFile="/p.yaml")
+    machine.more_flags = [f"--config={config}"]
+    with machine.running():
+        ((level, text),) = pick(machine.lines(), "kubelet", "config file")
+    assert level == "warning"
+    assert "imageCredentialProviderConfigFile" in text
+
+
 def test_records_are_counted_and_linted(machine: DoctorNode, tmp_path: Path) -> None:
     pulled = tmp_path / "image_manager" / "pulled"
     pulled.mkdir(parents=True, mode=0o700)

@@ -66,14 +66,14 @@ def test_the_nearest_pattern_is_the_cause_and_others_follow() -> None:
         "✗ no credential is found: no provider, pull secret or docker config matches reg.io:5000/a/x"
     )
     cause = lines[lines.index("LIKELY CAUSE") + 1]
-    told = "the image's path '/a/x' does not begin with '/b'"
-    assert cause == f"  pattern 'reg.io:5000/b' of provider 'path' nearly matches: {told}"
+    told = "it has no port, and the image has port 5000"
+    assert cause == f"  pattern 'reg.io' of provider 'port' nearly matches: {told}"
     cure = lines.index("WHAT TO DO") + 1
-    assert "matchImages of provider 'path' in /etc/providers.yaml" in lines[cure]
-    assert lines[cure + 1] == '      - "reg.io:5000/a/"'
+    assert "matchImages of provider 'port' in /etc/providers.yaml" in lines[cure]
+    assert lines[cure + 1] == '      - "reg.io:5000"'
     near = lines.index("NEARLY RIGHT") + 1
-    told = "it has no port, and the image has port 5000; 'reg.io:5000' would match"
-    assert lines[near] == f"  ✗ pattern 'reg.io' of provider 'port': {told}"
+    told = "the image's path '/a/x' does not begin with '/b'; 'reg.io:5000/a/' would match"
+    assert lines[near] == f"  ✗ pattern 'reg.io:5000/b' of provider 'path': {told}"
     assert lines[near + 1] == "  - 2 providers are for other hosts"
     assert "BEWARE" not in lines  # what it would say is the cause
 

@@ -103,4 +103,6 @@ def test_a_kubelet_configuration_is_not_an_old_provider_config(tmp_path: Path) -
     path = tmp_path / "kubelet.yaml"
     path.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
     path.chmod(0o644)
-    assert codes(lint_any(str(path))) == ["KF106"]
+    report = lint_any(str(path))
+    assert (report.kind, codes(report)) == ("kubelet config", [])
+    assert codes(lint_any(str(path), is_read_by_kubelet=True)) == ["KF106"]

@@ -11,8 +11,9 @@ from keyferry.agent.page.model import account_text, cure_of
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.api.meta import format_time
 from keyferry.errors import ImageNameError
-from keyferry.explain.cures import describe_miss, find_cause
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.causes import explain
+from keyferry.explain.facts import Facts
+from keyferry.explain.lookup_causes import describe_miss
 from keyferry.images.answer import Answer
 from keyferry.images.provider.cache import covers
 from keyferry.images.provider.provider import Provider
@@ -61,7 +62,7 @@ class _Explainer:
         settings = snapshot.state.settings
         options = ("--service-account", account) if account else ()
         self._command = join_words("keyferry", "explain", answer.image, *options, *settings.place_options())
-        self._explanation = Explanation(
+        self._facts = Facts(
             answer,
             config={"path": settings.text("providerConfig"), "binDir": settings.text("binDir")},
             command=self._command,
@@ -208,7 +209,7 @@ class _Explainer:
             if self._is_failing(each.provider):
                 command = cure_of(self._snapshot, self._by_name[each.provider])
                 yield _advice(f"See why {each.provider!r} fails:", command)
-        for cure in find_cause(self._explanation).cures:
+        for cure in explain(self._facts).cures:
             yield _advice(f"{cure.text[:1].upper()}{cure.text[1:]}{':' if cure.lines else ''}", *cure.lines)
 
     def _reasons(self, *stages: ReasonStage) -> Iterator[Reason]:

@@ -28,6 +28,8 @@ __all__ = [
     "node_runtime",
     "parse_policy",
     "plugin_environment",
+    "policy_of",
+    "runtime_socket",
     "settings_of_root",
 ]
 
@@ -90,27 +92,29 @@ def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
 
 
 def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
-    from keyferry.images.node.settings import RECORDS_GATE
-    from keyferry.pulls.records.policy import NEVER, make_policy
-
     settings = settings_of_root(root, node)
     if settings is None:
         return None
-    report(*settings.notes)
+    policy, notes = policy_of(settings)
+    report(*settings.notes, *notes)
+    return policy
+
+
+def policy_of(settings: "KubeletSettings") -> "tuple[VerificationPolicy | None, tuple[str, ...]]":
+    """Return the policy of a kubelet, None if it sets none or an invalid one, and notes about it."""
+    from keyferry.images.node.settings import RECORDS_GATE
+    from keyferry.pulls.records.policy import NEVER, make_policy
+
     if settings.gates.get(RECORDS_GATE) is False:
-        report(
-            f"policy {NEVER}: the feature gate {RECORDS_GATE} of {settings.kubelet} is off, so it verifies no image"
-        )
-        return make_policy(NEVER)
+        note = f"policy {NEVER}: the feature gate {RECORDS_GATE} of {settings.kubelet} is off, so it verifies no image"
+        return make_policy(NEVER), (note,)
     if settings.policy is None:
-        return None
+        return None, ()
     try:
         policy = make_policy(settings.policy.value, settings.allowlist)
     except PolicyError as error:
-        report(f"policy {settings.policy}: {error}; it is ignored")
-        return None
-    report(f"policy {settings.policy}")
-    return policy
+        return None, (f"policy {settings.policy}: {error}; it is ignored",)
+    return policy, (f"policy {settings.policy}",)
 
 
 def node_runtime(address: str, node: Node) -> str:
@@ -118,14 +122,20 @@ def node_runtime(address: str, node: Node) -> str:
     if address not in ("", "auto"):
         return address
     settings = node.settings
-    endpoint = None if settings is None else settings.image_endpoint or settings.endpoint
-    if settings is None or endpoint is None:
+    path = None if settings is None else runtime_socket(settings)
+    if settings is None or path is None:
         return ""
-    path = settings.kubelet.inside(endpoint.value.removeprefix("unix://"))
-    if "://" in path or not os.path.exists(path):
-        return ""
-    report(f"container runtime {endpoint}")
+    report(f"container runtime {settings.image_endpoint or settings.endpoint}")
     return path
+
+
+def runtime_socket(settings: "KubeletSettings") -> str | None:
+    """Return the path of the socket that a kubelet asks for images; None if it is not known, or does not exist."""
+    endpoint = settings.image_endpoint or settings.endpoint
+    if endpoint is None:
+        return None
+    path = settings.kubelet.inside(endpoint.value.removeprefix("unix://"))
+    return None if "://" in path or not os.path.exists(path) else path
 
 
 class PluginEnvironment(Value):

@@ -6,12 +6,13 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.show.report import report
-from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
+from keyferry.workloads.objects import Change, KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
 from keyferry.workloads.secrets import (
     PodSecrets,
     choose_secrets,
     find_late_secrets,
+    listed_by_account,
     read_secret,
     secret_names,
 )
@@ -134,6 +135,9 @@ def sources_of(
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
+        account_secrets=None if account is None else listed_by_account(account),
+        changes=tuple(_changes(objects, chosen)),
+        account_changed_at=None if account is None else account.changed_at,
     )
 
 
@@ -154,7 +158,20 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
         unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
         missing=chosen.missing,
         node_name=live.pod.node_name,
+        account_secrets=None if live.account is None else listed_by_account(live.account),
+        changes=tuple(_changes(found, chosen)),
+        account_changed_at=None if live.account is None else live.account.changed_at,
     )
+
+
+def _changes(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "Iterator[Change]":
+    """Yield the last change of each pull secret that is used."""
+    used = {(each.namespace, each.name) for each in chosen.used}
+    for item in objects:
+        namespace = item.text("metadata", "namespace")
+        at = item.changed_at
+        if item.kind is ObjectKind.SECRET and (namespace, item.name) in used and at is not None:
+            yield Change(f"pull secret {namespace}/{item.name}", at)
 
 
 def _choose(

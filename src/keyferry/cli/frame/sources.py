@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.provider.accounts import Pod, ServiceAccounts
+    from keyferry.workloads.objects import Change
     from keyferry.workloads.secrets import UnusedSecret
 
 # The option that gives each input.
@@ -51,6 +52,8 @@ class Sources(Value):
 
     *docker_config_from* says how the node's docker config was found. *unused* are secrets that the kubelet takes no
     login from. *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
+    *account_secrets* are the pull secrets that its service account lists, None if they are not known. *changes* are
+    the last changes of its secrets, and *account_changed_at* is that of its account.
     """
 
     pod: "Pod | None" = None
@@ -62,6 +65,9 @@ class Sources(Value):
     unused: "tuple[UnusedSecret, ...]" = ()
     missing: tuple[MissingInput, ...] = ()
     node_name: str | None = None
+    account_secrets: tuple[str, ...] | None = None
+    changes: "tuple[Change, ...]" = ()
+    account_changed_at: float | None = None
 
     @property
     def unreadable(self) -> "UnusedSecret | None":

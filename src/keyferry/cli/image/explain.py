@@ -1,42 +1,30 @@
 """Explain why the kubelet has, or does not have, credentials for an image."""
 
-from keyferry._core.values import replace
+from __future__ import annotations
+
+from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import WrongUsage
-from keyferry.cli.frame.image_lookup import (
-    ImageLookup,
-    Inputs,
-    add_lookup_arguments,
-    add_question_arguments,
-    look_up_image,
-    missing_lines,
-)
-from keyferry.cli.frame.node_settings import PluginEnvironment
-from keyferry.cli.frame.paste import command_line
-from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, image_mirrors
+from keyferry.cli.frame.image_lookup import add_lookup_arguments, add_question_arguments, look_up_image
+from keyferry.cli.frame.registry_arguments import add_registry_arguments
 from keyferry.cli.frame.source_files import note_pod_names, pods_of, read_given_objects, sources_of
-from keyferry.cli.image.access import add_access_arguments, decide_access
-from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
-from keyferry.explain.explanation import Explanation
-from keyferry.explain.mirrors import mirror_traps
+from keyferry.cli.image.access import add_access_arguments
+from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image
+from keyferry.explain.explanation_document import explanation_document
 from keyferry.explain.text import render
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import render_document
-from keyferry.show.paste import quote_word
 from keyferry.show.writer import Lines
-from keyferry.workloads.secrets import UnusedReason
+from keyferry.workloads.events import events_about
 from keyferry.workloads.targets import parse_target
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from keyferry.cli.frame.sources import Sources
-    from keyferry.images.answer import Answer
     from keyferry.workloads.objects import KubernetesObject
-    from keyferry.workloads.pods import PodContainer, WorkloadPod
+    from keyferry.workloads.pods import WorkloadPod
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -82,7 +70,7 @@ examples:
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry explain``."""
     parser.add_argument(
         "image",
@@ -107,14 +95,14 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_question_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
     if target is not None:
         # Imported here because an image alone needs no cluster.
         from keyferry.cli.image.explain_pods import explain_target
 
-        return explain_target(args, target, explain_image)
+        return explain_target(args, target)
     if args.image:
         parse_image(args.image)  # reports a wrong image name before any file is read
     elif not (args.filename or args.pod):
@@ -127,144 +115,21 @@ def run(args: "argparse.Namespace") -> int:
     # Imported here because an image alone needs no pods.
     from keyferry.cli.image.explain_pods import explain_files
 
-    return explain_files(args, objects, pods, explain_image)
+    return explain_files(args, objects, pods)
 
 
 def _explain_one(
-    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", pod: "WorkloadPod | None"
+    args: argparse.Namespace, objects: Sequence[KubernetesObject], pod: WorkloadPod | None
 ) -> int:
     lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
-    containers = () if pod is None else pod.using(args.image)
-    explanation = explain_image(args, lookup, (args.image,), containers)
+    seen = Seen()
+    if pod is not None:
+        seen = Seen(pod, pod.using(args.image), events_about(pod.workload, objects))
+    explanation = explain_image(args, lookup, (args.image,), seen)
     if args.output in ("json", "yaml"):
-        from keyferry.explain.explanation_document import explanation_document
-
         print(render_document(explanation_document(explanation), args.output))
     else:
-        text = render(explanation, is_wide=args.all_patterns or args.output == "wide")
+        is_wide = args.all_patterns or args.output == "wide"
+        text = render(explanation, is_wide=is_wide, subject=f"image {hide_user_info(args.image)}")
         print(Lines("\n\n".join((*banner_blocks(lookup.inputs), text))))
-    return explanation_code(explanation)
-
-
-def explain_image(
-    args: "argparse.Namespace",
-    lookup: ImageLookup,
-    words: tuple[str, ...],
-    containers: "Sequence[PodContainer]" = (),
-) -> Explanation:
-    """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it.
-
-    *words* name what the command line asks about: an image, or a workload. *containers* are those of the pod that use
-    the image.
-    """
-    answer, inputs = lookup.answer, lookup.inputs
-    mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
-    is_checked = args.check_registry and inputs.sources.unreadable is None
-    # The agent's plugins have its environment, not the one that was found for plugins that are run here.
-    if answer.provisions and all(provision.is_from_agent for provision in answer.provisions):
-        inputs = replace(inputs, environment=PluginEnvironment("the node agent"))
-    return Explanation(
-        answer,
-        check=check_answer(args, answer, mirrors) if is_checked else None,
-        decision=decide_access(args, answer),
-        config=_config(inputs),
-        where=_where(inputs),
-        notes=inputs.notes[len(inputs.banner) :],
-        traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
-        hints=tuple(missing_lines(answer.missing, args)),
-        pod=inputs.sources.pod,
-        secret_names=_secret_names(inputs.sources),
-        unused=inputs.sources.unused,
-        is_never_pulled=bool(containers) and all(each.is_never_pulled for each in containers),
-        command=command_line(args, "explain", *words),
-        try_command=_try_command(args, answer),
-        account_lines=tuple(_account_lines(args, answer, words)),
-    )
-
-
-def _try_command(args: "argparse.Namespace", answer: "Answer") -> str:
-    """Return ``plugin try`` for the account whose token is refused, with the options of *args*; empty if none is."""
-    for missing in answer.missing:
-        if missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN and missing.instead:
-            # Imported here because few tokens are refused.
-            from copy import copy
-
-            own = copy(args)
-            # The deprecated --pod FILE of this command is another option than --pod NAME of that one.
-            own.service_account, own.pod = missing.name, None
-            return command_line(own, "plugin try", answer.image)
-    return ""
-
-
-def _account_lines(args: "argparse.Namespace", answer: "Answer", words: tuple[str, ...]) -> "Iterator[str]":
-    """Yield the commands that add the missing service account to the file of *args*, and ask again."""
-    missing = next((each for each in answer.missing if each.input in ACCOUNT_INPUTS), None)
-    given = args.filename or args.pod
-    if missing is None or args.is_live or not given:
-        return
-    # Imported here because few explanations lack the account.
-    from copy import copy
-
-    namespace, _, name = missing.name.partition("/")
-    own = copy(args)
-    own.filename, own.pod = f"with-{missing.name.replace('/', '-')}.yaml", None
-    file = "FILE" if given == "-" else quote_word(given)
-    account = f"kubectl get serviceaccount {quote_word(name)} -n {quote_word(namespace)} -o yaml"
-    yield f"(cat {file}; echo; echo ---; {account}) > {quote_word(own.filename)}"
-    yield command_line(own, "explain", *words)
-
-
-def _secret_names(sources: "Sources") -> tuple[str, ...]:
-    """Return the names of the pull secrets that the pod lists, given or not."""
-    given = (secret.name for secret in sources.pull_secrets)
-    absent = (each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
-    missing = (each.name for each in sources.missing if each.input is LookupInput.PULL_SECRET)
-    return (*given, *absent, *missing)
-
-
-def _secret_words(sources: "Sources") -> "Iterator[str]":
-    """Yield each pull secret that the pod lists, with what is wrong with it."""
-    yield from (f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
-    for unused in sources.unused:
-        if unused.reason is UnusedReason.ABSENT:
-            yield f"{unused.namespace}/{unused.name} (does not exist)"
-    for missing in sources.missing:
-        if missing.input is LookupInput.PULL_SECRET:
-            yield f"{missing.name} (not known)"
-
-
-def _docker_config_words(sources: "Sources") -> str:
-    if sources.docker_config_from == "given":
-        return sources.docker_config or "none given (--docker-config)"
-    return f"{sources.docker_config or 'none'} ({sources.docker_config_from})"
-
-
-def _config(inputs: Inputs) -> dict[str, object]:
-    found, sources = inputs.found, inputs.sources
-    return {
-        "path": found.config,
-        "pathFrom": found.config_from,
-        "binDir": found.bin_dir,
-        "binDirFrom": found.bin_dir_from,
-        "environmentFrom": inputs.environment.owner,
-        "dockerConfig": sources.docker_config,
-        "pullSecrets": [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets],
-        "notes": list(inputs.notes),
-    }
-
-
-def _where(inputs: Inputs) -> tuple[str, ...]:
-    found, sources = inputs.found, inputs.sources
-    inputs_missing = {each.input for each in sources.missing}
-    none = "the pod lists none"
-    if LookupInput.POD in inputs_missing:
-        none = "not given (-f, --secret)"
-    elif LookupInput.ACCOUNT_SECRETS in inputs_missing:
-        none = "not known; the pod lists none, and its service account may"
-    plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
-    return (
-        f"pull secrets: {', '.join(_secret_words(sources)) or none}",
-        f"node docker config: {_docker_config_words(sources)}",
-        *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
-        *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
-    )
+    return exit_code_of(explanation)

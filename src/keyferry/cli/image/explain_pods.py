@@ -1,6 +1,8 @@
 """Explain every container of a pod or workload, from a cluster or from files."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from copy import copy
 
 from keyferry._core.secrets import printable
@@ -8,32 +10,24 @@ from keyferry._core.user_info import hide_in_url, hide_user_info
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.cluster_arguments import open_session
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe
-from keyferry.cli.frame.image_lookup import (
-    ImageLookup,
-    Inputs,
-    gather_inputs,
-    look_up,
-    open_providers,
-)
+from keyferry.cli.frame.image_lookup import Inputs, gather_inputs, look_up, open_providers
 from keyferry.cli.frame.source_files import live_sources, sources_of
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.frame.waiting import Waiting
-from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
+from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError, Kind
-from keyferry.explain.cures import LikelyCause, find_cause
 from keyferry.explain.explanation import Explanation
-from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.explanation_document import event_document, explanation_document
 from keyferry.explain.registry import PullVerdict
-from keyferry.explain.text import render, summary
-from keyferry.explain.verdict import find_verdict
+from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.marks import Mark, mark
 from keyferry.show.report import report
-from keyferry.show.text import fold, sections
+from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
-from keyferry.workloads.events import PullEvent
+from keyferry.workloads.events import PullEvent, events_about
 from keyferry.workloads.live import fetch_workload
 from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target
@@ -41,13 +35,8 @@ from keyferry.workloads.targets import Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
 
     from keyferry.workloads.objects import KubernetesObject
-
-    Explainer = Callable[
-        [argparse.Namespace, ImageLookup, tuple[str, ...], Sequence[PodContainer]], Explanation
-    ]
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -68,7 +57,12 @@ class ExplainedContainers(Value):
     @property
     def code(self) -> Exit:
         """The exit code; an image that has no explanation is not pulled."""
-        return Exit.NO if self.explanation is None else explanation_code(self.explanation)
+        return Exit.NO if self.explanation is None else exit_code_of(self.explanation)
+
+    @property
+    def told(self) -> tuple[object, ...]:
+        """What people are told of it."""
+        return (self.problem,) if self.explanation is None else self.explanation.told
 
 
 class ExplainedPod(Value):
@@ -81,13 +75,12 @@ class ExplainedPod(Value):
     problem: str = ""
 
 
-def explain_target(args: "argparse.Namespace", target: Target, explain: "Explainer") -> int:
+def explain_target(args: argparse.Namespace, target: Target) -> int:
     """Explain a pod or workload of the cluster."""
     if args.filename or args.pod:
         raise WrongUsage(f"{target} is an object of a cluster, and -f is for files: give one of them")
     session = open_session(args)
     namespace = args.namespace or session.namespace or _DEFAULT_NAMESPACE
-    reading = _reading(args.image, target, namespace)
     with Waiting(
         f"reading {target} of namespace {namespace} from {hide_in_url(session.server)}", args.timeout
     ):
@@ -99,33 +92,29 @@ def explain_target(args: "argparse.Namespace", target: Target, explain: "Explain
             f"name, write docker.io/{args.image}"
         )
     if isinstance(live, ApiProblem):
-        report(reading, str(live))
+        report(str(live))
         return Exit.REFUSED
     args.is_live = True
-    pod = _explain_pod(args, live.pod, live_sources(args, live), explain)
-    return _print(args, (replace(pod, events=live.events),), reading)
+    return _print(args, (_explain_pod(args, live.pod, live_sources(args, live), live.events),))
 
 
 def explain_files(
-    args: "argparse.Namespace",
-    objects: "Sequence[KubernetesObject]",
-    pods: "Sequence[WorkloadPod]",
-    explain: "Explainer",
+    args: argparse.Namespace,
+    objects: Sequence[KubernetesObject],
+    pods: Sequence[WorkloadPod],
 ) -> int:
     """Explain *pods* of the file, or of each only the containers of the image if one is given."""
     if args.image:
         pods = [replace(each, containers=each.using(args.image), without_image=()) for each in pods]
-    return _print(args, [_explain_pod(args, each, sources_of(args, objects, each), explain) for each in pods])
-
-
-def _reading(word: str, target: Target, namespace: str) -> str:
-    """Return how the word is read, since it is also the name of an image of Docker Hub."""
-    what = f"the {target.kind.lower()} {target.name!r} of namespace {namespace!r}"
-    return f"{word} is read as {what}; for the image of that name, write docker.io/{word}"
+    explained = (
+        _explain_pod(args, each, sources_of(args, objects, each), events_about(each.workload, objects))
+        for each in pods
+    )
+    return _print(args, tuple(explained))
 
 
 def _explain_pod(
-    args: "argparse.Namespace", pod: WorkloadPod, sources: Sources, explain: "Explainer"
+    args: argparse.Namespace, pod: WorkloadPod, sources: Sources, events: tuple[PullEvent, ...]
 ) -> ExplainedPod:
     own = copy(args)
     if not pod.containers:
@@ -143,13 +132,14 @@ def _explain_pod(
             return ExplainedContainers(
                 containers, hide_user_info(each.image), problem=f"InvalidImageName: {error}"
             )
-        explanation = explain(each, look_up(each, image, inputs, providers), words, containers)
+        lookup = look_up(each, image, inputs, providers)
+        explanation = explain_image(each, lookup, words, Seen(pod, containers, events))
         return ExplainedContainers(containers, each.image, explanation)
 
-    return ExplainedPod(pod, tuple(map(explain_containers, _groups(pod))), inputs)
+    return ExplainedPod(pod, tuple(map(explain_containers, _groups(pod))), inputs, events)
 
 
-def _groups(pod: WorkloadPod) -> "Iterator[tuple[PodContainer, ...]]":
+def _groups(pod: WorkloadPod) -> Iterator[tuple[PodContainer, ...]]:
     """Yield the containers of each image, those that never pull it apart from the others."""
     for containers in pod.by_image.values():
         for is_never in (False, True):
@@ -158,60 +148,55 @@ def _groups(pod: WorkloadPod) -> "Iterator[tuple[PodContainer, ...]]":
                 yield found
 
 
-def _print(args: "argparse.Namespace", pods: "Sequence[ExplainedPod]", first: str = "") -> int:
+def _print(args: argparse.Namespace, pods: Sequence[ExplainedPod]) -> int:
     if args.output in ("json", "yaml"):
-        print(render_document(_document(pods, first), args.output))
+        print(render_document(_document(pods), args.output))
     else:
         is_wide = args.all_patterns or args.output == "wide"
-        print(Lines("\n\n".join(_blocks(pods, first, is_wide=is_wide))))
+        print(Lines("\n\n".join(_blocks(pods, is_wide=is_wide))))
     empty = [Exit.ENVIRONMENT for pod in pods if pod.problem]
     return most_severe((*empty, *(each.code for pod in pods for each in pod.images)))
 
 
-def _blocks(pods: "Sequence[ExplainedPod]", first: str, *, is_wide: bool) -> Iterator[str]:
-    if first:
-        yield "\n".join(fold(printable(first), "", "  "))
-    summaries = [_summary(each) for pod in pods for each in pod.images]
-    if summaries:
-        yield "\n".join(line for each in summaries for line in fold(each, "", "    "))
+def _blocks(pods: Sequence[ExplainedPod], *, is_wide: bool) -> Iterator[str]:
     for pod in pods:
-        yield sections((("pod", map(printable, _about(pod))),))
         yield from () if pod.inputs is None else banner_blocks(pod.inputs)
         yield from _image_blocks(pod, is_wide=is_wide)
-        # Last, since whoever asks has seen them.
-        if pod.events:
-            yield sections((("events about pulls, newest last", map(printable, map(str, pod.events))),))
-
-
-def _summary(each: ExplainedContainers) -> str:
-    if each.explanation is None:
-        return f"{mark(Mark.NO)} {printable(each.title)}: {style('InvalidImageName', 'red')}"
-    return summary(each.explanation, each.title)
+        about = [*([f"{pod.pod}: {pod.problem}"] if pod.problem else []), *_notes(pod.pod)]
+        if about:
+            yield "\n".join(
+                line for each in about for line in fold(f"{mark(Mark.WARNING)} {printable(each)}", "", "  ")
+            )
 
 
 def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
-    """Yield the heading and the explanation of each image; what several have in common is shown once."""
-    told: dict[LikelyCause, str] = {}
-    notes: tuple[str, ...] = ()
-    for each in pod.images:
-        yield "\n".join(style(line, "bold", "cyan") for line in fold(printable(each.title), "", "  "))
-        if each.explanation is None:
-            yield printable(each.problem)
-            continue
-        finding = find_cause(each.explanation)
-        same_as = told.get(finding, "") if finding.cures else ""
-        told.setdefault(finding, each.title)
-        new = tuple(note for note in each.explanation.notes if note not in notes)
-        notes += new
-        yield render(replace(each.explanation, notes=new), is_wide=is_wide, same_as=same_as)
+    """Yield the explanation of each image, those that fail first; images of which the same is told are one block."""
+    groups: dict[tuple[object, ...], list[ExplainedContainers]] = {}
+    for each in sorted(pod.images, key=_rank):
+        # The wide form shows the stages of each image.
+        groups.setdefault((*each.told, each.image if is_wide else ""), []).append(each)
+    for group in groups.values():
+        subject = f"{pod.pod}{_place(pod.pod)}, {'; '.join(each.title for each in group)}"
+        explanation = group[0].explanation
+        if explanation is None:
+            yield "\n".join(_problem_lines(group[0].problem, subject))
+        else:
+            yield render(explanation, is_wide=is_wide, subject=subject)
 
 
-def _about(pod: ExplainedPod) -> Iterator[str]:
-    node = f"on node {pod.pod.node_name}" if pod.pod.node_name else "on no node"
-    yield f"{pod.pod}, {node}, service account {pod.pod.pod.service_account_name}"
-    if pod.problem:
-        yield pod.problem
-    yield from _notes(pod.pod)
+def _rank(each: ExplainedContainers) -> int:
+    verdict = PullVerdict.NO if each.explanation is None else each.explanation.verdict
+    return (PullVerdict.NO, PullVerdict.UNKNOWN, PullVerdict.YES).index(verdict)
+
+
+def _problem_lines(problem: str, subject: str) -> Iterator[str]:
+    for number, line in enumerate(fold(printable(problem), "  ", "  ")):
+        yield f"{' ' if number else mark(Mark.NO)} {style(line.lstrip(), 'red', 'bold')}"
+    yield from fold(style(printable(subject), "dim"), "  ", "  ")
+
+
+def _place(pod: WorkloadPod) -> str:
+    return f" on node {pod.node_name}" if pod.node_name else " on no node"
 
 
 def _notes(pod: WorkloadPod) -> Iterator[str]:
@@ -222,13 +207,11 @@ def _notes(pod: WorkloadPod) -> Iterator[str]:
 def _verdict_document(each: ExplainedContainers) -> dict[str, object]:
     if each.explanation is None:
         return {"outcome": str(PullVerdict.NO), "text": each.problem}
-    verdict = find_verdict(each.explanation)
-    return {"outcome": str(verdict.outcome), "text": verdict.text}
+    return {"outcome": str(each.explanation.verdict), "text": each.explanation.text}
 
 
-def _document(pods: "Sequence[ExplainedPod]", first: str) -> dict[str, object]:
-    notes = [first] if first else []
-    notes += [f"{each.pod}: {note}" for each in pods for note in _notes(each.pod)]
+def _document(pods: Sequence[ExplainedPod]) -> dict[str, object]:
+    notes = [f"{each.pod}: {note}" for each in pods for note in _notes(each.pod)]
     return make_document("WorkloadExplanation", notes=notes, pods=list(map(_pod_document, pods)))
 
 
@@ -240,11 +223,8 @@ def _pod_document(pod: ExplainedPod) -> dict[str, object]:
         "pod": named.pod.name,
         "node": named.node_name,
         "serviceAccount": named.pod.service_account_name,
-        "problem": "" if pod.problem is None else str(pod.problem),
-        "events": [
-            {"time": e.time, "type": e.type, "reason": e.reason, "message": e.message, "count": e.count}
-            for e in pod.events
-        ],
+        "problem": pod.problem,
+        "events": [event_document(event) for event in pod.events],
         "images": [
             {
                 "image": each.image,

@@ -1,4 +1,4 @@
-"""Find every problem of provider configs, kubeconfigs, kuberc files, pull records and federation configs."""
+"""Find every problem of provider configs, kubeconfigs, kuberc files, pull records and other configs."""
 
 import os
 import stat
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DESCRIPTION = """\
-Find every problem of provider configs, kubeconfigs, kuberc files, pull records, configs of keyferry-federate and
-the agent's config, with file, line and column.
+Find every problem of provider configs, kubeconfigs, kuberc files, pull records, configs of keyferry-federate, the
+agent's config and what affects pulls in a KubeletConfiguration, with file, line and column.
 
 Errors stop a kubelet, kubectl or keyferry-federate; a file without errors is accepted. Warnings are valid but
 almost certainly not intended, such as a pattern that can never match. Infos may need attention.
 
 Each finding has a stable code: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a
-kubelet's pull records, KF5 for the agent's config, KF6 for a FederationConfig. The kind field decides the type
-of a file; a folder named 'image_manager' has pull records. A provider config and a FederationConfig that are
-given together are also compared with each other.
+kubelet's pull records, KF5 for the agent's config, KF6 for a FederationConfig, KF7 for a KubeletConfiguration.
+The kind field decides the type of a file; a folder named 'image_manager' has pull records. A provider config and
+a FederationConfig that are given together are also compared with each other.
 
 With --fix, problems that have exactly one right correction are corrected in the files; -o diff shows these
 corrections. A comment '# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or

@@ -59,7 +59,9 @@ def _files(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[Heal
             yield HealthLine(HealthLevel.PROBLEM, "config file", note)
         else:
             yield HealthLine(HealthLevel.UNKNOWN, "config file", note, hints.doctor(is_root=True))
+    for text in settings.ignored:
+        yield HealthLine(HealthLevel.WARNING, "config file", text)
     named = [settings.kubelet.flags.get(flag, "") for flag in ("--config", "--config-dir")]
     files = ", ".join(filter(None, named))
-    if files and not settings.notes:
+    if files and not settings.notes and not settings.ignored:
         yield HealthLine(HealthLevel.OK, "config file", f"{files} can be read")

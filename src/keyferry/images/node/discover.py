@@ -55,7 +55,8 @@ WELL_KNOWN_CONFIGS = (
 class Discovery(Value):
     """The config and bin dir to use, and where each was found; a path that was not found is empty.
 
-    *kubelet* is the running kubelet, if it was searched and found. *notes* name its files that cannot be read.
+    *kubelet* is the running kubelet, if it was searched and found. *notes* name its files that cannot be read, and
+    fields of them that it ignores.
     """
 
     config: str = ""
@@ -168,5 +169,5 @@ def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
         "" if named is None else named.origin,
         "" if plugins is None else plugins.origin,
         kubelet,
-        settings.notes,
+        (*settings.notes, *settings.ignored),
     )

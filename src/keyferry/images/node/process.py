@@ -35,6 +35,20 @@ class NodeProcess(Value):
         """Return whether all its users are root or in *users*."""
         return self.users <= {0, *users}
 
+    @property
+    def started(self) -> float | None:
+        """When it started, in seconds since the epoch, up to a second too early; None if that cannot be read."""
+        # The folder may be a link to one of /proc.
+        proc = os.path.dirname(os.path.realpath(self.process))
+        try:
+            # Field 22; the second one is the program's name in brackets, which may have any characters.
+            ticks = int(read_process_file(f"{self.process}/stat").rpartition(b")")[2].split()[19])
+            lines = read_process_file(f"{proc}/stat").splitlines()
+            booted = next(int(line.split()[1]) for line in lines if line.startswith(b"btime "))
+            return booted + ticks / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError, StopIteration):
+            return None
+
     def inside(self, path: str) -> str:
         """Return a path of the process as seen from this one; their roots and working directories may differ."""
         start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")

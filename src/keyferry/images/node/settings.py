@@ -9,11 +9,26 @@ from keyferry._core.values import Value
 from keyferry.errors import DocumentError
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, KUBELET_ROOT, Kubelet
 
-__all__ = ["RECORDS_GATE", "KubeletSettings", "Setting", "read_settings"]
+__all__ = [
+    "KUBELET_CONFIG_API_VERSION",
+    "KUBELET_CONFIG_KIND",
+    "RECORDS_GATE",
+    "UNKNOWN_FIELDS",
+    "KubeletSettings",
+    "Setting",
+    "describe_unknown_field",
+    "read_settings",
+]
 
 RECORDS_GATE = "KubeletEnsureSecretPulledImages"
 
-_API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+KUBELET_CONFIG_API_VERSION, KUBELET_CONFIG_KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+# Fields that people write and that no version of Kubernetes has, with the flag that is meant. The kubelet logs that
+# its strict decoder refuses such a field, and goes on without it.
+UNKNOWN_FIELDS = {
+    "imageCredentialProviderConfigFile": CONFIG_FLAG,
+    "imageCredentialProviderBinDir": BIN_DIR_FLAG,
+}
 _DROP_IN = ".conf"
 _MOST_BYTES = 16 << 20
 # The default endpoint of each program's kubelet; it is not known for other programs.
@@ -41,7 +56,9 @@ class Setting(Value):
 class KubeletSettings(Value):
     """The settings of a kubelet that affect pulls; None for a setting that is not set or not known.
 
-    *gates* are the feature gates that are set; *notes* name the files that could not be read.
+    *gates* are the feature gates that are set; *notes* name the files that could not be read, *ignored* the fields
+    that are meant to name a provider config and that no kubelet has. *files* are the config file and the drop-in
+    files that were read, as this process finds them.
     """
 
     kubelet: Kubelet
@@ -55,6 +72,8 @@ class KubeletSettings(Value):
     allowlist: tuple[str, ...] = ()
     gates: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def read_settings(kubelet: Kubelet) -> KubeletSettings:
@@ -70,13 +89,23 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
         merged.find("", "--root-dir") or Setting(KUBELET_ROOT, "the kubelet's default"),
         endpoint,
         merged.find("imageServiceEndpoint", "--image-service-endpoint"),
-        merged.find("imageCredentialProviderConfigFile", CONFIG_FLAG),
-        merged.find("imageCredentialProviderBinDir", BIN_DIR_FLAG),
+        merged.find("", CONFIG_FLAG),
+        merged.find("", BIN_DIR_FLAG),
         merged.find("", "--kubeconfig"),
         merged.find("imagePullCredentialsVerificationPolicy"),
         merged.texts("preloadedImagesVerificationAllowlist"),
         {**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
         tuple(merged.notes),
+        merged.ignored,
+        tuple(merged.files),
+    )
+
+
+def describe_unknown_field(name: str) -> str:
+    """Return what is wrong with one of UNKNOWN_FIELDS, and what to set instead."""
+    return (
+        f"{KUBELET_CONFIG_KIND} has no field {name} in any version of Kubernetes: the kubelet ignores it; "
+        f"set the flag {UNKNOWN_FIELDS[name]}"
     )
 
 
@@ -85,6 +114,7 @@ class _Merged:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self.notes: list[str] = []
+        self.files: list[str] = []
         self._kubelet = kubelet
         self._fields: Json = {}
         self._origins: dict[str, str] = {}
@@ -92,6 +122,15 @@ class _Merged:
             fields = self._load(path)
             self._fields = _merge(self._fields, fields)
             self._origins |= dict.fromkeys(fields, f"{path} of {kubelet}")
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The fields that no kubelet has, with the file of each."""
+        return tuple(
+            f"{self._origins[name]}: {describe_unknown_field(name)}"
+            for name in UNKNOWN_FIELDS
+            if name in self._fields
+        )
 
     def find(self, field: str, flag: str = "") -> Setting | None:
         """Return a string setting: the flag, else the field of the files, else None."""
@@ -140,9 +179,11 @@ class _Merged:
         return iter(sorted(found, key=lambda path: path.split(os.sep)))
 
     def _load(self, path: str) -> Json:
+        seen = self._kubelet.inside(path)
         try:
             # Opened without blocking, in case the path is a named pipe.
-            with open(self._kubelet.inside(path), "rb", opener=_open_now) as stream:
+            with open(seen, "rb", opener=_open_now) as stream:
+                self.files.append(seen)
                 document = read_document(stream.read(_MOST_BYTES))
         except OSError as error:
             return self._note(path, f"cannot be read: {go_strerror(error)}")
@@ -150,10 +191,10 @@ class _Merged:
             return self._note(path, str(error))
         value = document.value
         if not isinstance(value, dict) or (value.get("apiVersion"), value.get("kind")) != (
-            _API_VERSION,
-            _KIND,
+            KUBELET_CONFIG_API_VERSION,
+            KUBELET_CONFIG_KIND,
         ):
-            return self._note(path, f"expected a {_KIND} of {_API_VERSION}")
+            return self._note(path, f"expected a {KUBELET_CONFIG_KIND} of {KUBELET_CONFIG_API_VERSION}")
         if document.duplicates:
             line = document.duplicates[0].position.line
             return self._note(path, f"a key is given twice, in line {line}")

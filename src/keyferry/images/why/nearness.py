@@ -1,11 +1,14 @@
 """Near misses: patterns and auth keys that do not match an image, and need only a small change to match it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from os.path import commonprefix
 
 from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.credential import Source, SourceKind
@@ -14,7 +17,7 @@ from keyferry.images.match.rules import Pattern, covers, glob_matches, judge, pa
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url
 from keyferry.images.result import LookupResult
 
-__all__ = ["Miss", "MissKind", "find_misses", "find_near_miss"]
+__all__ = ["Difference", "Miss", "MissKind", "find_misses", "find_near_miss"]
 
 # The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
 _MOST_CHANGES, _SHORTEST = 2, 5
@@ -39,13 +42,22 @@ class MissKind(WordEnum):
     OTHER_HOST = "other-host"
 
 
+class Difference(StrEnum):
+    """A point in which a pattern and an image differ."""
+
+    HOST = "host"
+    NO_PORT = "no-port"
+    OTHER_PORT = "other-port"
+    PATH = "path"
+
+
 _RANKS = {kind: rank for rank, kind in enumerate(MissKind)}
 
 
 class Miss(Value):
     """A pattern or an auth key of *source* that does not match the image.
 
-    *wanted* is a pattern that does, empty for another host.
+    *wanted* is a pattern that does and matches few other images, empty for another host.
     """
 
     source: Source
@@ -53,6 +65,7 @@ class Miss(Value):
     kind: MissKind
     why: str = ""
     wanted: str = ""
+    differences: tuple[Difference, ...] = (Difference.HOST,)
 
     @property
     def is_near(self) -> bool:
@@ -100,11 +113,18 @@ def _nearest(source: Source, patterns: Sequence[str], name: str) -> Miss:
     return min(misses, key=lambda miss: _remoteness(miss, name))
 
 
-def _remoteness(miss: Miss, name: str) -> tuple[int, int]:
-    """Return how far a miss is from the image *name*: of the same kind, the path with the longest common beginning."""
+def _remoteness(miss: Miss, name: str) -> tuple[bool, int, bool, int, int]:
+    """Return how far a miss is from the image *name*.
+
+    What differs in fewer points is nearer; then what differs in one point and has a path that matches; then the path
+    with the longest common beginning.
+    """
     path, its_path = miss.pattern.partition("/")[2], name.partition("/")[2]
     common = commonprefix((path, its_path))  # noqa: RUF071 - characters are meant, as in the matching of paths
-    return _RANKS[miss.kind], -len(common)
+    # A pattern without a path matches every one, which says little, unless all that it lacks is the port.
+    is_path = Difference.PATH not in miss.differences and bool(path)
+    is_specific = is_path or miss.differences == (Difference.NO_PORT,)
+    return not miss.is_near, len(miss.differences), not is_specific, -len(common), _RANKS[miss.kind]
 
 
 def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
@@ -115,27 +135,32 @@ def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
         why = "what stands before its '@' is not valid there"
         return Miss(source, shown, MissKind.UNPARSABLE, why, shown.rpartition("@")[2])
     pattern = shown
-    kind, why, wanted = _compare(pattern, name)
-    if wanted and not judge(wanted, name).matched:
-        wanted = ""
-    return Miss(source, pattern, kind, why, wanted)
+    miss = _compare(source, pattern, name)
+    return miss if judge(miss.wanted, name).matched else replace(miss, wanted="")
 
 
-def _compare(pattern: str, name: str) -> tuple[MissKind, str, str]:
+def _compare(source: Source, pattern: str, name: str) -> Miss:
     try:
         image = parse_registry_url(name)
         parsed = parse_pattern(pattern)
     except MatchError as error:
-        return _compare_texts(pattern, name, str(error))
+        return Miss(source, pattern, *_compare_texts(pattern, name, str(error)))
     kind, why, host = _compare_hosts(parsed, image)
     if kind is MissKind.OTHER_HOST:
-        return kind, "", ""
+        return Miss(source, pattern, kind)
     wanted = parsed.url
-    reasons = (why, _why_port(wanted, image), _why_path(wanted, image))
-    return (
+    why_not = {
+        Difference.HOST: why,
+        Difference.OTHER_PORT if wanted.port else Difference.NO_PORT: _why_port(wanted, image),
+        Difference.PATH: _why_path(wanted, image),
+    }
+    return Miss(
+        source,
+        pattern,
         kind,
-        "; ".join(filter(None, reasons)),
+        "; ".join(filter(None, why_not.values())),
         _authority(host, image.port) + _path_for(wanted.path, image.path),
+        tuple(point for point, reason in why_not.items() if reason),
     )
 
 
@@ -182,10 +207,13 @@ def _why_path(wanted: RegistryUrl, image: RegistryUrl) -> str:
 def _path_for(wanted: str, path: str) -> str:
     """Return a path that matches *path* and few others: *wanted* if it does, else as many folders as *wanted* has.
 
-    Stars at its end, which are ordinary characters there, are left out first.
+    Stars at its end, which are ordinary characters there, are left out first. If *wanted* is the end of the path, as
+    in a name on Docker Hub without its folder, it is the whole path.
     """
     if path.startswith(wanted):
         return wanted
+    if path.endswith(wanted):
+        return path
     trimmed, before = wanted.rstrip("*/"), wanted.partition("*")[0]
     if "*" not in trimmed and path.startswith(before):
         return "" if before == "/" else before
@@ -208,14 +236,16 @@ def _compare_counts(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, 
         else:
             star = mine[0]
             why = f"a {star} matches exactly one part of a host name, and {image.host!r} has {below} before {stem!r}"
-        return MissKind.LABEL_COUNT, why, f"{_wildcards(image, below)}{stem}"
+        return MissKind.LABEL_COUNT, why, f"{_first_parts(image, below, stars)}{stem}"
     return _compare_clouds(wanted, image)
 
 
-def _wildcards(image: RegistryUrl, count: int) -> str:
-    """Return a pattern for the first parts of a host: wildcards, but for the parts that name a cloud's registry."""
+def _first_parts(image: RegistryUrl, count: int, stars: int) -> str:
+    """Return a pattern for the first parts of a host: no more stars than the pattern has, or those of ECR's hosts."""
     parts = image.host.split(".")[:count]
-    return "".join(f"{part if part in _REGISTRY_PARTS else '*'}." for part in parts)
+    if stars and _REGISTRY_PARTS.issubset(parts):
+        return "".join(f"{part if part in _REGISTRY_PARTS else '*'}." for part in parts)
+    return "".join(f"{'*' if at < stars else part}." for at, part in enumerate(parts))
 
 
 def _compare_clouds(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:

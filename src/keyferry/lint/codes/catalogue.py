@@ -6,6 +6,7 @@ from keyferry.lint.codes.agent import REFUSED_AGENT, SUSPECT_AGENT
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.comments import COMMENTS
 from keyferry.lint.codes.federation import REFUSED_FEDERATION, SUSPECT_FEDERATION
+from keyferry.lint.codes.kubelet import REFUSED_KUBELET, SUSPECT_KUBELET
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
 from keyferry.lint.codes.refused import REFUSED
@@ -41,13 +42,22 @@ ON_THIS_MACHINE = frozenset(
     | {"KF219", "KF275", "KF276", "KF283", "KF290", "KF291", "KF353", "KF362", "KF364"}
     | {"KF655", "KF656", "KF678"}
 )
-_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_AGENT | REFUSED_FEDERATION
+_ERRORS = (
+    REFUSED
+    | REFUSED_KUBECONFIG
+    | REFUSED_KUBERC
+    | REFUSED_RECORDS
+    | REFUSED_AGENT
+    | REFUSED_FEDERATION
+    | REFUSED_KUBELET
+)
 _TABLES = (
     COMMENTS,
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
     *(REFUSED_AGENT, SUSPECT_AGENT),
     *(REFUSED_FEDERATION, SUSPECT_FEDERATION),
+    *(REFUSED_KUBELET, SUSPECT_KUBELET),
 )
 # The Kubernetes versions to which a code applies, if not to all.
 _VERSIONS = {

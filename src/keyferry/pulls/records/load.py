@@ -10,12 +10,12 @@ from keyferry.images.node.node import Node
 from keyferry.pulls.kubelet_guard import check_root
 from keyferry.pulls.records.cache import CachedRecords, CacheSizes
 from keyferry.pulls.records.disk import Disk
-from keyferry.pulls.records.files import RecordFiles
+from keyferry.pulls.records.files import FOLDER, RecordFiles
 from keyferry.pulls.records.maintenance import PresentImage
-from keyferry.pulls.records.policy import DEFAULT, VerificationPolicy, make_policy
+from keyferry.pulls.records.policy import DEFAULT, NEVER, VerificationPolicy, make_policy
 from keyferry.pulls.records.records import Records, Store
 
-__all__ = ["KUBELET_ROOT", "inspect_records", "load_records", "open_records"]
+__all__ = ["KUBELET_ROOT", "inspect_records", "load_records", "observe_records", "open_records"]
 
 
 def load_records(
@@ -71,7 +71,7 @@ def inspect_records(
     Raise EnvironmentProblem if there are none, or they cannot be read. Without *read_only*, a write raises
     EnvironmentProblem if a running kubelet uses the root, as in :func:`load_records`.
     """
-    folder = os.path.join(root, "image_manager")
+    folder = os.path.join(root, FOLDER)
     if not os.path.isdir(folder):
         raise EnvironmentProblem(_why_none(root, folder))
     if not os.access(folder, os.R_OK | os.X_OK):
@@ -84,6 +84,16 @@ def inspect_records(
         read_only=read_only,
         before_writing=lambda: check_root(root, find_node(), no_kubelet=no_kubelet),
     )
+
+
+def observe_records(root: str, policy: VerificationPolicy | None) -> Records:
+    """Open the records of a running kubelet with its policy, for reading; one that keeps no records verifies no image.
+
+    Raise EnvironmentProblem if they cannot be read.
+    """
+    if os.path.isdir(root) and not os.path.lexists(os.path.join(root, FOLDER)):
+        return Records(lambda: RecordFiles(root), make_policy(NEVER), read_only=True)
+    return inspect_records(root, policy=policy)
 
 
 def open_records(

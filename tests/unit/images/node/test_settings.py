@@ -61,8 +61,6 @@ def test_the_config_file_is_read(processes: Processes, tmp_path: Path) -> None:
         imageServiceEndpoint="unix:///run/images.sock",
         imagePullCredentialsVerificationPolicy="NeverVerifyAllowlistedImages",
         preloadedImagesVerificationAllowlist=["registry.example/*"],
-        imageCredentialProviderConfigFile="/p.yaml",
-        imageCredentialProviderBinDir="/bin",
         featureGates={"One": True, "Two": False},
         maxPods=7,
     )
@@ -74,8 +72,6 @@ def test_the_config_file_is_read(processes: Processes, tmp_path: Path) -> None:
         "root_dir": f"/var/lib/kubelet ({DEFAULT})",
         "endpoint": f"unix:///run/crio/crio.sock ({origin})",
         "image_endpoint": f"unix:///run/images.sock ({origin})",
-        "provider_config": f"/p.yaml ({origin})",
-        "bin_dir": f"/bin ({origin})",
         "kubeconfig": "/k (flags of the kubelet, process 17)",
         "policy": f"NeverVerifyAllowlistedImages ({origin})",
     }
@@ -83,23 +79,33 @@ def test_the_config_file_is_read(processes: Processes, tmp_path: Path) -> None:
     assert settings.gates == {"One": True, "Two": True}
 
 
+def test_fields_that_no_kubelet_has_name_no_providers(processes: Processes, tmp_path: Path) -> None:
+    """The kubelet ignores them, and reads all the rest of the file; its flags alone name the providers."""
+    path = write_config(
+        tmp_path / "kubelet.yaml",
+        imageCredentialProviderConfigFile="/p.yaml",
+        imageCredentialProviderBinDir="/bin",
+    )
+    settings = settings_of(processes, "kubelet", f"--config={path}")
+    assert (settings.provider_config, settings.bin_dir, settings.notes) == (None, None, ())
+    assert settings.endpoint is not None
+    for text, flag in zip(settings.ignored, ("config", "bin-dir"), strict=True):
+        assert text.startswith(f"{path} of the kubelet, process 17: ")
+        assert text.endswith(f"set the flag --image-credential-provider-{flag}")
+
+
 def test_flags_override_drop_ins_and_these_the_config_file(processes: Processes, tmp_path: Path) -> None:
     """Drop-in files count in the order of their names, folders included; other files are passed over."""
-    fields = (
-        "imageServiceEndpoint",
-        "imageCredentialProviderBinDir",
-        "imageCredentialProviderConfigFile",
-        ENDPOINT,
-    )
+    fields = ("imageServiceEndpoint", "imagePullCredentialsVerificationPolicy", ENDPOINT)
     main = write_config(
         tmp_path / "main.yaml", **dict.fromkeys(fields, "main"), featureGates={"A": True, "B": True}
     )
     folder = tmp_path / "conf.d"
-    write_config(folder / "90-last.conf", imageServiceEndpoint="last", imageCredentialProviderConfigFile=None)
-    write_config(folder / "10-first.conf", imageServiceEndpoint="first", featureGates={"B": False})
     write_config(
-        folder / "50" / "inner.conf", imageServiceEndpoint="inner", imageCredentialProviderBinDir="inner"
+        folder / "90-last.conf", imageServiceEndpoint="last", imagePullCredentialsVerificationPolicy=None
     )
+    write_config(folder / "10-first.conf", imageServiceEndpoint="first", featureGates={"B": False})
+    write_config(folder / "50" / "inner.conf", imageServiceEndpoint="inner")
     write_config(folder / "99.yaml", imageServiceEndpoint="ignored")
     settings = settings_of(
         processes,
@@ -112,8 +118,7 @@ def test_flags_override_drop_ins_and_these_the_config_file(processes: Processes,
     found = {name: text.partition(" ")[0] for name, text in shown(settings).items()}
     assert found["endpoint"] == "flag"
     assert found["image_endpoint"] == "last"
-    assert found["bin_dir"] == "inner"
-    assert "provider_config" not in found, "null takes it away"
+    assert "policy" not in found, "null takes it away"
     assert settings.gates == {"A": True, "B": False}
     assert str(settings.image_endpoint).startswith(f"last ({folder}/90-last.conf of ")
 

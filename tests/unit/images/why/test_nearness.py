@@ -22,12 +22,13 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ("reg.io/team", "reg.io/other/app", MissKind.PATH, "reg.io/other/"),
         ("reg.io/team", "reg.io/app", MissKind.PATH, "reg.io/app"),
         ("reg.io/team/*", "reg.io/team/app", MissKind.PATH, "reg.io/team/"),
-        ("docker.io/busybox", "docker.io/library/busybox", MissKind.PATH, "docker.io/library/"),
+        ("docker.io/busybox", "docker.io/library/busybox", MissKind.PATH, "docker.io/library/busybox"),
+        ("docker.io/busybox", "docker.io/library/redis", MissKind.PATH, "docker.io/library/"),
         ("reg.io/a", "reg.io:5000/b/c", MissKind.PORT_AND_PATH, "reg.io:5000/b/"),
         ("Reg.io", "reg.io/a", MissKind.LETTER_CASE, "reg.io"),
         ("index.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
         ("registry-1.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
-        ("*.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.*.reg.io"),
+        ("*.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.b.reg.io"),
         (
             "*.amazonaws.com",
             "1.dkr.ecr.eu-west-1.amazonaws.com/x",
@@ -36,7 +37,9 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ),
         ("reg.io/*", "reg.io/x", MissKind.PATH, "reg.io"),
         ("*.reg.io", "reg.io/x", MissKind.LABEL_COUNT, "reg.io"),
-        ("reg.io", "eu.reg.io/x", MissKind.LABEL_COUNT, "*.reg.io"),
+        ("reg.io", "eu.reg.io/x", MissKind.LABEL_COUNT, "eu.reg.io"),
+        ("*.*.reg.io", "a.b.c.reg.io/x", MissKind.LABEL_COUNT, "*.*.c.reg.io"),
+        ("amazonaws.com", f"{ECR}/a", MissKind.LABEL_COUNT, ECR),
         ("reg.io:port", "reg.io/x", MissKind.UNPARSABLE, "reg.io"),
         (
             "*.dkr.ecr.us-east-1.amazonaws.com",
@@ -46,10 +49,10 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ),
         ("registry.exmaple", "registry.example/a", MissKind.LABEL, "registry.example"),
         ("registri.example", "registry.example/a", MissKind.LABEL, "registry.example"),
-        ("*.reg.io/team", "a.b.reg.io/team/x", MissKind.LABEL_COUNT, "*.*.reg.io/team"),
-        ("*.reg.io/team", "a.b.reg.io/other/x", MissKind.LABEL_COUNT, "*.*.reg.io/other/"),
+        ("*.reg.io/team", "a.b.reg.io/team/x", MissKind.LABEL_COUNT, "*.b.reg.io/team"),
+        ("*.reg.io/team", "a.b.reg.io/other/x", MissKind.LABEL_COUNT, "*.b.reg.io/other/"),
         ("*.reg.io/team", "reg.io/team/x", MissKind.LABEL_COUNT, "reg.io/team"),
-        ("reg.io/team/", "www.reg.io:5000/team/a", MissKind.LABEL_COUNT, "*.reg.io:5000/team/"),
+        ("reg.io/team/", "www.reg.io:5000/team/a", MissKind.LABEL_COUNT, "www.reg.io:5000/team/"),
         ("Reg.io/team", "reg.io/team/a", MissKind.LETTER_CASE, "reg.io/team"),
         ("index.docker.io/team/", "docker.io/team/a", MissKind.DOCKER_HUB, "docker.io/team/"),
         ("reg.io:port/team", "reg.io/team/a", MissKind.UNPARSABLE, "reg.io/team"),
@@ -63,7 +66,7 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ("reg.io/other/*", "reg.io/team/a", MissKind.PATH, "reg.io/team/"),
         ("reg.io/team/one", "reg.io/team/two/app", MissKind.PATH, "reg.io/team/two/"),
         ("reg.io/team/one", "reg.io/app", MissKind.PATH, "reg.io/app"),
-        ("**.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.*.reg.io"),
+        ("**.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.b.reg.io"),
         ("*.*.reg.io", "a.reg.io/x", MissKind.LABEL_COUNT, "*.reg.io"),
         ("*.*.reg.io", "reg.io/x", MissKind.LABEL_COUNT, "reg.io"),
         ("*.*.*", "reg.io/x", MissKind.OTHER_HOST, ""),
@@ -97,11 +100,43 @@ def test_the_difference_is_named_and_what_would_match_matches(
     assert not wanted or judge(wanted, name).matched
 
 
-def test_a_path_is_nearer_than_a_port() -> None:
-    patterns = ["*.reg.io:5000", "*.reg.io/team"]
+@pytest.mark.parametrize(
+    ("patterns", "name"),
+    [
+        pytest.param(["*.reg.io/team", "*.reg.io:5000"], "eu.reg.io/tea/a", id="a path before another port"),
+        pytest.param(
+            ["127.0.0.1/noport", "127.0.0.1:25555/noaud"], "127.0.0.1:25555/noport/app", id="no port"
+        ),
+        pytest.param(
+            ["127.0.0.1", "127.0.0.1:25555/noaud"], "127.0.0.1:25555/noport/app", id="no port, no path"
+        ),
+        pytest.param(
+            ["reg.io:1/team", "reg.io:2/team/b"], "reg.io:2/team/a", id="another port and a whole path"
+        ),
+        pytest.param(["reg.io/team", "reg.io"], "reg.io:5000/team/a", id="the longer path"),
+        pytest.param(["reg.io:2/other", "reg.io/other"], "reg.io:2/team/a", id="one point before two"),
+        pytest.param(["Reg.io/team", "reg.io/teams"], "reg.io/team/a", id="letters and a whole path"),
+        pytest.param(["reg.io/a", "*.reg.io/b"], "reg.io/team/a", id="a path before a host and a path"),
+        pytest.param(["reg.io/b", "registri.example"], "reg.io/a", id="the host before another host"),
+    ],
+)
+def test_fewer_points_are_nearer_and_then_a_path_that_matches(patterns: list[str], name: str) -> None:
+    """Whether one provider has both patterns, or two have one each."""
     for order in (patterns, patterns[::-1]):
-        (miss,) = find_misses(providers(provider("p", order, answering({}))).lookup("eu.reg.io/tea/a"))
-        assert (miss.pattern, miss.wanted) == ("*.reg.io/team", "*.reg.io/tea/")
+        one = providers(provider("p", order, answering({})))
+        assert find_misses(one.lookup(name))[0].pattern == patterns[0]
+        two = providers(*(provider(pattern[:1], [pattern], answering({})) for pattern in order))
+        assert [miss.pattern for miss in find_misses(two.lookup(name))] == patterns
+
+
+@pytest.mark.parametrize(
+    "pattern", ["reg.io", "eu.reg.io", "*.reg.io", "reg.io/b/c", "docker.io/a", "e.w.reg.io"]
+)
+@pytest.mark.parametrize("name", ["eu.west.reg.io:5000/a/b/c", "docker.io/library/a", "eu.reg.io/a/b"])
+def test_what_would_match_has_no_more_stars_and_no_shorter_path(pattern: str, name: str) -> None:
+    wanted = find_near_miss(OWNER, pattern, name).wanted
+    assert wanted.count("*") <= pattern.count("*")
+    assert not wanted or wanted.rstrip("/").count("/") >= pattern.count("/")
 
 
 def test_of_several_paths_the_most_alike_is_the_nearest() -> None:

@@ -1,0 +1,238 @@
+"""The explanation of an image from the command line's inputs: the lookup's answer, and what happened."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from copy import copy
+
+from keyferry._core.secrets import printable
+from keyferry._core.values import Value, replace
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
+from keyferry.cli.frame.node_settings import PluginEnvironment
+from keyferry.cli.frame.paste import command_line
+from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
+from keyferry.cli.frame.sources import Sources
+from keyferry.cli.image.access import decide_access
+from keyferry.explain.causes import explain
+from keyferry.explain.evidence import Evidence, see
+from keyferry.explain.explanation import Explanation, Outcome
+from keyferry.explain.facts import Facts
+from keyferry.explain.mirrors import mirror_traps
+from keyferry.images.answer import Answer
+from keyferry.images.credential import SourceKind
+from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput
+from keyferry.images.node.changes import Newer, changed_at, newer_than_kubelet
+from keyferry.images.node.node import Node
+from keyferry.show.paste import quote_word
+from keyferry.show.text import fold
+from keyferry.show.writer import style
+from keyferry.workloads.events import PullEvent
+from keyferry.workloads.objects import Change
+from keyferry.workloads.pods import PodContainer, WorkloadPod
+from keyferry.workloads.secrets import UnusedReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
+
+_EXITS = {
+    Outcome.RUNS: Exit.OK,
+    Outcome.FOUND: Exit.OK,
+    Outcome.PLUGIN_FAILED: Exit.PLUGIN,
+    Outcome.REFUSED: Exit.REFUSED,
+    Outcome.CHANGED: Exit.UNKNOWN,
+    Outcome.NOT_TRIED: Exit.UNKNOWN,
+    Outcome.UNKNOWN: Exit.UNKNOWN,
+}
+
+
+class Seen(Value):
+    """The pod that uses the image, the containers that do, and the pod's events about pulls."""
+
+    pod: WorkloadPod | None = None
+    containers: tuple[PodContainer, ...] = ()
+    events: tuple[PullEvent, ...] = ()
+
+
+def exit_code_of(explanation: Explanation) -> Exit:
+    """Return the exit code of an outcome, however it became known: 1 for every failure that has none of its own."""
+    return _EXITS.get(explanation.outcome, Exit.NO)
+
+
+def banner_blocks(inputs: Inputs) -> tuple[str, ...]:
+    """Return the problems of a config with which a kubelet does not start, as one block of text; none without any."""
+    if not inputs.banner:
+        return ()
+    lines = (line for each in inputs.banner for line in fold(printable(each), "", "  "))
+    return ("\n".join(style(line, "bold", "red") for line in lines),)
+
+
+def explain_image(
+    args: argparse.Namespace, lookup: ImageLookup, words: tuple[str, ...], seen: Seen
+) -> Explanation:
+    """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it.
+
+    *words* name what the command line asks about: an image, or a workload.
+    """
+    answer, inputs = lookup.answer, lookup.inputs
+    sources = inputs.sources
+    mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
+    is_checked = args.check_registry and sources.unreadable is None
+    # The agent's plugins have its environment, not the one that was found for plugins that are run here.
+    if answer.provisions and all(provision.is_from_agent for provision in answer.provisions):
+        inputs = replace(inputs, environment=PluginEnvironment("the node agent"))
+    facts = Facts(
+        answer,
+        evidence=_evidence(args, answer, inputs, seen),
+        check=check_answer(args, answer, mirrors) if is_checked else None,
+        decision=decide_access(args, answer, is_pod=bool(seen.containers)),
+        containers=seen.containers,
+        config=_config(inputs),
+        where=_where(inputs),
+        notes=inputs.notes[len(inputs.banner) :],
+        traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
+        hints=tuple(missing_lines(answer.missing, args)),
+        pod=sources.pod,
+        node_name=sources.node_name or "",
+        secret_names=_secret_names(sources),
+        account_secrets=sources.account_secrets,
+        is_replaced=seen.pod is not None and seen.pod.is_controlled,
+        unused=sources.unused,
+        command=command_line(args, "explain", *words),
+        try_command=_try_command(args, answer),
+        account_lines=tuple(_account_lines(args, answer, words)),
+    )
+    return explain(facts)
+
+
+# What happened.
+
+
+def _evidence(args: argparse.Namespace, answer: Answer, inputs: Inputs, seen: Seen) -> Evidence:
+    if seen.pod is None:
+        return Evidence()
+    changes = tuple(_changes(args.node, answer, inputs))
+    unread = _unread(args.node, inputs)
+    return see(seen.pod, seen.containers, seen.events, now=time.time(), changes=changes, unread=unread)
+
+
+def _unread(node: Node, inputs: Inputs) -> tuple[Newer, ...]:
+    """Return the files that changed after the kubelet of this node started, if it is the pod's."""
+    kubelet = None if node.elsewhere else inputs.found.kubelet or node.kubelet
+    if kubelet is None:
+        return ()
+    flag = inputs.found.config if inputs.found.kubelet is not None else ""
+    return newer_than_kubelet(node.settings_of(kubelet), flag)
+
+
+def _changes(node: Node, answer: Answer, inputs: Inputs) -> Iterator[Change]:
+    """Yield the last changes of what the credentials that are found come from."""
+    sources = inputs.sources
+    found = {credential.source for credential in answer.credentials}
+    secrets = {f"pull secret {source.name}" for source in found if source.secret is not None}
+    yield from (change for change in sources.changes if change.what in secrets)
+    account = next((source.service_account for source in found if source.service_account is not None), None)
+    if account is not None and sources.account_changed_at is not None:
+        yield Change(f"service account {account.namespace}/{account.name}", sources.account_changed_at)
+    if node.elsewhere or node.kubelet is None:
+        return
+    if node.kubelet.started is not None:
+        yield Change("the kubelet", node.kubelet.started, "restarted")
+    providers = (source.name for source in found if source.kind == SourceKind.PROVIDER)
+    files = [os.path.join(inputs.found.bin_dir, name) for name in providers]
+    if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found) and sources.docker_config:
+        files.append(sources.docker_config)
+    for path in files:
+        at = changed_at(path)
+        if at is not None:
+            yield Change(path, at)
+
+
+# The inputs, for people and programs.
+
+
+def _try_command(args: argparse.Namespace, answer: Answer) -> str:
+    """Return ``plugin try`` for the account whose token is refused, with the options of *args*; empty if none is."""
+    for missing in answer.missing:
+        if missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN and missing.instead:
+            own = copy(args)
+            # The deprecated --pod FILE of this command is another option than --pod NAME of that one.
+            own.service_account, own.pod = missing.name, None
+            return command_line(own, "plugin try", answer.image)
+    return ""
+
+
+def _account_lines(args: argparse.Namespace, answer: Answer, words: tuple[str, ...]) -> Iterator[str]:
+    """Yield the commands that add the missing service account to the file of *args*, and ask again."""
+    missing = next((each for each in answer.missing if each.input in ACCOUNT_INPUTS), None)
+    given = args.filename or args.pod
+    if missing is None or args.is_live or not given:
+        return
+    namespace, _, name = missing.name.partition("/")
+    own = copy(args)
+    own.filename, own.pod = f"with-{missing.name.replace('/', '-')}.yaml", None
+    file = "FILE" if given == "-" else quote_word(given)
+    account = f"kubectl get serviceaccount {quote_word(name)} -n {quote_word(namespace)} -o yaml"
+    yield f"(cat {file}; echo; echo ---; {account}) > {quote_word(own.filename)}"
+    yield command_line(own, "explain", *words)
+
+
+def _secret_names(sources: Sources) -> tuple[str, ...]:
+    """Return the names of the pull secrets that the pod lists, given or not."""
+    given = (secret.name for secret in sources.pull_secrets)
+    absent = (each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
+    missing = (each.name for each in sources.missing if each.input is LookupInput.PULL_SECRET)
+    return (*given, *absent, *missing)
+
+
+def _secret_words(sources: Sources) -> Iterator[str]:
+    """Yield each pull secret that the pod lists, with what is wrong with it."""
+    yield from (f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    for unused in sources.unused:
+        if unused.reason is UnusedReason.ABSENT:
+            yield f"{unused.namespace}/{unused.name} (does not exist)"
+    for missing in sources.missing:
+        if missing.input is LookupInput.PULL_SECRET:
+            yield f"{missing.name} (not known)"
+
+
+def _docker_config_words(sources: Sources) -> str:
+    if sources.docker_config_from == "given":
+        return sources.docker_config or "none given (--docker-config)"
+    return f"{sources.docker_config or 'none'} ({sources.docker_config_from})"
+
+
+def _config(inputs: Inputs) -> dict[str, object]:
+    found, sources = inputs.found, inputs.sources
+    return {
+        "path": found.config,
+        "pathFrom": found.config_from,
+        "binDir": found.bin_dir,
+        "binDirFrom": found.bin_dir_from,
+        "environmentFrom": inputs.environment.owner,
+        "dockerConfig": sources.docker_config,
+        "pullSecrets": [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets],
+        "notes": list(inputs.notes),
+    }
+
+
+def _where(inputs: Inputs) -> tuple[str, ...]:
+    found, sources = inputs.found, inputs.sources
+    inputs_missing = {each.input for each in sources.missing}
+    none = "the pod lists none"
+    if LookupInput.POD in inputs_missing:
+        none = "not given (-f, --secret)"
+    elif LookupInput.ACCOUNT_SECRETS in inputs_missing:
+        none = "not known; the pod lists none, and its service account may"
+    plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
+    return (
+        f"pull secrets: {', '.join(_secret_words(sources)) or none}",
+        f"node docker config: {_docker_config_words(sources)}",
+        *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
+        *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
+    )

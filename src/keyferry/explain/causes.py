@@ -1,0 +1,406 @@
+"""What is said of an image: a table of causes, the most specific first, each with its verdict and its cures.
+
+What happened comes first: a container that runs, an attempt that failed. Only where nothing was seen does the answer of
+the lookup, or the registry's own response, decide. Each rule returns an explanation, or None if it does not apply;
+adding a cause is adding a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from keyferry._core.values import replace
+from keyferry.errors import Kind, ServiceAccountError
+from keyferry.explain.evidence import AttemptKind
+from keyferry.explain.explanation import Cure, Explanation, Outcome, Subject
+from keyferry.explain.facts import Facts
+from keyferry.explain.forecast import MAX_CURES, credential_cures, foresee, foresee_lookup, with_inputs
+from keyferry.explain.input_cures import input_cures
+from keyferry.explain.lookup_causes import find_lookup_cause
+from keyferry.explain.other_causes import find_other_cause
+from keyferry.explain.registry import PullVerdict
+from keyferry.explain.registry import verdict as check_text
+from keyferry.explain.secret_cures import new_secret
+from keyferry.explain.times import age_text, clock_text
+from keyferry.explain.wording import (
+    failed_text,
+    found_text,
+    has_credentials,
+    image_use,
+    is_refusal,
+    next_check,
+    registry,
+    seen_text,
+    wait_cure,
+    who,
+    why_pulled,
+)
+from keyferry.images.credential import SourceKind
+from keyferry.images.result import LookupOutcome
+from keyferry.pulls.failure_text import FailureKind
+from keyferry.pulls.records.access import UseOutcome
+from keyferry.show.text import duration_text
+
+__all__ = ["explain"]
+
+_SECOND = 1_000_000_000
+_RESTART = "sudo systemctl restart kubelet"
+
+_Rule = Callable[[Facts], Explanation | None]
+_RULES: list[_Rule] = []
+
+
+def explain(facts: Facts) -> Explanation:
+    """Return what is said of an image: outcome, verdict, cause and cures."""
+    found = next(filter(None, (rule(facts) for rule in _RULES)), None) or foresee(facts)
+    return replace(found, notes=tuple(dict.fromkeys((*found.notes, *_notes(facts, found)))))
+
+
+def _rule(rule: _Rule) -> _Rule:
+    """Add a rule to the table, in the order of the module."""
+    _RULES.append(rule)
+    return rule
+
+
+# The container has its image.
+
+
+@_rule
+def _runs(facts: Facts) -> Explanation | None:
+    attempt, now = facts.evidence.last_attempt, facts.evidence.now
+    if attempt.kind is not AttemptKind.RUNS:
+        return None
+    text = (
+        "the container has its image"
+        if attempt.since is None
+        else f"runs since {clock_text(attempt.since, now)}"
+    )
+    if attempt.was_pulled and attempt.at is not None:
+        text += f": the image was pulled {age_text(attempt.at, now)}"
+    elif attempt.was_pulled is False or image_use(facts) is UseOutcome.USE:
+        text += ": the image is on the node and this pod may use it; nothing is pulled"
+    notes = (f"a new pull: {foresee_lookup(facts).text}",)
+    return Explanation(facts, Outcome.RUNS, text, notes=notes, about=Subject.USE)
+
+
+@_rule
+def _may_use_it(facts: Facts) -> Explanation | None:
+    """Nothing was tried yet, and nothing is to be pulled."""
+    is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
+    if is_failed or not facts.containers or facts.is_always_pulled or image_use(facts) is not UseOutcome.USE:
+        return None
+    text = "the image is on the node and this pod may use it; nothing is pulled"
+    return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
+
+
+# The pod's own settings forbid every pull.
+
+
+@_rule
+def _unreadable_secret(facts: Facts) -> Explanation | None:
+    unused = facts.unreadable
+    found = None if unused is None else find_lookup_cause(facts)
+    if unused is None or found is None:
+        return None
+    text = f"no image of the pod is pulled: {found.cause}{seen_text(facts)}"
+    return Explanation(facts, Outcome.NO_CREDENTIAL, text, found.cause, found.cures, about=Subject.CREDENTIAL)
+
+
+@_rule
+def _never_and_unknown_image(facts: Facts) -> Explanation | None:
+    if not _is_never(facts) or facts.decision is not None:
+        return None
+    cures = (_ask_runtime(facts), _let_it_pull())
+    if facts.evidence.last_attempt.kind is AttemptKind.FAILED:
+        text = "the image is not on the node, or the node's policy does not let this pod use it"
+        text = f"{text}; the pod forbids to pull it (imagePullPolicy: Never){seen_text(facts)}"
+        return Explanation(facts, Outcome.OTHER_REASON, text, cures=cures, about=Subject.USE)
+    text = "cannot tell whether the image is on the node: the pod forbids to pull it (imagePullPolicy: Never)"
+    return Explanation(facts, Outcome.UNKNOWN, text, cures=cures, about=Subject.USE)
+
+
+@_rule
+def _never_and_absent_image(facts: Facts) -> Explanation | None:
+    if not _is_never(facts) or facts.decision is None or facts.decision.situation.image_ref:
+        return None
+    text = f"the image is not on the node, and the pod forbids to pull it (imagePullPolicy: Never){seen_text(facts)}"
+    load = Cure("load the image into the container runtime of the node")
+    return Explanation(facts, Outcome.OTHER_REASON, text, cures=(load, _let_it_pull()), about=Subject.USE)
+
+
+@_rule
+def _never_and_not_allowed(facts: Facts) -> Explanation | None:
+    decision = facts.decision
+    if not _is_never(facts) or decision is None:
+        return None
+    if image_use(facts) is UseOutcome.UNKNOWN:
+        text = "cannot tell whether the pod may use the image on the node: the pod forbids to pull it"
+        return Explanation(
+            facts,
+            Outcome.UNKNOWN,
+            f"{text} (imagePullPolicy: Never)",
+            cures=tuple(input_cures(facts)),
+            about=Subject.USE,
+        )
+    policy = decision.policy.name
+    text = (
+        f"the image is on the node, and policy {policy} does not let this pod use it without a pull, which the pod "
+        f"forbids (imagePullPolicy: Never): {decision.summary}{seen_text(facts)}"
+    )
+    cures: tuple[Cure, ...] = (_let_it_pull("so that a pull can prove its access, "),)
+    if not facts.answer.credentials:
+        cures = (*new_secret(facts), *cures)
+    return Explanation(facts, Outcome.OTHER_REASON, text, decision.summary, cures, about=Subject.USE)
+
+
+def _is_never(facts: Facts) -> bool:
+    failure = facts.evidence.last_attempt.failure
+    return facts.is_never_pulled or (failure is not None and failure.kind is FailureKind.NEVER)
+
+
+def _let_it_pull(why: str = "or ") -> Cure:
+    return Cure(f"{why}let the kubelet pull it: set imagePullPolicy to IfNotPresent")
+
+
+def _ask_runtime(facts: Facts) -> Cure:
+    lines = (f"{facts.command} --cri auto",) if facts.command else ()
+    return Cure("ask the container runtime, on the pod's node", lines)
+
+
+@_rule
+def _blocked(facts: Facts) -> Explanation | None:
+    mirrors = None if facts.check is None else facts.check.mirrors
+    if mirrors is None or not mirrors.is_blocked:
+        return None
+    place = f"line {mirrors.blocked_line} of {mirrors.file}" if mirrors.blocked_line else mirrors.file
+    cause = f"{place} blocks the image, whatever the registry says"
+    cure = Cure(
+        f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}", ("blocked = false",)
+    )
+    return Explanation(facts, Outcome.OTHER_REASON, f"the image cannot be pulled: {cause}", cause, (cure,))
+
+
+# An attempt failed, and no credential is to blame.
+
+
+@_rule
+def _other_reason(facts: Facts) -> Explanation | None:
+    found = find_other_cause(facts) if facts.evidence.last_attempt.kind is AttemptKind.FAILED else None
+    if found is None:
+        return None
+    text = f"{why_pulled(facts)}{found.cause}{seen_text(facts)}"
+    second = None if facts.answer.credentials else find_lookup_cause(facts)
+    notes = () if second is None else (f"beside that, no credential is found: {second.cause}",)
+    return Explanation(facts, Outcome.OTHER_REASON, text, found.cause, found.cures, notes)
+
+
+# An attempt failed, and a credential that is found did not help.
+
+
+@_rule
+def _mended(facts: Facts) -> Explanation | None:
+    """Something changed since, and now there is a credential."""
+    evidence, check = facts.evidence, facts.check
+    changes = evidence.since_the_failure()
+    if not changes or not has_credentials(facts) or (check is not None and check.kind is Kind.REFUSED):
+        return None
+    last = max(changes, key=lambda change: change.at)
+    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
+    if check is not None and check.verdict is PullVerdict.YES:
+        text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"
+        return Explanation(facts, Outcome.FOUND, text)
+    text = f"{changed}, since the last attempt{seen_text(facts)}; {retried}; now {found_text(facts)}"
+    return Explanation(facts, Outcome.CHANGED, text, cures=next_check(facts))
+
+
+@_rule
+def _secret_was_unreadable(facts: Facts) -> Explanation | None:
+    """The kubelet could not read a pull secret, and here all that are known can be read."""
+    failure = facts.evidence.last_attempt.failure
+    if failure is None or failure.kind is not FailureKind.SECRET:
+        return None
+    if facts.answer.missing:
+        cause = f"one of its pull secrets cannot be read: {failure.detail or failure.text}"
+        text = f"no image of the pod is pulled: {cause}{seen_text(facts)}"
+        return Explanation(facts, Outcome.NO_CREDENTIAL, text, cause, tuple(input_cures(facts)))
+    text = (
+        f"the kubelet could not read a pull secret ({failure.detail or failure.text}){seen_text(facts)}, "
+        f"and now all can be read; {foresee_lookup(facts).text}"
+    )
+    return Explanation(facts, Outcome.CHANGED, text, cures=(wait_cure(facts),))
+
+
+@_rule
+def _not_read(facts: Facts) -> Explanation | None:
+    """The config on the disk is not the one that the kubelet has read."""
+    evidence = facts.evidence
+    if not evidence.unread or not is_refusal(facts) or not has_credentials(facts):
+        return None
+    if any(each.source.kind != SourceKind.PROVIDER for each in facts.answer.credentials):
+        return None
+    file, now = evidence.unread[0], evidence.now
+    may = "has not read" if file.is_certain else "may not have read"
+    cause = (
+        f"this kubelet (started {clock_text(file.started, now)}) {may} {file.path}, "
+        f"changed {clock_text(file.changed, now)}"
+    )
+    text = f"{cause}; as the files are now, {found_text(facts)}{seen_text(facts)}"
+    cures = (Cure("restart the kubelet, on the node", (_RESTART,)),)
+    return Explanation(facts, Outcome.NOT_KNOWN_YET, text, cause, cures)
+
+
+@_rule
+def _refused_rule(facts: Facts) -> Explanation | None:
+    if not is_refusal(facts) or not has_credentials(facts):
+        return None
+    return _older_answer(facts) or _accepted_here(facts) or _refused(facts)
+
+
+def _older_answer(facts: Facts) -> Explanation | None:
+    """Return that the kubelet may hold an older answer of the plugin than the one of now, if it may."""
+    evidence, check = facts.evidence, facts.check
+    first = facts.answer.credentials[0]
+    if first.source.kind != SourceKind.PROVIDER or (
+        check is not None and check.verdict is not PullVerdict.YES
+    ):
+        return None
+    seconds = _cache_seconds(facts, first.source.name)
+    until = None if evidence.last_attempt.at is None else evidence.last_attempt.at + seconds
+    if not seconds or (until is not None and until <= evidence.now):
+        return None
+    works = ", which the registry accepts" if check is not None else ""
+    bound = (
+        "for its cache duration"
+        if until is None
+        else f"until {clock_text(until, evidence.now)} at the latest"
+    )
+    cause = (
+        f"the kubelet may hold an older answer of provider {first.source.name!r} {bound} "
+        f"(cache duration {duration_text(seconds)})"
+    )
+    text = f"{why_pulled(facts)}{failed_text(facts)}; now the plugin gives {who(first)}{works}; {cause}"
+    cures: tuple[Cure, ...] = (Cure("wait, or restart the kubelet, on the node", (_RESTART,)),)
+    if check is None:
+        cures = (*next_check(facts), *cures, *credential_cures(facts, first))
+    return Explanation(facts, Outcome.REFUSED, text, cause, cures[:MAX_CURES])
+
+
+def _accepted_here(facts: Facts) -> Explanation | None:
+    """Return that the registry accepts now what it refused, and nothing that is known has changed."""
+    check = facts.check
+    if check is None or check.verdict is not PullVerdict.YES:
+        return None
+    text = (
+        f"{why_pulled(facts)}{failed_text(facts)}, and nothing that is known has changed since, although "
+        f"{registry(facts)} accepts {who(facts.answer.credentials[0])} from here now"
+    )
+    return Explanation(facts, Outcome.UNEXPLAINED, text, cures=(wait_cure(facts),))
+
+
+def _refused(facts: Facts) -> Explanation:
+    first, *others = facts.answer.credentials
+    whom = who(first) if not others else f"all {len(others) + 1} credentials, first {who(first)}"
+    cause = f"the registry refuses {whom}"
+    cures = [cure for each in facts.answer.credentials for cure in credential_cures(facts, each)]
+    return Explanation(
+        facts,
+        Outcome.REFUSED,
+        f"{why_pulled(facts)}{cause}{seen_text(facts)}",
+        cause,
+        tuple(dict.fromkeys(cures))[:MAX_CURES],
+    )
+
+
+def _cache_seconds(facts: Facts, provider: str) -> float:
+    """Return how long the kubelet keeps an answer of a provider."""
+    provision = next((each for each in facts.answer.provisions if each.provider == provider), None)
+    config = next((each for each in facts.answer.providers if each.name == provider), None)
+    own = None if provision is None else provision.cache_duration_ns
+    if own is None and config is not None:
+        own = config.default_cache_duration_ns
+    return (own or 0) / _SECOND
+
+
+# An attempt failed, and no credential is found.
+
+
+@_rule
+def _token_not_for_node(facts: Facts) -> Explanation | None:
+    """The node may not request the token that a provider needs."""
+    failures = facts.answer.kubelet_failures
+    error = failures[0].error if failures else None
+    if (
+        facts.answer.credentials
+        or not isinstance(error, ServiceAccountError)
+        or error.kind is not Kind.REFUSED
+    ):
+        return None
+    found = find_lookup_cause(facts)
+    cures = () if found is None else found.cures
+    text = f"{why_pulled(facts)}no credential is found: {error}{seen_text(facts)}"
+    return Explanation(facts, Outcome.NO_CREDENTIAL, text, str(error), (*cures, *input_cures(facts)))
+
+
+@_rule
+def _no_credential(facts: Facts) -> Explanation | None:
+    answer = facts.answer
+    is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
+    if not is_failed or has_credentials(facts) or not _is_about_credentials(facts):
+        return None
+    found = find_lookup_cause(facts)
+    if found is None or (answer.outcome is LookupOutcome.UNKNOWN and not found.is_certain):
+        return None
+    outcome = Outcome.PLUGIN_FAILED if answer.kubelet_failures else Outcome.NO_CREDENTIAL
+    text = f"{why_pulled(facts)}no credential is found: {found.cause}{seen_text(facts)}"
+    return with_inputs(Explanation(facts, outcome, text, found.cause, found.cures, miss=found.miss))
+
+
+@_rule
+def _unexplained(facts: Facts) -> Explanation | None:
+    attempt = facts.evidence.last_attempt
+    if attempt.kind is not AttemptKind.FAILED:
+        return None
+    why = (
+        f": {attempt.failure.text}" if attempt.failure is not None else ", and the reason is no longer shown"
+    )
+    text = f"{why_pulled(facts)}the pull fails{seen_text(facts)}{why}"
+    cures = (*next_check(facts), *input_cures(facts)) or (wait_cure(facts),)
+    if facts.answer.outcome is LookupOutcome.UNKNOWN and is_refusal(facts):
+        text = (
+            f"{why_pulled(facts)}{failed_text(facts)}, and whether the kubelet has a credential cannot be told: "
+            f"{facts.answer.missing[0]}"
+        )
+        cures = tuple(input_cures(facts))
+    return Explanation(facts, Outcome.UNEXPLAINED, text, cures=cures[:MAX_CURES])
+
+
+def _is_about_credentials(facts: Facts) -> bool:
+    """Return whether the last attempt failed for want of a credential, as far as its reason tells."""
+    return facts.evidence.last_attempt.failure is None or is_refusal(facts)
+
+
+# Nothing was tried.
+
+
+@_rule
+def _not_tried(facts: Facts) -> Explanation | None:
+    kind = facts.evidence.last_attempt.kind
+    if kind not in (AttemptKind.NOT_TRIED, AttemptKind.TRYING) or facts.check is not None:
+        return None
+    tried = "the image is being pulled" if kind is AttemptKind.TRYING else "no pull was tried yet"
+    now = foresee(facts)
+    return replace(now, outcome=Outcome.NOT_TRIED, text=f"{tried}; by the files of now, {now.text}")
+
+
+# Notes beside the verdict.
+
+
+def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
+    if facts.evidence.is_limited:
+        yield "the kubelet's own limit put off an attempt (pull QPS exceeded, registryPullQPS): no fault of the image"
+    for file in facts.evidence.unread if explanation.outcome is not Outcome.NOT_KNOWN_YET else ():
+        now = facts.evidence.now
+        started, changed = clock_text(file.started, now), clock_text(file.changed, now)
+        yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
+    yield from (note for note in facts.notes if note not in explanation.text)

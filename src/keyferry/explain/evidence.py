@@ -1,0 +1,201 @@
+"""What happened to an image of a pod, as its status, its events and its node show it, before anything is computed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cached_property
+
+from keyferry._core.values import Value
+from keyferry.errors import ImageNameError
+from keyferry.images.node.changes import Newer
+from keyferry.images.reference import parse_image
+from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
+from keyferry.workloads.events import PullEvent
+from keyferry.workloads.objects import Change
+from keyferry.workloads.pods import ContainerRole, ContainerState, PodContainer, StateKind, WorkloadPod
+
+__all__ = ["AttemptKind", "Evidence", "LastAttempt", "see"]
+
+# The kubelet doubles the pause between attempts up to this.
+MAX_BACK_OFF_SECONDS = 300.0
+_FIELDS = {
+    ContainerRole.INIT: "initContainers",
+    ContainerRole.MAIN: "containers",
+    ContainerRole.EPHEMERAL: "ephemeralContainers",
+}
+_IMAGE = re.compile(r'image "([^"]*)"')
+_USED = "already present on machine"
+_PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
+# Events of a failed container that are about its image; the kubelet's other failures have the same reason.
+_PULL_WORDS = ("Failed to pull image ", "Failed to inspect image ", "Failed to apply default image tag ")
+
+
+class AttemptKind(StrEnum):
+    """How the last attempt to get an image ended, as far as it was seen."""
+
+    RUNS = "runs"  # the container has its image
+    FAILED = "failed"
+    TRYING = "trying"  # an attempt is under way, or waits for its turn
+    NOT_TRIED = "not-tried"  # the pod has a status, and nothing was tried
+    UNSEEN = "unseen"  # there is neither a status nor an event
+
+
+class LastAttempt(Value):
+    """The last attempt to get an image.
+
+    *at* is when it ended, in seconds since 1970, None if that is not known. *failure* is None also for a failure whose
+    reason was not seen. *was_pulled* tells whether the image was
+    pulled (True), was on the node (False), or neither was seen (None). *since* is when the container started.
+    """
+
+    kind: AttemptKind
+    at: float | None = None
+    failure: PullFailure | None = None
+    was_pulled: bool | None = None
+    since: float | None = None
+
+
+class Evidence(Value):
+    """What was seen of one image of a pod at the instant *now*, in seconds since 1970.
+
+    *events* are those about the image, and *pod_events* those about the whole pod, newest last. *changes* are the
+    inputs whose last change is known, *unread* the files that changed after the kubelet started, which reads them once.
+    """
+
+    now: float = 0.0
+    has_status: bool = False
+    states: tuple[ContainerState, ...] = ()
+    events: tuple[PullEvent, ...] = ()
+    pod_events: tuple[PullEvent, ...] = ()
+    changes: tuple[Change, ...] = ()
+    unread: tuple[Newer, ...] = ()
+
+    @property
+    def unread_secrets(self) -> tuple[str, ...]:
+        """The names of the pull secrets that the kubelet could not read, by its latest event about them."""
+        found = (event.unread_secrets for event in reversed(self.pod_events))
+        return next(filter(None, found), ())
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the kubelet's own limit of pulls put off an attempt."""
+        return any(_failure_of(event).kind is FailureKind.QPS for event in self.events)
+
+    @cached_property
+    def last_attempt(self) -> LastAttempt:
+        """The last attempt: by the status where there is one, else by the events."""
+        waiting = next((state for state in self.states if state.waits_for_image), None)
+        has_all = bool(self.states) and all(state.has_image for state in self.states)
+        success = next((event for event in reversed(self.events) if event.reason == _PULLED), None)
+        if has_all:
+            return _running(self.states, success)
+        failed = self._last_failure(since=success)
+        if waiting is not None:
+            return failed or LastAttempt(AttemptKind.FAILED, failure=_failure_of_state(waiting))
+        if failed is not None:
+            return failed
+        if success is not None:
+            return _running(self.states, success)
+        if any(event.reason == _PULLING for event in self.events) or self.is_limited:
+            return LastAttempt(AttemptKind.TRYING)
+        return LastAttempt(AttemptKind.NOT_TRIED if self.has_status else AttemptKind.UNSEEN)
+
+    def _last_failure(self, since: PullEvent | None) -> LastAttempt | None:
+        """Return the last attempt that failed after *since*, unless only the kubelet's own limit put it off."""
+        start = None if since is None else since.at
+        for event in reversed(self.events):
+            if start is not None and (event.at or 0.0) < start:
+                return None
+            if _is_failed_attempt(event):
+                failure = _failure_of(event)
+                if failure.kind is not FailureKind.QPS:
+                    return LastAttempt(AttemptKind.FAILED, event.at, failure)
+        return None
+
+    def since_the_failure(self) -> tuple[Change, ...]:
+        """Return the changes that are newer than the last attempt, which failed."""
+        failed_at = self.last_attempt.at
+        if self.last_attempt.kind is not AttemptKind.FAILED or failed_at is None:
+            return ()
+        return tuple(each for each in self.changes if each.at > failed_at)
+
+    @property
+    def retried_by(self) -> float | None:
+        """The instant by which the kubelet tries again after a failure."""
+        failed_at = self.last_attempt.at
+        return None if failed_at is None else failed_at + MAX_BACK_OFF_SECONDS
+
+
+def see(
+    pod: WorkloadPod,
+    containers: Iterable[PodContainer],
+    events: Iterable[PullEvent],
+    *,
+    now: float,
+    changes: tuple[Change, ...] = (),
+    unread: tuple[Newer, ...] = (),
+) -> Evidence:
+    """Return what the status of *pod* and its *events* show of *containers*, which use one image."""
+    wanted = tuple(containers)
+    places = {(_FIELDS.get(each.role, "volumes"), each.name) for each in wanted}
+    images = {name for each in wanted for name in _spellings(each.image)}
+    kept = tuple(events)
+    return Evidence(
+        now,
+        bool(pod.phase or pod.states),
+        tuple(each for each in pod.states if (_FIELDS[each.role], each.name) in places),
+        tuple(each for each in kept if _is_about(each, places, images)),
+        tuple(each for each in kept if not each.container),
+        changes,
+        unread,
+    )
+
+
+def _is_about(event: PullEvent, places: set[tuple[str, str]], images: set[str]) -> bool:
+    """Return whether an event is about these containers and not about an image that they had before."""
+    named = _IMAGE.search(event.message)
+    if event.container and (event.field, event.container) not in places:
+        return False
+    return named.group(1) in images if named else bool(event.container)
+
+
+def _spellings(image: str) -> Iterator[str]:
+    """Yield the image as the pod names it, and as the kubelet names it in its events."""
+    yield image
+    try:
+        yield parse_image(image).with_default_tag().text
+    except ImageNameError:
+        return
+
+
+def _failure_of(event: PullEvent) -> PullFailure:
+    return recognise(event.message, event.reason)
+
+
+def _failure_of_state(state: ContainerState) -> PullFailure | None:
+    """Return why a container waits; None if its message tells only that the kubelet waits, as before 1.32."""
+    if not says_why(state.message) and state.reason != _NEVER:
+        return None
+    return recognise(state.message, state.reason)
+
+
+def _is_failed_attempt(event: PullEvent) -> bool:
+    if event.reason == _NEVER:
+        return True
+    if event.reason not in (_FAILED, "InspectFailed") or not says_why(event.message):
+        return False
+    return event.message.startswith(_PULL_WORDS) or _failure_of(event).kind in (
+        FailureKind.SECRET,
+        FailureKind.NAME,
+        FailureKind.NEVER,
+    )
+
+
+def _running(states: tuple[ContainerState, ...], success: PullEvent | None) -> LastAttempt:
+    started = (each.started_at for each in states if each.kind is StateKind.RUNNING)
+    since = next((each for each in started if each is not None), None)
+    if success is None:
+        return LastAttempt(AttemptKind.RUNS, since=since)
+    return LastAttempt(AttemptKind.RUNS, success.at, was_pulled=_USED not in success.message, since=since)

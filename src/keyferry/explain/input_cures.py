@@ -1,0 +1,55 @@
+"""How to give the inputs that a lookup lacked, with commands to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keyferry.explain.explanation import Cure
+from keyferry.explain.facts import Facts
+from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
+from keyferry.images.result import LookupOutcome
+from keyferry.show.paste import quote_word
+
+__all__ = ["input_cures"]
+
+
+def input_cures(facts: Facts) -> Iterator[Cure]:
+    """Yield how to give each missing input, and the command that tries the way of a token that is refused."""
+    answer = facts.answer
+    for at, (missing, hint) in enumerate(zip(answer.missing, facts.hints, strict=False)):
+        # The verdict names the first one.
+        is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and facts.check is None
+        text = hint.removeprefix(f"{missing}; ") if is_told else hint
+        yield Cure(text, tuple(_input_lines(facts, missing)))
+    if facts.try_command:
+        yield Cure("see which step from the service account to the registry fails", (facts.try_command,))
+
+
+def _input_lines(facts: Facts, missing: MissingInput) -> Iterator[str]:
+    command = facts.command
+    if not command or missing.instead:
+        return
+    if missing is next((each for each in facts.answer.missing if each.input in ACCOUNT_INPUTS), None):
+        yield from facts.account_lines
+    elif missing.input is LookupInput.PULL_SECRET and facts.pod is not None:
+        name, namespace = quote_word(missing.name), quote_word(facts.pod.namespace)
+        file = quote_word(f"{missing.name}.yaml")
+        yield f"kubectl get secret {name} -n {namespace} -o yaml > {file}"
+        yield f"{command} --secret {file}"
+    elif missing.input is LookupInput.DOCKER_CONFIG:
+        yield f"{command} --docker-config {quote_word(missing.name)}"
+    elif missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN:
+        namespace, _, name = missing.name.partition("/")
+        audience = _audience(facts)
+        yield f"kubectl create token {quote_word(name)} -n {quote_word(namespace)}{audience} > token"
+        yield f"{command} --service-account-token token"
+
+
+def _audience(facts: Facts) -> str:
+    """Return the option for the audience of the first provider that lacks a token."""
+    answer = facts.answer
+    lacking = {each.provider for each in answer.provisions if each.missing}
+    for provider in answer.providers:
+        if provider.name in lacking and provider.token_attributes is not None:
+            return f" --audience {quote_word(provider.token_attributes.service_account_token_audience)}"
+    return ""
