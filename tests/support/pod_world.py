@@ -50,6 +50,7 @@ class PodWorld:
     has_provider_flags: bool = True
     kubelet_pid: int | None = None
     kubelet_config: dict[str, object] = field(default_factory=dict)
+    reported: list[tuple[Json, tuple[Report, ...]]] = field(default_factory=list)
     answer: Callable[[Received], Reply] = lambda _: Reply(404)
 
     @property
@@ -72,11 +73,20 @@ class PodWorld:
         self.api.add(event)
 
     def report(self, *reports: Report) -> None:
-        """Set the pod's status, and add its events, as its kubelet reports them."""
-        about = self.api.objects["", "pods", "shop", "web"]
-        about["status"] = pod_status(about, [each for each in reports if each.container])
-        for each in reports:
-            self.api.add(*each.event_documents(about))
+        """Let the kubelet report of the pod that there is now, at ``publish``."""
+        self.reported.append((self.api.objects["", "pods", "shop", "web"], reports))
+
+    def publish(self) -> None:
+        """Set the status of pods, and add their events, as the kubelet has reported them.
+
+        All that happened in the world before was in an earlier second, which is how exact its times are.
+        """
+        if self.is_node:
+            time.sleep(1 - time.time() % 1)
+        for about, reports in self.reported:
+            about["status"] = pod_status(about, [each for each in reports if each.container])
+            for each in reports:
+                self.api.add(*each.event_documents(about))
 
     def run_runtime(self, images: Mapping[str, str]) -> None:
         """Run a container runtime that has *images*, ids by name, and let the kubelet's config name its socket."""

@@ -12,8 +12,9 @@ from itertools import count
 
 from .kubernetes_api import Json
 
-# When the last attempt was, when the first one was, and when everything was made that a pull needs.
-AGO, SINCE, LONG_AGO = 12, 300, 3600
+# When the last attempt was, when the first one was, and when everything was made that a pull needs. The last attempt is
+# after the start of the world's kubelet, so it is recent.
+AGO, SINCE, LONG_AGO = 0, 300, 3600
 DIGEST = f"sha256:{'d' * 64}"
 _NUMBERS = count(0x17C8A0)
 
@@ -211,7 +212,7 @@ def lacking_secrets(*names: str) -> Report:
     """Listed secrets that the kubelet cannot get."""
     what = f"Unable to retrieve some image pull secrets ({', '.join(names)})"
     message = f"{what}; attempting to pull the image may not succeed."
-    event = Reported("FailedToRetrieveImagePullSecret", message, AGO - 2, 20, SINCE, "Warning")
+    event = Reported("FailedToRetrieveImagePullSecret", message, AGO, 20, SINCE, "Warning")
     return Report({}, (event,), container="")
 
 

@@ -110,7 +110,7 @@ class Told:
 
 @contextmanager
 def situation_world(folder: Path, make: Change, then: Change = nothing) -> Iterator[PodWorld]:
-    """Yield a world in which the kubelet started after *make* and before *then*, and its runtime runs."""
+    """Yield a world in which the kubelet started after *make*, then *then* happened, then all that it reports."""
     with pod_world(folder) as world:
         world.api.add(aged(account()), web())
         make(world)
@@ -122,6 +122,7 @@ def situation_world(folder: Path, make: Change, then: Change = nothing) -> Itera
             world.age_files()
             world.start_kubelet()
         then(world)
+        world.publish()
         yield world
 
 

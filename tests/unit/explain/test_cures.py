@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from keyferry.explain.cures import LikelyCause, find_cause
+
 from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginNotFoundError, RegistryError
-from keyferry.explain.cures import LikelyCause, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.answer import Answer

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from keyferry.explain.cures import LikelyCause, find_cause
 
 from keyferry._core.values import replace
 from keyferry.errors import PluginTimeoutError
-from keyferry.explain.cures import LikelyCause, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.secret_cures import rewritten_secret
 from keyferry.images.answer import Answer

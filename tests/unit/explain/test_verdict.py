@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from keyferry.explain.verdict import Subject, find_verdict
 
 from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginExitError, RegistryError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, RegistryCheck
-from keyferry.explain.verdict import Subject, find_verdict
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
