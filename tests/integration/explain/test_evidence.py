@@ -275,11 +275,14 @@ def cases(told: Told) -> list[str]:
 
 
 def test_containers_with_one_cause_are_one_block(tmp_path: Path) -> None:
+    """Also if they were not tried at the same time."""
+
     def make(world: PodWorld) -> None:
+        world.is_node = False
         reports = (
             lacking_secrets("regcred"),
-            failed(IMAGE, unauthorized(IMAGE)),
-            failed(SIDE, unauthorized(SIDE), container="side"),
+            failed(IMAGE, unauthorized(IMAGE), ago=12),
+            failed(SIDE, unauthorized(SIDE), ago=17, container="side"),
         )
         two_containers(world, *reports, secrets=("regcred",))
 

@@ -362,7 +362,7 @@ SITUATIONS = {
     "account-lacks-an-annotation": Situation(
         no_annotation,
         "no-credential",
-        ("default", f"{HOST}/role", "annotation"),
+        (f"{HOST}/role", "annotation"),
         (rf"kubectl annotate (sa|serviceaccount) default -n shop {HOST}/role=",),
     ),
     "node-may-not-request-tokens": Situation(
