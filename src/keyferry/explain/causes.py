@@ -26,8 +26,8 @@ from keyferry.explain.wording import (
     failed_text,
     found_text,
     has_credentials,
-    image_use,
     is_refusal,
+    may_use,
     next_check,
     registry,
     seen_text,
@@ -38,7 +38,6 @@ from keyferry.explain.wording import (
 from keyferry.images.credential import SourceKind
 from keyferry.images.result import LookupOutcome
 from keyferry.pulls.failure_text import FailureKind
-from keyferry.pulls.records.access import UseOutcome
 from keyferry.show.text import duration_text
 
 __all__ = ["explain"]
@@ -77,7 +76,7 @@ def _runs(facts: Facts) -> Explanation | None:
     )
     if attempt.was_pulled and attempt.at is not None:
         text += f": the image was pulled {age_text(attempt.at, now)}"
-    elif attempt.was_pulled is False or image_use(facts) is UseOutcome.USE:
+    elif attempt.was_pulled is False or may_use(facts):
         text += ": the image is on the node and this pod may use it; nothing is pulled"
     notes = (f"a new pull: {foresee_lookup(facts).text}",)
     return Explanation(facts, Outcome.RUNS, text, notes=notes, about=Subject.USE)
@@ -87,7 +86,7 @@ def _runs(facts: Facts) -> Explanation | None:
 def _may_use_it(facts: Facts) -> Explanation | None:
     """Nothing was tried yet, and nothing is to be pulled."""
     is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
-    if is_failed or not facts.containers or facts.is_always_pulled or image_use(facts) is not UseOutcome.USE:
+    if is_failed or not facts.containers or facts.is_always_pulled or not may_use(facts):
         return None
     text = "the image is on the node and this pod may use it; nothing is pulled"
     return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
@@ -133,7 +132,7 @@ def _never_and_not_allowed(facts: Facts) -> Explanation | None:
     decision = facts.decision
     if not _is_never(facts) or decision is None:
         return None
-    if image_use(facts) is UseOutcome.UNKNOWN:
+    if may_use(facts) is None:
         text = "cannot tell whether the pod may use the image on the node: the pod forbids to pull it"
         return Explanation(
             facts,
@@ -205,7 +204,7 @@ def _mended(facts: Facts) -> Explanation | None:
     if not changes or not has_credentials(facts) or (check is not None and check.kind is Kind.REFUSED):
         return None
     last = max(changes, key=lambda change: change.at)
-    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    changed = f"{last.what} changed {age_text(last.at, evidence.now)}"
     retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"

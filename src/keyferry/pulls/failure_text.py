@@ -23,7 +23,9 @@ class FailureKind(StrEnum):
     NOT_FOUND = "not-found"
     DNS = "dns"
     UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"  # no answer, or not in time: often a firewall, where UNREACHABLE has an answer such as "refused"
+    TIMEOUT = (
+        "timeout"  # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
+    )
     CERTIFICATE = "certificate"
     PROTOCOL = "protocol"
     RATE_LIMIT = "rate-limit"
@@ -41,10 +43,10 @@ class FailureKind(StrEnum):
 class PullFailure(Value):
     """A failed pull.
 
-    ``text`` is the reason without the parts that repeat the image, never cut; for ``UNKNOWN`` it is the whole text. With
-    several credentials it has the reasons of all attempts, and the other fields are about the one that decides.
+    ``text`` is the reason without the parts that repeat the image, never cut; for ``UNKNOWN`` it is the whole text.
+    With several credentials it has the reasons of all attempts, and the other fields are about the one that decides.
     ``status`` is the HTTP status, or 0. ``host`` is the host that the text names, with its port if it has one.
-    ``detail`` is the few words of the text that a headline can quote. All are foreign text.
+    ``detail`` is the few words of the text that a headline can quote. All three texts are foreign, and not masked.
     """
 
     kind: FailureKind
@@ -55,7 +57,7 @@ class PullFailure(Value):
 
 
 class Rule(Value):
-    """A text and its kind. ``seen`` tells whether a real run showed the text; the others were only read."""
+    """A text and its kind. ``seen`` tells whether a run of ours showed it; the others are from sources and reports."""
 
     kind: FailureKind
     # It is searched, without regard to case, in a text whose names of images, hosts and URLs are underscores. What its
@@ -65,21 +67,15 @@ class Rule(Value):
     seen: bool = False
 
 
-_CONTAINERD, _CRIO, _KUBELET, _DOCKER, _GO = (
-    "containerd",
-    "CRI-O",
-    "kubelet",
-    "Docker",
-    "Go's network library",
-)
-_REGISTRY = "registries, passed on by runtimes"
+_KUBELET, _CONTAINERD, _CRIO, _DOCKER = "kubelet", "containerd", "CRI-O", "Docker"
+_GO, _REGISTRY = "Go's network library", "registries, passed on by runtimes"
 
 
 def _status(codes: str) -> str:
     """Return a pattern for an HTTP status: ``401 Unauthorized``, ``status code 401``, ``registry 403 (Forbidden)``."""
     phrase = r"(?-i: \(?[A-Z][A-Za-z-]*(?: [A-Z][A-Za-z-]*)*\)?)"
     before = r"\bstatus(?: ?code)?(?: from registry)?:? |\bHTTP "
-    return rf"(?:: (?=\d{{3}}{phrase})|{before})(?P<detail>(?P<status>{codes})\b{phrase}?)"
+    return rf"(?:(?:^|: )(?=\d{{3}}{phrase})|{before})(?P<detail>(?P<status>{codes})\b{phrase}?)"
 
 
 # The most specific first: the first rule that matches decides.
@@ -97,8 +93,11 @@ RULES = (
     Rule(FailureKind.NAME, r"\binvalid reference format", "all runtimes and the kubelet"),
     Rule(FailureKind.NAME, r"\bshort-name [^\n]{1,300}? did not resolve to an alias", _CRIO),
     # Faults of the node that look like a registry's.
-    Rule(FailureKind.UNKNOWN, r"\bdial unix ", "kubelet, about a runtime that does not run"),
-    Rule(FailureKind.UNKNOWN, r"\b(?:parent snapshot|content digest) ", "containerd, about its own storage"),
+    Rule(FailureKind.UNKNOWN, r"\b(?:dial|read|write) unix ", "kubelet, about a runtime that does not run"),
+    Rule(FailureKind.UNKNOWN, r"\berror reading from server: ", "kubelet, about a runtime that ends"),
+    Rule(
+        FailureKind.UNKNOWN, r"\b(?:extraction snapshot|content digest) ", "containerd, about its own storage"
+    ),
     Rule(FailureKind.DISK, r"\b(?:no space left on device|disk quota exceeded)", "all runtimes"),
     Rule(FailureKind.POLICY, r"\bSource image rejected: (?P<detail>[^:\n]+)", _CRIO),
     Rule(FailureKind.POLICY, r"\bregistry _+ (?P<detail>is blocked) in _", _CRIO),
@@ -118,7 +117,6 @@ RULES = (
         seen=True,
     ),
     Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>[^:(\n]+)", _GO),
-    Rule(FailureKind.CERTIFICATE, r"\btls: failed to verify certificate", _GO),
     Rule(FailureKind.PROTOCOL, r"\bserver gave HTTP response to HTTPS client", _GO),
     Rule(FailureKind.PROTOCOL, r"\bClient sent an HTTP request to an HTTPS server", _GO),
     Rule(FailureKind.PROTOCOL, r"\bmalformed HTTP (?:response|status code)", _GO),
@@ -129,7 +127,6 @@ RULES = (
     Rule(FailureKind.UNREACHABLE, r"\bconnection refused\b", _GO, seen=True),
     Rule(FailureKind.UNREACHABLE, r"\b(?:no route to host|network is unreachable|host is down)\b", _GO),
     Rule(FailureKind.UNREACHABLE, r"\b(?:connection reset by peer|broken pipe)\b", _GO),
-    Rule(FailureKind.UNREACHABLE, r"\b(?:client connection lost|use of closed network connection)\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\b(?:i/o|TLS handshake) timeout\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bconnection timed out\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bexceeded while awaiting headers\b", _GO),
@@ -142,7 +139,6 @@ RULES = (
         r"Service Unavailable|Gateway Timeout))$",
         "a proxy, passed on by Go",
     ),
-    Rule(FailureKind.UNREACHABLE, r"\bproxyconnect tcp: (?P<detail>[^:\n]+)", _GO),
     Rule(FailureKind.UNREACHABLE, _status("407"), "a proxy"),
     # The registry's answer.
     Rule(FailureKind.RATE_LIMIT, _status("429"), _CONTAINERD),
@@ -153,7 +149,8 @@ RULES = (
     Rule(FailureKind.REFUSED, r"\bauthorization token has expired\b", "ECR"),
     Rule(FailureKind.REFUSED, r"\bnot authorized to perform: ecr:\w+", "ECR"),
     Rule(FailureKind.REFUSED, r"\bunable to retrieve auth token: invalid _+", _CRIO),
-    Rule(FailureKind.REFUSED, r"\b(?:incorrect username or password|invalid_token)\b", "Docker Hub"),
+    Rule(FailureKind.REFUSED, r"\bincorrect username or password\b", "Docker Hub"),
+    Rule(FailureKind.REFUSED, r"\binvalid_token\b", _CONTAINERD),
     Rule(FailureKind.HIDDEN, r"\binsufficient_scope\b", _CONTAINERD, seen=True),
     Rule(FailureKind.HIDDEN, r"\brepository does not exist or may require\b", "containerd and Docker"),
     Rule(FailureKind.HIDDEN, r"\brequested access to the resource is denied\b", "Docker Hub and GitLab"),
@@ -170,7 +167,6 @@ RULES = (
     Rule(FailureKind.REFUSED, _status("401"), "containerd, from the registry or its token server", seen=True),
     Rule(FailureKind.REFUSED, _status("403"), "containerd and CRI-O, from the registry or its token server"),
     Rule(FailureKind.NOT_FOUND, _status("404"), _REGISTRY),
-    Rule(FailureKind.TIMEOUT, _status("408"), _REGISTRY),
     Rule(FailureKind.SERVER, _status(r"5\d\d"), _REGISTRY),
     Rule(FailureKind.UNREACHABLE, r"\bbecause the (?P<detail>registry is unavailable)", _KUBELET),
     Rule(FailureKind.REFUSED, r"\bauthentication required\b", "CRI-O and Docker; ACR adds a link"),
@@ -179,7 +175,6 @@ RULES = (
     Rule(FailureKind.REFUSED, r"\bthe client does not have permission\b", "Artifactory"),
     Rule(FailureKind.REFUSED, r"\bUnauthenticated request", "Artifact Registry"),
     Rule(FailureKind.REFUSED, r'\bPermission "_*" denied\b', "Artifact Registry"),
-    Rule(FailureKind.REFUSED, r"\bauthorization failed\b", _CONTAINERD),
     Rule(FailureKind.REFUSED, r"(?:^|: )(?P<detail>unauthorized|denied)(?=:|$)", _REGISTRY),
 )
 # What the kubelet's reason alone says, if it says more than that a pull failed.
@@ -222,9 +217,7 @@ _WRAPPER = (
     r'|failed to pull image|failed to resolve reference|failed to resolve image)(?: "[^"]*")?: '
     r"|(?:Error )?initializing source docker://\S+: )"
 )
-_SAYS_NOTHING = (
-    r'\s*(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?\s*'
-)
+_SAYS_NOTHING = r'(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?'
 # Where the next attempt of ``[first, second]`` begins: a comma alone is part of many texts.
 _NEXT_ATTEMPT = (
     r", (?=rpc error: code = |failed to pull and unpack image |failed to pull image |unable to pull image "
@@ -254,16 +247,20 @@ _HOSTS = (
 def recognise(message: str, reason: str = "") -> PullFailure:
     """Return why a pull failed: the *message* of a waiting container or of an event, and its *reason*."""
     # For a pull secret that cannot be read, the kubelet gives the error as the reason of the status.
-    whole = message if message.strip() else reason
+    texts = [text for text in (message, reason) if text.strip()]
+    failures = [_recognise(text, reason) for text in texts]
+    known = [failure for failure in failures if failure.kind is not FailureKind.UNKNOWN]
+    return (known or failures or [PullFailure(kind=FailureKind.UNKNOWN, text=message)])[0]
+
+
+def _recognise(whole: str, reason: str) -> PullFailure:
     failures, word = _read(whole)
     found = min(failures, key=lambda failure: _MOST_TELLING.index(failure.kind))
-    if found.kind is FailureKind.UNKNOWN and whole != reason and " " in reason:
-        return recognise(reason)
     kind = _REASONS.get(word or reason, found.kind)
     if found.kind is FailureKind.UNKNOWN:
         if (word or reason) == KubeletReason.REGISTRY_UNAVAILABLE:
             kind = FailureKind.UNREACHABLE
-        return PullFailure(kind=kind, text=whole, host="" if kind is FailureKind.UNKNOWN else found.host)
+        return PullFailure(kind=kind, text=whole)
     if kind is not found.kind:
         return PullFailure(kind=kind, text=found.text, host=found.host)
     if len(failures) > 1:
@@ -273,7 +270,7 @@ def recognise(message: str, reason: str = "") -> PullFailure:
 
 def says_why(message: str) -> bool:
     """Return whether *message* says more than that an image is pulled, was not pulled, or will be tried again."""
-    return re.fullmatch(_SAYS_NOTHING, message) is None
+    return re.fullmatch(_SAYS_NOTHING, message.strip()) is None
 
 
 def _read(whole: str) -> tuple[list[PullFailure], str]:
@@ -307,7 +304,7 @@ def _classify(text: str, images: set[str]) -> PullFailure:
             break
     if found is None or rule.kind is FailureKind.UNKNOWN:
         return PullFailure(kind=FailureKind.UNKNOWN, text=text, host=host)
-    status = re.search(_status(r"[1-5]\d\d"), plain, re.IGNORECASE)
+    status = re.search(_status(r"[1-5]\d\d"), plain, re.IGNORECASE | re.MULTILINE)
     begin, end = found.span("detail" if "detail" in found.re.groupindex else 0)
     return PullFailure(
         kind=rule.kind,

@@ -50,11 +50,10 @@ class ObjectKind(WordEnum):
 
 
 class Change(Value):
-    """Something that changed: *what*, when, in seconds since 1970, and *how*."""
+    """Something that changed, and when, in seconds since 1970."""
 
     what: str
     at: float
-    how: str = "changed"
 
 
 class KubernetesObject(Value):

@@ -140,7 +140,7 @@ def gather_inputs(
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
     machine = (
         *deprecation_notes(args),
-        *_image_notes(images),
+        *(() if args.is_question else _image_notes(images)),
         *machine_notes(args, found, sources.node_name),
     )
     missing = (*sources.missing, *missing_node(args, found))

@@ -8,6 +8,7 @@ from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
 from keyferry.images.credential import Credential
 from keyferry.pulls.cri.messages import IMAGE_SERVICE, RUNTIME_SERVICE, message
+from keyferry.pulls.failure_text import FailureKind, recognise
 from keyferry.pulls.stored_image import StoredImage
 
 TYPE_CHECKING = False
@@ -34,34 +35,18 @@ _CODES = {
     "DEADLINE_EXCEEDED": Kind.TIMEOUT,
     "UNAVAILABLE": Kind.UNREACHABLE,
 }
-# Other failures are classified by the messages of containerd and CRI-O, which send most failures as UNKNOWN. The order
-# matters: for a private repository that the registry hides, the message is "does not exist or may require
-# authorization", which is a refusal.
-_WORDS = (
-    (Kind.REFUSED, "401 unauthorized"),
-    (Kind.REFUSED, "403 forbidden"),
-    (Kind.REFUSED, "pull access denied"),
-    (Kind.REFUSED, "insufficient_scope"),
-    (Kind.REFUSED, "authorization failed"),
-    (Kind.REFUSED, "failed to authorize"),
-    (Kind.REFUSED, "authentication required"),
-    (Kind.REFUSED, "unauthorized:"),
-    (Kind.REFUSED, "is not authorized"),
-    (Kind.REFUSED, "invalid username/password"),
-    (Kind.REFUSED, "requested access to the resource is denied"),
-    (Kind.REFUSED, "no basic auth credentials"),
-    (Kind.NOT_FOUND, ": not found"),
-    (Kind.NOT_FOUND, "manifest unknown"),
-    (Kind.NOT_FOUND, "name unknown"),
-    (Kind.TIMEOUT, "deadline exceeded"),
-    (Kind.TIMEOUT, "i/o timeout"),
-    (Kind.UNREACHABLE, "connection refused"),
-    (Kind.UNREACHABLE, "no such host"),
-    (Kind.UNREACHABLE, "connection reset"),
-    (Kind.UNREACHABLE, "failed to do request"),
-    (Kind.UNREACHABLE, "tls: "),
-    (Kind.UNREACHABLE, "x509: "),
-)
+# Other failures are classified by their messages, since containerd and CRI-O send most of them as UNKNOWN.
+_KINDS = {
+    FailureKind.REFUSED: Kind.REFUSED,
+    # A private repository that the registry hides.
+    FailureKind.HIDDEN: Kind.REFUSED,
+    FailureKind.NOT_FOUND: Kind.NOT_FOUND,
+    FailureKind.TIMEOUT: Kind.TIMEOUT,
+    FailureKind.DNS: Kind.UNREACHABLE,
+    FailureKind.UNREACHABLE: Kind.UNREACHABLE,
+    FailureKind.CERTIFICATE: Kind.UNREACHABLE,
+    FailureKind.PROTOCOL: Kind.UNREACHABLE,
+}
 
 
 class RuntimeInfo(Value):
@@ -180,8 +165,7 @@ def classify(code: str, said: str) -> Kind:
     known = _CODES.get(code)
     if known is not None:
         return known
-    words = said.lower()
-    return next((kind for kind, mark in _WORDS if mark in words), Kind.ERROR)
+    return _KINDS.get(recognise(said).kind, Kind.ERROR)
 
 
 def _to_image(image: "Any") -> StoredImage:

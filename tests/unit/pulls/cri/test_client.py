@@ -44,7 +44,12 @@ PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
             "unreachable",
         ),
         ("UNKNOWN", PULL + "failed to do request: dial tcp: lookup r.io on x: no such host", "unreachable"),
-        ("UNKNOWN", PULL + "http: server gave HTTP response to HTTPS client", "error"),
+        (
+            "UNKNOWN",
+            PULL
+            + 'failed to do request: Head "https://H/v2/": http: server gave HTTP response to HTTPS client',
+            "unreachable",
+        ),
         (
             "UNKNOWN",
             PULL + "pulling from host H failed with status code [manifests v1]: 503 Service",
