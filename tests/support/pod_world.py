@@ -48,6 +48,7 @@ class PodWorld:
     stack: ExitStack
     is_node: bool = True
     has_provider_flags: bool = True
+    kubelet: ExitStack = field(default_factory=ExitStack)
     kubelet_pid: int | None = None
     kubelet_config: dict[str, object] = field(default_factory=dict)
     reported: list[tuple[Json, tuple[Report, ...]]] = field(default_factory=list)
@@ -116,10 +117,11 @@ class PodWorld:
                     os.utime(path, (then, then), follow_symlinks=False)
 
     def start_kubelet(self) -> None:
-        """Start the node's kubelet, which runs from now on; all files that there are were there before."""
+        """Start the node's kubelet, again if it runs; all files that there are were there before."""
+        self.kubelet.close()
         flags = self._flags()
         time.sleep(_TICK_SECONDS)
-        self.kubelet_pid = self.stack.enter_context(self.processes.kubelet(*flags))
+        self.kubelet_pid = self.kubelet.enter_context(self.processes.kubelet(*flags))
         time.sleep(_TICK_SECONDS)
 
     def run(self, line: str, **env: str) -> CompletedProcess[str]:
@@ -218,6 +220,7 @@ def pod_world(folder: Path) -> Iterator[PodWorld]:
         world = PodWorld(
             folder, api, Node(machine), Processes(folder / "proc"), {}, {}, authority.bundle, stack
         )
+        stack.enter_context(world.kubelet)
 
         def answer(received: Received) -> Reply:
             return world.answer(received)

@@ -157,6 +157,7 @@ def check(
     check_document(told.explanation)
     shown = f"{told.text}\n{json.dumps(told.explanation['verdict'], indent=1)}\n{told.cures}"
     assert told.verdict == (outcome, case), shown
+    assert told.explanation["evidence"], shown
     assert set(told.codes) == {code}, shown
     assert told.text.startswith(f"{mark} "), shown
     for pattern in says:

@@ -30,6 +30,7 @@ from support.pull_reports import (
     waiting,
 )
 from support.situations import (
+    CASES,
     CREATE,
     IMAGE,
     LOGIN,
@@ -86,10 +87,6 @@ def account_annotated(world: PodWorld) -> None:
     world.report(failed(IMAGE, unauthorized(IMAGE), ago=12))
 
 
-def kubelet_restarted(world: PodWorld) -> None:
-    lists_secret(world, failed(IMAGE, unauthorized(IMAGE), ago=12))
-
-
 def with_plugin(world: PodWorld) -> None:
     add_provider(world, HOST)
     world.report(failed(IMAGE, unauthorized(IMAGE)))
@@ -101,12 +98,17 @@ def replace_plugin(world: PodWorld) -> None:
     write_executable(plugin, plugin.read_text())
 
 
+def restart_kubelet(world: PodWorld) -> None:
+    time.sleep(2)
+    world.start_kubelet()
+
+
 PROVIDERS = "--config /etc/kubernetes/providers.yaml --bin-dir /usr/libexec/credential-providers"
 CHANGES = {
     "secret-changed": (secret_changed, nothing, "", "shop/regcred"),
     "secret-created": (secret_created, nothing, "", "shop/regcred"),
     "account-annotated": (account_annotated, nothing, f"{PROVIDERS} --request-token", "account"),
-    "kubelet-restarted": (kubelet_restarted, nothing, "", "kubelet .*(re)?started"),
+    "kubelet-restarted": (with_plugin, restart_kubelet, "", "kubelet .*started"),
     "plugin-replaced": (with_plugin, replace_plugin, "", "credential-providers/acme-registry"),
 }
 
@@ -166,6 +168,27 @@ def test_a_pod_that_has_just_come_was_not_tried(tmp_path: Path, *, has_secret: b
     assert told.codes == (6, 6)
     assert told.text.startswith("? ")
     assert ("'alice'" in told.first_line) is has_secret
+
+
+@pytest.mark.parametrize("options", ["", "--check-registry"])
+@pytest.mark.parametrize(
+    ("login", "cases"),
+    [(":".join(LOGIN), ("found", "found")), ("alice:kf-marked-wrong", ("found", "refused"))],
+    ids=["right", "wrong"],
+)
+def test_without_a_status_the_files_of_now_decide_or_the_registry(
+    login: str, cases: tuple[str, str], options: str, tmp_path: Path
+) -> None:
+    """Nothing was seen of the pod: not even that it was not tried."""
+    with situation_world(tmp_path, lambda world: lists_secret(world, login=login)) as world:
+        world.api.objects["", "pods", "shop", "web"].pop("status")
+        told = tell(world, options)
+    case = cases[bool(options)]
+    outcome, mark, code = CASES[case]
+    assert told.verdict == (outcome, case), told.text
+    assert told.codes == (code, code)
+    assert told.text.startswith(f"{mark} ")
+    assert "alice" in told.first_line
 
 
 def test_a_text_that_nobody_knows_is_shown_whole(tmp_path: Path) -> None:
