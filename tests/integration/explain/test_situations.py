@@ -5,6 +5,7 @@ Each has the pod's status and events as that kubelet wrote them, the objects, th
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -94,8 +95,8 @@ def opaque_secret(world: PodWorld) -> None:
 
 
 def not_base64(world: PodWorld) -> None:
-    content = json.dumps({"auths": {HOST: {"auth": "?kf-marked-auth"}}})
-    world.api.add(web(secrets=("regcred",)), aged(pull_secret(stringData={".dockerconfigjson": content})))
+    content = base64.b64encode(json.dumps({"auths": {HOST: {"auth": "?kf-marked-auth"}}}).encode())
+    world.api.add(web(secrets=("regcred",)), aged(pull_secret(data={".dockerconfigjson": content.decode()})))
     world.report(unreadable_secret("illegal base64 data at input byte 0"))
 
 
@@ -174,12 +175,8 @@ def good_provider(world: PodWorld) -> None:
     unauthorized_pod(world)
 
 
-def with_provider_of_two(world: PodWorld) -> None:
-    add_provider(world, "else.example", name="gone", auth="else.example")
-
-
 def other_pod(world: PodWorld) -> None:
-    with_provider_of_two(world)
+    add_provider(world, "else.example", name="gone", auth="else.example")
     with_secret(world)
     world.report(pulled(IMAGE))
 
@@ -301,12 +298,16 @@ def hosts(world: PodWorld, text: str) -> None:
 
 
 def own_trust(world: PodWorld) -> None:
+    unseen_own_trust(world)
+    world.report(pulled(IMAGE))
+
+
+def unseen_own_trust(world: PodWorld) -> None:
     with_secret(world)
     del world.env["SSL_CERT_FILE"]
     authority = f"/{CERTS}/{HOST}/ca.crt"
     write(world.node.folder, authority.lstrip("/"), world.bundle.read_text())
     hosts(world, f'server = "https://{HOST}"\n[host."https://{HOST}"]\n  ca = "{authority}"\n')
-    world.report(pulled(IMAGE))
 
 
 def mirror(world: PodWorld) -> None:
@@ -450,6 +451,9 @@ SITUATIONS = {
     ),
     "works-with-the-runtimes-own-trust-and-the-registry-is-asked": Situation(
         own_trust, "runs", ("pulled", AGO), never=("not trusted",), options="--check-registry"
+    ),
+    "the-registry-is-asked-with-the-runtimes-own-trust": Situation(
+        unseen_own_trust, "found", (HOST, "alice"), never=("not trusted",), options="--check-registry"
     ),
     "works-through-a-mirror": Situation(mirror, "runs", ("pulled", AGO)),
     "works-through-a-mirror-and-the-registry-is-asked": Situation(
