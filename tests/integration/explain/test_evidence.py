@@ -281,6 +281,15 @@ def test_the_kubelets_own_limit_is_a_note(tmp_path: Path, *, is_last: bool) -> N
     assert re.search(f"{QPS_EXCEEDED}|registryPullQPS", told.flat_text), told.text
 
 
+def test_a_pull_that_only_the_limit_put_off_was_not_tried(tmp_path: Path) -> None:
+    """It is no failure: the next attempt decides."""
+    report = failed(IMAGE, QPS_EXCEEDED)
+    with situation_world(tmp_path, lambda world: lists_secret(world, report)) as world:
+        told = tell(world)
+    assert told.verdict == ("unknown", "not-tried"), told.text
+    assert told.codes == (6, 6)
+
+
 # Several containers.
 
 
