@@ -21,6 +21,7 @@ class PluginError(KeyferryError):
 
     kind = Kind.ERROR
     seconds: float | None = None  # the duration of the run, if the plugin was run
+    stderr_tail: str = ""  # the end of its standard error, with secrets masked, as far as it is known
 
     def __init__(self, plugin: str, message: str, kubernetes_text: str = "") -> None:
         super().__init__(plugin, message, kubernetes_text)
@@ -92,6 +93,9 @@ class PluginOutputError(PluginError):
 
     kind = Kind.OUTPUT
 
+    def __str__(self) -> str:
+        return super().__str__() + _tail(self.stderr_tail)
+
 
 class Fault(WordEnum):
     """The part of the protocol that a plugin's response breaks."""
@@ -130,6 +134,9 @@ class PluginProtocolError(PluginError):
         self.problem = problem
         self.document_kind = document_kind
         self.fault = fault
+
+    def __str__(self) -> str:
+        return super().__str__() + _tail(self.stderr_tail)
 
 
 class UnusableCertificateError(PluginProtocolError):

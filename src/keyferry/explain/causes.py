@@ -16,7 +16,7 @@ from keyferry.explain.explanation import Cure, Explanation, Outcome, Subject
 from keyferry.explain.facts import Facts
 from keyferry.explain.forecast import MAX_CURES, credential_cures, foresee, foresee_lookup, with_inputs
 from keyferry.explain.input_cures import input_cures
-from keyferry.explain.lookup_causes import find_lookup_cause
+from keyferry.explain.lookup_causes import describe_miss, find_lookup_cause
 from keyferry.explain.other_causes import find_other_cause
 from keyferry.explain.registry import PullVerdict
 from keyferry.explain.registry import verdict as check_text
@@ -37,6 +37,7 @@ from keyferry.explain.wording import (
 )
 from keyferry.images.credential import SourceKind
 from keyferry.images.result import LookupOutcome
+from keyferry.images.why.nearness import find_misses
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
 
@@ -403,3 +404,14 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         started, changed = clock_text(file.started, now), clock_text(file.changed, now)
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
     yield from (note for note in facts.notes if note not in explanation.text)
+    answer = facts.answer
+    # Beside a provider or a key that matches, what nearly matches does not matter.
+    if answer.credentials or answer.provisions or explanation.outcome is Outcome.RUNS:
+        return
+    misses = find_misses(answer)
+    yield from (describe_miss(miss) for miss in misses if miss.is_near and miss != explanation.miss)
+    others = sum(not miss.is_near and miss.source.kind == SourceKind.PROVIDER for miss in misses)
+    if others:
+        yield (
+            "one provider is for other images" if others == 1 else f"{others} providers are for other images"
+        )
