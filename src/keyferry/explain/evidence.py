@@ -87,10 +87,11 @@ class Evidence(Value):
         if has_all:
             return _running(self.states, success)
         failed = self._last_failure(since=success)
-        if waiting is not None:
-            return failed or LastAttempt(AttemptKind.FAILED, failure=_failure_of_state(waiting))
         if failed is not None:
             return failed
+        failure = None if waiting is None else _failure_of_state(waiting)
+        if waiting is not None and (failure is None or failure.kind is not FailureKind.QPS):
+            return LastAttempt(AttemptKind.FAILED, failure=failure)
         if success is not None:
             return _running(self.states, success)
         if any(event.reason == _PULLING for event in self.events) or self.is_limited:
@@ -170,7 +171,7 @@ def _failure_of(event: PullEvent) -> PullFailure:
 
 def _failure_of_state(state: ContainerState) -> PullFailure | None:
     """Return why a container waits; None if its message tells only that the kubelet waits, as before 1.32."""
-    if not says_why(state.message) and state.reason != _NEVER:
+    if not says_why(state.message) and state.reason != _NEVER and " " not in state.reason:
         return None
     return recognise(state.message, state.reason)
 

@@ -7,7 +7,7 @@ from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.program.start_problem import missing_interpreter
-from keyferry.errors import KeyferryError, Kind, PluginExitError, PullSecretError
+from keyferry.errors import KeyferryError, Kind, NodeAudienceError, PluginExitError, PullSecretError
 from keyferry.explain.explanation import Cure, LikelyCause
 from keyferry.explain.facts import Facts
 from keyferry.explain.mirrors import MirrorTrap
@@ -18,6 +18,7 @@ from keyferry.images.credential import Source, SourceKind
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.missing import LookupInput
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
@@ -67,6 +68,18 @@ def _empty_login(facts: Facts) -> LikelyCause | None:
     cures = renewed_secret(facts, source.name) if source.secret is not None else ()
     lines = tuple(line for cure in cures for line in cure.lines)
     return LikelyCause(empty_login_text(credentials[0]), (Cure(text, lines),))
+
+
+@_cause
+def _node_may_not_request_token(facts: Facts) -> LikelyCause | None:
+    failures = facts.answer.kubelet_failures
+    error = failures[0].error if failures else None
+    if not isinstance(error, NodeAudienceError):
+        return None
+    objects = {"apiVersion": "v1", "kind": "List", "items": list(error.manifests)}
+    line = f"echo {quote_word(dumps(objects))} | kubectl apply -f -"
+    text = "as an administrator of the cluster, permit it; this adds objects of their own, and takes nothing away"
+    return LikelyCause(str(error), (Cure(text, (line,)),))
 
 
 @_cause
@@ -147,6 +160,16 @@ def trace_cure(facts: Facts, provider: str, text: str) -> Cure:
     if not facts.bin_dir:
         return Cure(text)
     return Cure(text, (trace_command(provider, facts.answer.name, facts.config_path, facts.bin_dir),))
+
+
+@_cause
+def _ignored_setting(facts: Facts) -> LikelyCause | None:
+    """The kubelet's config names providers where no kubelet looks for them."""
+    if facts.config_path or not facts.ignored_settings:
+        return None
+    text = "give the kubelet these flags, in the file or unit that starts it, and restart it"
+    lines = (f"{CONFIG_FLAG}=FILE {BIN_DIR_FLAG}=DIR",)
+    return LikelyCause(facts.ignored_settings[0], (Cure(text, lines),))
 
 
 @_cause

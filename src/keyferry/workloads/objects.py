@@ -50,10 +50,11 @@ class ObjectKind(WordEnum):
 
 
 class Change(Value):
-    """Something that changed, and when, in seconds since 1970."""
+    """Something that changed, and when, in seconds since 1970; *how* is the verb."""
 
     what: str
     at: float
+    how: str = "changed"
 
 
 class KubernetesObject(Value):

@@ -128,6 +128,22 @@ def test_a_failure_that_is_newer_than_every_change_is_never_a_yes() -> None:
     assert accepted.outcome is Outcome.UNEXPLAINED
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unexpected status from HEAD request to https://reg.io/v2/team/app/manifests/v1: 403 Forbidden",
+        "pull access denied, repository does not exist or may require authorization: server message: "
+        "insufficient_scope: authorization failed",
+    ],
+)
+def test_a_user_whom_the_registry_knows_may_lack_access(said: str) -> None:
+    """A better password does not help."""
+    found = explained(with_secret(), seen(("Failed", f"{_RESOLVE}{said}"), waiting="ErrImagePull"))
+    assert found.outcome is Outcome.REFUSED
+    assert "does not let user 'bob' of pull secret shop/regcred pull this image" in found.text
+    assert "let that user read it" in found.cures[0].text
+
+
 def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
     since = (Change("pull secret shop/regcred", NOW - 5),)
     found = explained(with_secret(), refused(changes=since))

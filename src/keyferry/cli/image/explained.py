@@ -113,6 +113,7 @@ def explain_image(
         account_secrets=sources.account_secrets,
         is_replaced=seen.pod is not None and seen.pod.is_controlled,
         unused=sources.unused,
+        ignored_settings=_ignored_settings(args.node),
         command=command_line(args, "explain", *words),
         try_command=_try_command(args, answer),
         account_lines=tuple(_account_lines(args, answer, words)),
@@ -178,6 +179,9 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
     files = [os.path.join(inputs.found.bin_dir, name) for name in providers]
     if providers and not unread:
         files.append(inputs.found.config)
+    if providers and node.kubelet.started is not None:
+        # It has read its config again, and forgotten the answers of plugins.
+        yield Change("the kubelet", node.kubelet.started, "restarted")
     if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found):
         files.append(sources.docker_config or "")
     for path in filter(None, files):
@@ -187,6 +191,12 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
 
 
 # The inputs, for people and programs.
+
+
+def _ignored_settings(node: Node) -> tuple[str, ...]:
+    """Return the settings of this node's kubelet that no kubelet reads, as sentences."""
+    settings = None if node.elsewhere else node.settings
+    return () if settings is None else settings.ignored
 
 
 def _try_command(args: argparse.Namespace, answer: Answer) -> str:
