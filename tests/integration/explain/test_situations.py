@@ -61,6 +61,7 @@ REF = f"sha256:{'a' * 64}"
 AGO = r"(\d s|less than a second) ago"
 TIME = r"\b\d\d:\d\d\b"
 RESTART = r"systemctl restart kubelet"
+NOT_ANOTHER = r"(?s)\A(?!.*(another|noaud))"
 LOAD = r"(?i)load the image|images import|ctr .*import"
 
 
@@ -350,9 +351,8 @@ SITUATIONS = {
     "pattern-lacks-only-the-port": Situation(
         pattern_without_port,
         "no-credential",
-        ("acme-registry", rf"{HOST}/noport", "port|25555"),
-        (rf"{HOST}:25555/noport",),
-        never=("another", "noaud"),
+        ("acme-registry", rf"{HOST}/noport", "port|25555", NOT_ANOTHER),
+        (rf"{HOST}:25555/noport", NOT_ANOTHER),
     ),
     "plugin-fails": Situation(
         failing_plugin,
