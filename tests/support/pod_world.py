@@ -50,6 +50,7 @@ class PodWorld:
     has_provider_flags: bool = True
     kubelet: ExitStack = field(default_factory=ExitStack)
     kubelet_pid: int | None = None
+    event_ago: float = 12
     kubelet_config: dict[str, object] = field(default_factory=dict)
     reported: list[tuple[Json, tuple[Report, ...]]] = field(default_factory=list)
     answer: Callable[[Received], Reply] = lambda _: Reply(404)
@@ -60,18 +61,31 @@ class PodWorld:
         return self.folder / "root"
 
     def add_event(self, message: str) -> None:
-        """Add an event of the pod, as its kubelet sends it."""
+        """Add an event of the pod or its container, as its kubelet sent it *event_ago* seconds ago."""
         uid = self.api.objects["", "pods", "shop", "web"]["metadata"]["uid"]  # type: ignore[index] # a map
+        involved = {"kind": "Pod", "name": "web", "namespace": "shop", "uid": uid}
+        for own, name in self.names.items():
+            message = message.replace(name, own)
+        reason = "Failed"
+        if message.startswith("Unable to retrieve"):
+            reason = "FailedToRetrieveImagePullSecret"
+        else:
+            involved["fieldPath"] = "spec.containers{app}"
         event: Json = {
             "kind": "Event",
             "metadata": {"name": "web.1", "namespace": "shop"},
-            "involvedObject": {"kind": "Pod", "name": "web", "namespace": "shop", "uid": uid},
+            "involvedObject": involved,
             "type": "Warning",
-            "reason": "Failed",
+            "reason": reason,
             "message": message,
-            "lastTimestamp": "2026-11-16T10:00:00Z",
+            "lastTimestamp": stamp(self.event_ago),
         }
         self.api.add(event)
+
+    def forget_events(self) -> None:
+        """Let the pod be a new one, of which there are no events."""
+        for place in [place for place in self.api.objects if place[1] == "events"]:
+            del self.api.objects[place]
 
     def report(self, *reports: Report) -> None:
         """Let the kubelet report of the pod that there is now, at ``publish``."""

@@ -110,7 +110,7 @@ def _unreadable_secret(facts: Facts) -> Explanation | None:
     found = None if unused is None else find_lookup_cause(facts)
     if unused is None or found is None:
         return None
-    text = f"no image of the pod is pulled: {found.cause}{seen_text(facts)}"
+    text = f"{found.cause}{seen_text(facts)}"
     return Explanation(facts, Outcome.NO_CREDENTIAL, text, found.cause, found.cures, about=Subject.CREDENTIAL)
 
 
@@ -408,9 +408,13 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
     told = " ".join((explanation.text, *explanation.notes))
     yield from (note for note in facts.notes if note not in told)
-    others = [each for each in find_misses(facts.answer) if each.source.kind == SourceKind.PROVIDER]
-    if explanation.outcome is Outcome.NO_CREDENTIAL and len(others) > (explanation.miss in others):
-        number = len(others) - (explanation.miss in others)
-        yield (
-            "one provider is for other images" if number == 1 else f"{number} providers are for other images"
-        )
+    if explanation.outcome is Outcome.NO_CREDENTIAL:
+        told_of = None if explanation.miss is None else explanation.miss.source
+        sources = {each.source for each in find_misses(facts.answer) if each.source != told_of}
+        number = sum(source.kind == SourceKind.PROVIDER for source in sources)
+        if number:
+            yield (
+                "one provider is for other images"
+                if number == 1
+                else f"{number} providers are for other images"
+            )

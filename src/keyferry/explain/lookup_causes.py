@@ -7,12 +7,20 @@ from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.program.start_problem import missing_interpreter
-from keyferry.errors import KeyferryError, Kind, NodeAudienceError, PluginExitError, PullSecretError
+from keyferry.errors import (
+    KeyferryError,
+    Kind,
+    NodeAudienceError,
+    PluginExitError,
+    PluginNotFoundError,
+    PullSecretError,
+)
 from keyferry.explain.explanation import Cure, LikelyCause
 from keyferry.explain.facts import Facts
 from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.secret_cures import new_secret, renewed_secret, used_secret
+from keyferry.explain.times import clock_text
 from keyferry.images.answer import Answer
 from keyferry.images.credential import Source, SourceKind
 from keyferry.images.keyring import lookup_all
@@ -88,11 +96,14 @@ def _failed_plugin(facts: Facts) -> LikelyCause | None:
     if not failures:
         return None
     provider, error = failures[0].provider, failures[0].error
-    return LikelyCause(_plugin_words(error), _plugin_cures(facts, provider, error))
+    return LikelyCause(_plugin_words(facts, error), _plugin_cures(facts, provider, error))
 
 
-def _plugin_words(error: KeyferryError) -> str:
-    """Return an error of a plugin with the plugin's own sentence first."""
+def _plugin_words(facts: Facts, error: KeyferryError) -> str:
+    """Return an error of a plugin with the plugin's own sentence first, or since when the plugin is gone."""
+    if isinstance(error, PluginNotFoundError) and error.folder_changed_ns and facts.evidence.now:
+        since = clock_text(error.folder_changed_ns / 1e9, facts.evidence.now)
+        return f"{error}, since {since} at the latest"
     if isinstance(error, PluginExitError) and error.stderr_tail and error.status >= 0:
         return f"plugin {error.plugin!r} fails: {error.stderr_tail} (exit status {error.status})"
     return str(error)

@@ -12,6 +12,7 @@ from keyferry._core.values import Value, replace
 from keyferry._net.forms import encode_percent
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
+from keyferry.cli.frame.machine import no_config_note
 from keyferry.cli.frame.node_settings import PluginEnvironment
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
@@ -103,8 +104,8 @@ def explain_image(
         decision=decide_access(args, answer, is_pod=bool(seen.containers)),
         containers=seen.containers,
         config=_config(inputs),
-        where=_where(inputs),
-        notes=inputs.notes[len(inputs.banner) :],
+        where=_where(args.node, inputs),
+        notes=tuple(_notes(args.node, inputs)),
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
         hints=tuple(missing_lines(answer.missing, args)),
         pod=sources.pod,
@@ -264,7 +265,13 @@ def _config(inputs: Inputs) -> dict[str, object]:
     }
 
 
-def _where(inputs: Inputs) -> tuple[str, ...]:
+def _notes(node: Node, inputs: Inputs) -> Iterator[str]:
+    """Yield the notes about inputs, but for what is shown above them or among the sources."""
+    shown = (*inputs.banner, no_config_note(node))
+    yield from (note for note in inputs.notes if note not in shown)
+
+
+def _where(node: Node, inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
     inputs_missing = {each.input for each in sources.missing}
     none = "the pod lists none"
@@ -276,6 +283,6 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
     return (
         f"pull secrets: {', '.join(_secret_words(sources)) or none}",
         f"node docker config: {_docker_config_words(sources)}",
-        *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
+        f"providers: {found.config} ({found.config_from})" if found.config else no_config_note(node),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
     )
