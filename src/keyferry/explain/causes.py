@@ -44,7 +44,6 @@ from keyferry.explain.wording import (
 )
 from keyferry.images.credential import SourceKind
 from keyferry.images.result import LookupOutcome
-from keyferry.images.why.nearness import find_misses
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
 
@@ -406,15 +405,7 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         now = facts.evidence.now
         started, changed = clock_text(file.started, now), clock_text(file.changed, now)
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
+    if facts.decision is not None and may_use(facts) is False and explanation.verdict is not PullVerdict.NO:
+        yield f"the image is on the node, and this pod must pull it to verify its access: {facts.decision.summary}"
     told = " ".join((explanation.text, *explanation.notes))
     yield from (note for note in facts.notes if note not in told)
-    if explanation.outcome is Outcome.NO_CREDENTIAL:
-        told_of = None if explanation.miss is None else explanation.miss.source
-        sources = {each.source for each in find_misses(facts.answer) if each.source != told_of}
-        number = sum(source.kind == SourceKind.PROVIDER for source in sources)
-        if number:
-            yield (
-                "one provider is for other images"
-                if number == 1
-                else f"{number} providers are for other images"
-            )
