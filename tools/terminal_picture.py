@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.commands import Node
 from support.kubernetes_api import pod
 from support.pod_world import PodWorld, pod_world
+from support.pull_reports import pulled
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "terminal.svg"
 COLUMNS = 98
@@ -80,6 +81,9 @@ def lines() -> list[str]:
         (world.node.bin_dir / "ecr").unlink()
         world.node.bin_dir.rmdir()
         _set_up(world, Path(etc), CURE)
+        world.forget_events()
+        world.report(pulled(IMAGE))
+        world.publish()
         after = _run(world)
     return [
         f"{_DIM}# the event, in kubectl describe pod web -n shop{_RESET}",
@@ -94,7 +98,7 @@ def lines() -> list[str]:
         f"{_BOLD}$ {EXPLAIN}{_RESET}",
         *before,
         "",
-        f"{_DIM}# with that pattern in the config, and the kubelet restarted:{_RESET}",
+        f"{_DIM}# with that pattern in the config, after a restart of the kubelet:{_RESET}",
         f"{_BOLD}$ {EXPLAIN}{_RESET}",
         *after,
     ]
@@ -120,7 +124,8 @@ def spans(line: str) -> Iterator[tuple[int, str, str]]:
     for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
         if piece.startswith("\x1b"):
             codes = piece[2:-1].split(";")
-            classes = "" if codes[-1] in ("", "0") else f"{classes} {_CLASSES[codes[-1]]}".strip()
+            added = " ".join(_CLASSES[code] for code in codes if code in _CLASSES)
+            classes = "" if codes[-1] in ("", "0") else f"{classes} {added}".strip()
         elif piece:
             yield column, classes, piece
             column += len(piece)

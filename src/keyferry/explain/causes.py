@@ -213,6 +213,8 @@ def _mended(facts: Facts) -> Explanation | None:
         return None
     last = max(changes, key=lambda change: change.at)
     changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    if last.delay_seconds:
+        changed += f", which the kubelet knows after {duration_text(last.delay_seconds)}"
     retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"

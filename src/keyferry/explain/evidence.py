@@ -111,11 +111,11 @@ class Evidence(Value):
         return None
 
     def since_the_failure(self) -> tuple[Change, ...]:
-        """Return the changes that are newer than the last attempt, which failed."""
+        """Return the changes that the kubelet may not have known at the last attempt, which failed."""
         failed_at = self.last_attempt.at
         if self.last_attempt.kind is not AttemptKind.FAILED or failed_at is None:
             return ()
-        return tuple(each for each in self.changes if each.at > failed_at)
+        return tuple(each for each in self.changes if each.at + each.delay_seconds > failed_at)
 
     @property
     def retried_by(self) -> float | None:

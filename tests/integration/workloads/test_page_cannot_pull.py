@@ -309,7 +309,11 @@ def test_the_command_finds_the_cause_and_after_the_cure_says_yes(heading: str, t
 
 def at_the_pages_time(output: str) -> str:
     """Return an output with the ages and times of day that the page has."""
-    output = re.sub(r"\d+ s ago|less than a second ago", "12 s ago", output)
+    output = re.sub(
+        r"(changed )?(?:\d+ s|less than a second) ago",
+        lambda age: (age[1] and "changed 3 s ago") or "12 s ago",
+        output,
+    )
     return re.sub(r"\b\d\d:\d\d:\d\d\b", "11:52:07", output)
 
 

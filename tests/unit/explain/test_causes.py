@@ -156,6 +156,15 @@ def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
     assert explained(nothing(), refused(changes=since)).outcome is Outcome.NO_CREDENTIAL
 
 
+def test_a_docker_config_counts_after_five_minutes() -> None:
+    """The kubelet may not have known it at an attempt that came after the change."""
+    for age, outcome in ((60, Outcome.CHANGED), (400, Outcome.REFUSED)):
+        change = Change("docker config /root/.docker/config.json", NOW - age, delay_seconds=300)
+        found = explained(with_secret(), refused(changes=(change,)))
+        assert found.outcome is outcome
+        assert ("which the kubelet knows after 5 min" in found.text) is (outcome is Outcome.CHANGED)
+
+
 @pytest.mark.parametrize("is_certain", [True, False])
 def test_a_config_that_is_newer_than_the_kubelet_is_not_the_kubelets(is_certain: bool) -> None:
     newer = Newer("/etc/p.yaml", NOW - 60, NOW - 3600, ChangedFile.PROVIDER_CONFIG, is_certain=is_certain)

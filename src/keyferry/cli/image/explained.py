@@ -51,6 +51,8 @@ __all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
 
 # The time limit of a question that nobody asked for.
 _METRICS_SECONDS = 5.0
+# How long the kubelet keeps what it read of a docker config.
+_DOCKER_CONFIG_SECONDS = 300.0
 _EXITS = {
     Outcome.RUNS: Exit.OK,
     Outcome.FOUND: Exit.OK,
@@ -183,12 +185,14 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
     if providers and node.kubelet.started is not None:
         # It has read its config again, and forgotten the answers of plugins.
         yield Change("the kubelet", node.kubelet.started, "restarted")
-    if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found):
-        files.append(sources.docker_config or "")
     for path in filter(None, files):
         at = changed_at(path)
         if at is not None:
             yield Change(path, at)
+    is_used = any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found)
+    at = changed_at(sources.docker_config) if is_used and sources.docker_config else None
+    if at is not None:
+        yield Change(f"docker config {sources.docker_config}", at, delay_seconds=_DOCKER_CONFIG_SECONDS)
 
 
 # The inputs, for people and programs.
