@@ -218,10 +218,9 @@ def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: 
     assert done.returncode == 1
     first = done.stdout.splitlines()[0]
     assert first.startswith(
-        "✗ no image of the pod is pulled: pull secret shop/broken, key '.dockerconfigjson': "
-        "auths['registry.example'].auth is not base64"
+        "✗ pull secret shop/broken, key '.dockerconfigjson': auths['registry.example'].auth is not base64"
     )
-    assert "the kubelet then fails the whole lookup" in first
+    assert "the kubelet then fails the whole lookup and pulls no image of the pod" in first
     assert (
         "kubectl create secret docker-registry broken -n shop --docker-server=registry.example "
         in done.stdout

@@ -88,8 +88,10 @@ def test_without_a_kubelet_the_nodes_config_is_not_known(command: str, tmp_path:
 def test_with_a_kubelet_without_providers_there_are_none(tmp_path: Path, processes: Processes) -> None:
     """This machine is a node, and its kubelet has no config: that is known."""
     with processes.kubelet():
-        done = run_keyferry("explain", IMAGE, *plain_pod(tmp_path))
+        done = run_keyferry("explain", IMAGE, *plain_pod(tmp_path), "-o", "wide")
     assert done.returncode == 1, done.stdout
+    first = "✗ no credential is found: there is no provider, no pull secret and no docker config\n"
+    assert done.stdout.startswith(first)
     assert "the kubelet has no provider config, so it asks no plugin\n" in done.stdout
 
 
