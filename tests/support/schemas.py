@@ -46,8 +46,9 @@ def closed(schema: Any) -> Any:
 @cache
 def validator(kind: str) -> Draft202012Validator:
     """Return a validator for documents of one kind, with every field checked."""
-    shared = Resource.from_contents(closed(load_schema(SHARED)))
-    registry = Registry().with_resource(str(load_schema(SHARED)["$id"]), shared)
+    schemas = [closed(load_schema(name)) for name in (SHARED, *kinds())]
+    # They refer to each other by their names.
+    registry = Registry().with_resources((each["$id"], Resource.from_contents(each)) for each in schemas)
     return Draft202012Validator(closed(load_schema(kind)), registry=registry)
 
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.certificates import Authority as Signer
 from support.commands import Node, plain_pod, run_keyferry
 from support.fake_cloud import Authority, Reply, serving
 from support.images import build, push
+from support.kube import TOKEN, Kube
+from support.kubernetes_api import KubernetesApi, account, pod, pull_secret
 from support.registry import Registry, basic, running
+from support.schemas import check_document
 
 USER, PASSWORD = "alice", "kf-marked-word"
 IMAGE = build(b"hello")
@@ -200,6 +204,38 @@ def test_a_bad_name_and_a_missing_ca_file_are_said(registry: Registry, tmp_path:
     missing = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options, "--ca-file", "/none.pem")
     assert missing.returncode == 3
     assert "CA file '/none.pem': does not exist" in missing.stderr
+
+
+def test_all_images_of_a_pod_of_a_cluster_are_checked(registry: Registry, tmp_path: Path) -> None:
+    """With the pod's own secrets; the worst result is the exit code."""
+    images = (f"{registry.host}/team/app:v1", f"{registry.host}/team/app:nothing")
+    signer = Signer()
+    with KubernetesApi(signer) as api:
+        api.add_user(TOKEN, "bob")
+        api.permit(TOKEN, "get list", "pods secrets serviceaccounts events", "shop")
+        secret = pull_secret(host=registry.host, login=f"{USER}:{PASSWORD}")
+        api.add(account(), pod(images=images, imagePullSecrets=[{"name": "regcred"}]), secret)
+        kube = Kube(tmp_path)
+        kube.write(api.url, ca=signer.pem, user={"token": TOKEN})
+        (tmp_path / "config.json").write_text("{}")
+        given = [*node_for(tmp_path, "other.io", PASSWORD), "--docker-config", str(tmp_path / "config.json")]
+        words = ["can-pull", "pod/web", "-n", "shop", "--kubeconfig", str(kube.path), *given]
+        done = run_keyferry(*words, "-o", "json", KUBERC="")
+        table = run_keyferry(*words, KUBERC="")
+        absent = run_keyferry("can-pull", "pod/nosuch", *words[2:], KUBERC="")
+    assert (done.returncode, table.returncode) == (1, 1), done.stderr
+    document = json.loads(done.stdout)
+    check_document(document)
+    assert (document["kind"], document["namespace"], document["pod"]) == ("ImagePullCheckList", "shop", "web")
+    assert [(each["image"], each["canPull"]) for each in document["items"]] == [
+        (images[0], True),
+        (images[1], False),
+    ]
+    assert table.stdout.startswith(f"yes: {images[0]} can be pulled with {USER} of pull secret shop/regcred\n")
+    assert f"\n\nno: the registry has no {images[1]}, or hides it from users without access\n" in table.stdout
+    assert PASSWORD not in done.stdout + done.stderr + table.stdout + table.stderr
+    assert absent.returncode == 3
+    assert "there is no pod 'nosuch' in namespace 'shop'" in absent.stderr
 
 
 def test_json_and_yaml_say_the_same_with_stable_fields(registry: Registry, tmp_path: Path) -> None:
