@@ -377,7 +377,9 @@ def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
     words = ["explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options()]
     for option in (["-o", "wide"], ["--all-patterns"]):
         wide = run_keyferry(*words, *option).stdout
-        assert "'reg.io': the pattern has no port and the image has port 5000: a pattern without a port" in wide
+        assert (
+            "'reg.io': the pattern has no port and the image has port 5000: a pattern without a port" in wide
+        )
         assert "the kubelet makes one anonymous attempt" in wide
 
 

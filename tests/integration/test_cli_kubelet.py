@@ -98,7 +98,9 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
     processes.write(17, "kubelet", *flags(node))
     hidden = run_keyferry("explain", IMAGE_OF_PLUGIN)
     assert hidden.returncode == 0
-    assert "! plugins get the environment of this process, not that of the kubelet, process 17" in hidden.stdout
+    assert (
+        "! plugins get the environment of this process, not that of the kubelet, process 17" in hidden.stdout
+    )
     warning = "not that of the kubelet, process 17, which cannot be read"
     assert warning in hidden.stdout
     for words in (

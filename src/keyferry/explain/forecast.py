@@ -110,7 +110,8 @@ def _not_found(facts: Facts, check: RegistryCheck) -> Explanation:
     cure = Cure(f"check the name and the tag; if they are right, give {access}")
     outcome = Outcome.OTHER_REASON if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     cause = "the registry has no such image or tag, or hides it from users without access"
-    return with_inputs(Explanation(facts, outcome, check_text(check), cause, (cure,)))
+    text = check_text(check) if outcome is Outcome.OTHER_REASON else f"{check_text(check)}; {cause}"
+    return with_inputs(Explanation(facts, outcome, text, cause, (cure,)))
 
 
 def _refused(facts: Facts, check: RegistryCheck) -> Explanation:

@@ -54,7 +54,8 @@ def render(explanation: Explanation, *, is_wide: bool = False, subject: str = ""
     if is_wide:
         blocks.append(sections(_stages(explanation)))
     else:
-        more = f", and {len(notes) - len(shown)} more notes" if len(notes) > len(shown) else ""
+        left = len(notes) - len(shown)
+        more = f", and {left} more note{'' if left == 1 else 's'}" if left else ""
         blocks.append(style(f"-o wide shows how it was found{more}", "dim"))
     return Lines("\n\n".join(filter(None, blocks)))
 

@@ -143,8 +143,8 @@ def _help_row(line: str, width: int) -> "Iterator[str]":
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
     """Return each title with its lines, which must be printable; a title without lines is left out.
 
-    Titles are folded, and so are lines unless they are Whole: below the text after a mark or a number, and else a little to the right
-    of their own indent. A single line is a paragraph, and is folded below its indent.
+    Titles are folded, and so are lines unless they are Whole: below the text after a mark or a number, and else a
+    little to the right of their own indent. A single line is a paragraph, and is folded below its indent.
     """
     filled = ((title, _block(list(lines))) for title, lines in parts)
     blocks = ("\n".join((*fold(style(title.upper(), "bold")), *lines)) for title, lines in filled if lines)

@@ -79,6 +79,11 @@ def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> Non
     assert unsure.returncode == 6
     assert unsure.stdout.startswith("cannot tell whether")
     assert "manifest unknown" in unsure.stdout
+    explained = run_keyferry("explain", *words[1:], "--check-registry")
+    assert explained.returncode == 6
+    first = explained.stdout.splitlines()[0]
+    assert first.startswith("? cannot tell whether ")
+    assert first.endswith("; the registry has no such image or tag, or hides it from users without access")
 
 
 def test_without_a_credential_the_attempt_is_anonymous(registry: Registry, tmp_path: Path) -> None:
@@ -231,7 +236,9 @@ def test_all_images_of_a_pod_of_a_cluster_are_checked(registry: Registry, tmp_pa
         (images[0], True),
         (images[1], False),
     ]
-    assert table.stdout.startswith(f"yes: {images[0]} can be pulled with {USER} of pull secret shop/regcred\n")
+    assert table.stdout.startswith(
+        f"yes: {images[0]} can be pulled with {USER} of pull secret shop/regcred\n"
+    )
     assert f"\n\nno: the registry has no {images[1]}, or hides it from users without access\n" in table.stdout
     assert PASSWORD not in done.stdout + done.stderr + table.stdout + table.stderr
     assert absent.returncode == 3

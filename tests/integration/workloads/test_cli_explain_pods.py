@@ -240,7 +240,10 @@ def test_the_accounts_secrets_are_those_of_new_pods(api: KubernetesApi, explain:
         "? no credential is found as far as is known: the service account 'default' lists the pull secret "
         "'regcred', but the pod does not"
     )
-    assert "    kubectl get pod web -n shop -o yaml > web.yaml && kubectl replace --force -f web.yaml\n" in done.stdout
+    assert (
+        "    kubectl get pod web -n shop -o yaml > web.yaml && kubectl replace --force -f web.yaml\n"
+        in done.stdout
+    )
 
 
 def deployment(kind: str = "Deployment", **spec: object) -> Json:
@@ -508,7 +511,10 @@ def test_an_annotation_that_a_provider_requires_can_be_added(
     for more in ([], ["--no-run"]):
         done = explain("pod/web", "-n", "shop", *node.options(), "--docker-config", str(empty), *more)
         assert done.returncode == 1, done.stdout
-        assert '    kubectl annotate serviceaccount default -n shop acme.example/role="${VALUE:?}"\n' in done.stdout
+        assert (
+            '    kubectl annotate serviceaccount default -n shop acme.example/role="${VALUE:?}"\n'
+            in done.stdout
+        )
 
 
 def test_without_running_a_config_that_stops_the_kubelet_is_explained(
