@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.values import replace
-from keyferry.errors import Kind, NodeAudienceError
+from keyferry.errors import Kind, NodeAudienceError, RegistryError
 from keyferry.explain.explanation import Cure, Explanation, LikelyCause, Outcome, Subject
 from keyferry.explain.facts import Facts
 from keyferry.explain.input_cures import input_cures
@@ -121,7 +121,8 @@ def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
         who(refused[0]) if len(refused) == 1 else f"all {len(refused)} credentials, first {who(refused[0])}"
     )
     message = "" if check.error is None else f": {check.error.message}"
-    cause = f"{registry(facts)} refuses {whom}{message}"
+    host = check.error.registry if isinstance(check.error, RegistryError) else registry(facts)
+    cause = f"{host} refuses {whom}{message}"
     outcome = Outcome.REFUSED if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     text = cause if outcome is Outcome.REFUSED else f"{check_text(check)}; {cause}"
     return with_inputs(Explanation(facts, outcome, text, cause, tuple(dict.fromkeys(cures))[:MAX_CURES]))
