@@ -37,6 +37,7 @@ from keyferry.explain.wording import (
     may_use,
     next_check,
     registry,
+    retry_text,
     seen_text,
     wait_cure,
     who,
@@ -219,7 +220,7 @@ def _change_texts(facts: Facts) -> tuple[str, str]:
     changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
     if last.delay_seconds:
         changed += f", which the kubelet knows after {duration_text(last.delay_seconds)}"
-    return changed, f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
+    return changed, retry_text(facts)
 
 
 # An attempt failed, and a credential that is found did not help.

@@ -26,6 +26,7 @@ from keyferry.images.result import LookupOutcome
 
 __all__ = ["MAX_CURES", "credential_cures", "foresee", "foresee_lookup", "outcome_without", "with_inputs"]
 
+_ANONYMOUS = "without a credential the kubelet pulls anonymously, which is enough for a public image"
 # More of them are hard to choose from.
 MAX_CURES = 3
 
@@ -44,8 +45,8 @@ def foresee(facts: Facts) -> Explanation:
         is_refused = check.kind is Kind.REFUSED and has_credentials(facts)
         return _refused(facts, check) if is_refused else _unknown(facts, check)
     # Whether the registry answers or not, a cause that is found without it stays the cause.
-    notes = () if check.kind is Kind.REFUSED else (f"the registry was asked, too: {check_text(check)}",)
-    return replace(now, notes=notes)
+    told = () if check.kind is Kind.REFUSED else (f"the registry was asked, too: {check_text(check)}",)
+    return replace(now, notes=told)
 
 
 def foresee_lookup(facts: Facts) -> Explanation:
@@ -71,8 +72,9 @@ def foresee_lookup(facts: Facts) -> Explanation:
     else:
         outcome = outcome_without(answer)
         text = f"no credential is found: {cause.cause}"
+    notes = (_ANONYMOUS,) if outcome is Outcome.NO_CREDENTIAL and not answer.credentials else ()
     return with_inputs(
-        Explanation(facts, outcome, text, cause.cause, cures, miss=cause.miss, about=Subject.CREDENTIAL)
+        Explanation(facts, outcome, text, cause.cause, cures, notes, cause.miss, Subject.CREDENTIAL)
     )
 
 

@@ -9,6 +9,7 @@ from keyferry._core.secrets import masked, printable
 from keyferry.explain.explanation import Cure, Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
+from keyferry.explain.wording import may_use
 from keyferry.images.answer import Answer
 from keyferry.images.credential import SourceKind
 from keyferry.images.match.rules import MatchRule
@@ -21,6 +22,7 @@ from keyferry.show.writer import Lines, style
 __all__ = ["render"]
 
 _MAX_NOTES = 3
+_MAX_KEYS = 3
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
 _VERDICTS = {
     PullVerdict.YES: (Mark.YES, "green"),
@@ -39,10 +41,13 @@ _NEARNESS = (
 )
 
 
-def render(explanation: Explanation, *, is_wide: bool = False, subject: str = "") -> Lines:
+def render(
+    explanation: Explanation, *, is_wide: bool = False, subject: str = "", is_last: bool = True
+) -> Lines:
     """Return the explanation, with *is_wide* with every event, provider, pattern and key.
 
-    *subject* tells what it is about: the image or, of a pod, the containers.
+    *subject* tells what it is about: the image or, of a pod, the containers. Only the last of several names the wide
+    form.
     """
     notes = [*explanation.notes, *(reason.text for reason in _traps(explanation)), *_others(explanation)]
     shown = notes if is_wide else notes[:_MAX_NOTES]
@@ -53,7 +58,7 @@ def render(explanation: Explanation, *, is_wide: bool = False, subject: str = ""
         blocks.append("\n".join(line for note in shown for line in _marked(Mark.WARNING, printable(note))))
     if is_wide:
         blocks.append(sections(_stages(explanation)))
-    else:
+    elif is_last or len(notes) > len(shown):
         left = len(notes) - len(shown)
         more = f", and {left} more note{'' if left == 1 else 's'}" if left else ""
         blocks.append(style(f"-o wide shows how it was found{more}", "dim"))
@@ -85,17 +90,25 @@ def _traps(explanation: Explanation) -> Iterator[Reason]:
 
 
 def _others(explanation: Explanation) -> Iterator[str]:
-    """Yield one line for all providers that the verdict does not tell of, if none matches."""
+    """Yield one line for all providers that the verdict does not tell of, and one for each other source.
+
+    Beside a provider or a key that matches, they do not matter.
+    """
     answer = explanation.facts.answer
     if answer.credentials or answer.provisions or explanation.verdict is not PullVerdict.NO:
         return
     told_of = None if explanation.miss is None else explanation.miss.source
-    sources = {each.source for each in find_misses(answer) if each.source != told_of}
-    number = sum(source.kind == SourceKind.PROVIDER for source in sources)
+    others = [each for each in find_misses(answer) if each.source != told_of]
+    number = len({each.source for each in others if each.source.kind == SourceKind.PROVIDER})
     if number:
         yield (
             "one provider is for other images" if number == 1 else f"{number} providers are for other images"
         )
+    rest = [each for each in others if each.source.kind != SourceKind.PROVIDER]
+    for source in dict.fromkeys(each.source for each in rest):
+        keys = [repr(each.pattern) for each in rest if each.source == source]
+        more = ", ..." if len(keys) > _MAX_KEYS else ""
+        yield f"{source} is for other images: {', '.join(keys[:_MAX_KEYS])}{more}"
 
 
 # The wide form: every stage, in the order in which it happens.
@@ -104,7 +117,9 @@ def _others(explanation: Explanation) -> Iterator[str]:
 def _stages(explanation: Explanation) -> tuple[tuple[str, Iterable[str]], ...]:
     facts = explanation.facts
     answer = facts.answer
-    decisions = (printable(reason.text) for reason in _of(answer, ReasonStage.DECISION))
+    # Nothing is tried for an image that is used without a pull.
+    stages = () if may_use(facts) else (ReasonStage.DECISION,)
+    decisions = (printable(reason.text) for reason in _of(answer, *stages))
     return (
         ("what happened", _seen(facts)),
         ("what a kubelet that reads these files now does", decisions),

@@ -12,8 +12,8 @@ _DAY_SECONDS = 86_400
 
 
 def age_text(at: float, now: float) -> str:
-    """Return how long ago an instant was: ``12 s ago``."""
-    return f"{duration_text(max(0.0, now - at))} ago"
+    """Return how long ago an instant was, a second at least: ``12 s ago``."""
+    return f"{duration_text(max(1.0, now - at))} ago"
 
 
 def clock_text(at: float, now: float) -> str:

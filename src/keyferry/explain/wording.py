@@ -20,6 +20,7 @@ __all__ = [
     "may_use",
     "next_check",
     "registry",
+    "retry_text",
     "seen_text",
     "wait_cure",
     "who",
@@ -114,8 +115,13 @@ def next_check(facts: Facts) -> tuple[Cure, ...]:
     return (Cure(f"to check whether {registry(facts)} accepts it", (f"{facts.command} --check-registry",)),)
 
 
+def retry_text(facts: Facts) -> str:
+    """Return that the kubelet tries again, and by when."""
+    at, now = facts.evidence.retried_by, facts.evidence.now
+    when = "within five minutes" if at is None or at <= now else f"by {clock_text(at, now)}"
+    return f"the kubelet tries again {when}"
+
+
 def wait_cure(facts: Facts) -> Cure:
-    """Return that the kubelet tries again by itself, and by when."""
-    at = facts.evidence.retried_by
-    when = "" if at is None else f" by {clock_text(at, facts.evidence.now)}"
-    return Cure(f"wait: the kubelet tries again by itself{when}")
+    """Return that there is only to wait."""
+    return Cure(f"wait: {retry_text(facts)}")

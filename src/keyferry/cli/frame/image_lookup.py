@@ -88,10 +88,14 @@ class ImageLookup(Value):
     environment: tuple[str, ...] = ()
 
     def report(self, args: "argparse.Namespace") -> None:
-        """Report notes about the inputs, the options that give missing inputs, and the providers that failed."""
+        """Report the lines about the inputs and the providers that failed."""
+        report(*self.lines(args))
+
+    def lines(self, args: "argparse.Namespace") -> tuple[str, ...]:
+        """Return notes about the inputs, the options that give missing inputs, and the providers that failed."""
         answer = self.answer
         notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing, args))
-        report(*notes, *answer.kubelet_failures)
+        return (*notes, *map(str, answer.kubelet_failures))
 
 
 def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:

@@ -25,6 +25,7 @@ from keyferry.cli.frame.registry_arguments import (
     image_mirrors,
 )
 from keyferry.clusters.api_call import ApiProblem
+from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.document import failures_document
 from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
@@ -89,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     lookup = look_up_image(args)
     lookup.report(args)
     check = _check(args, lookup)
+    if check.other_way:
+        report(check.other_way)
     if args.output == "table":
         print(_table(check))
     else:
@@ -103,26 +106,36 @@ def _run_target(args: argparse.Namespace, target: Target) -> int:
         report(str(live))
         return Exit.REFUSED
     inputs, providers = open_providers(args, gather_inputs(args, (), live_sources(args, live)))
+    if not live.pod.containers:
+        raise EnvironmentProblem(f"{live.pod} has no container with an image, so there is nothing to check")
     checked: list[tuple[Answer, RegistryCheck]] = []
+    lines: list[str] = []
+    codes: list[Exit] = []
     for image in live.pod.by_image:
         own = copy(args)
         own.image = image
-        lookup = look_up(own, parse_image(image), inputs, providers)
-        lookup.report(own)
-        checked.append((lookup.answer, _check(own, lookup)))
+        try:
+            lookup = look_up(own, parse_image(image), inputs, providers)
+        except ImageNameError as error:
+            lines.append(f"InvalidImageName: {error}")
+            codes.append(Exit.NO)
+            continue
+        check = _check(own, lookup)
+        lines += (*lookup.lines(own), check.other_way)
+        checked.append((lookup.answer, check))
+        codes.append(code_for_check(lookup.answer, check))
+    # What is true of several images is told once.
+    report(*filter(None, dict.fromkeys(lines)))
     if args.output == "table":
         print(Lines("\n\n".join(_table(check) for _, check in checked)))
     else:
         print(render_document(_list_document(live.pod, checked), args.output))
-    return most_severe(code_for_check(answer, check) for answer, check in checked)
+    return most_severe(codes)
 
 
 def _check(args: argparse.Namespace, lookup: ImageLookup) -> RegistryCheck:
     mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
-    check = check_answer(args, lookup.answer, mirrors)
-    if check.other_way:
-        report(check.other_way)
-    return check
+    return check_answer(args, lookup.answer, mirrors)
 
 
 def _list_document(pod: WorkloadPod, checked: list[tuple[Answer, RegistryCheck]]) -> dict[str, object]:

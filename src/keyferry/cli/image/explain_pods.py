@@ -157,13 +157,18 @@ def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
     for each in sorted(pod.images, key=_rank):
         # The wide form shows the stages of each image.
         groups.setdefault((*each.told, each.image if is_wide else ""), []).append(each)
-    for group in groups.values():
+    notes: tuple[str, ...] = ()
+    for number, group in enumerate(groups.values(), 1):
         subject = f"{pod.pod}{_place(pod.pod)}, {'; '.join(each.title for each in group)}"
         explanation = group[0].explanation
         if explanation is None:
             yield "\n".join(_problem_lines(group[0].problem, subject))
-        else:
-            yield render(explanation, is_wide=is_wide, subject=subject)
+            continue
+        # What is noted of one image is not noted again of the next.
+        new = tuple(note for note in explanation.notes if note not in notes)
+        notes += new
+        is_last = number == len(groups)
+        yield render(replace(explanation, notes=new), is_wide=is_wide, subject=subject, is_last=is_last)
 
 
 def _rank(each: ExplainedContainers) -> int:

@@ -290,9 +290,10 @@ def _config(inputs: Inputs) -> dict[str, object]:
 
 
 def _notes(node: Node, inputs: Inputs) -> Iterator[str]:
-    """Yield the notes about inputs, but for what is shown above them or among the sources."""
-    shown = (*inputs.banner, no_config_note(node))
+    """Yield the notes about inputs, but for what is shown above them or among the sources; those on machines last."""
+    shown = (*inputs.banner, *inputs.machine)
     yield from (note for note in inputs.notes if note not in shown)
+    yield from (note for note in inputs.machine if note != no_config_note(node))
 
 
 def _where(node: Node, inputs: Inputs) -> tuple[str, ...]:
