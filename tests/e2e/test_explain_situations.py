@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,10 @@ from keyferry.api.kubeletconfig.records import ImagePullSecret
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.credential import Credential, Source, SourceKind, credential_hash
 from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.failure_text import FailureKind, recognise
 from support.containerd import Containerd
-from support.fake_cloud import Authority
-from support.images import build, push
+from support.fake_cloud import Authority, Reply, serving
+from support.images import build, build_index, push
 from support.pod_world import PodWorld
 from support.pull_reports import (
     creating,
@@ -273,3 +276,71 @@ def test_a_preloaded_image_is_seen_on_the_node_without_being_asked_for(parts: Wo
     check(present, "runs", ("on the node", "may use", "nothing is pulled"), never=("kubectl",))
     access = present.explanation["access"]
     assert (access["rule"], access["policy"]) == ("policy", "NeverVerifyPreloadedImages")
+
+
+def registry_reply(reply: Reply, _: World) -> Iterator[str]:
+    """Yield an image of a registry that gives the same reply to everything."""
+    with serving(lambda _: reply) as server:
+        yield f"127.0.0.1:{server.port}/team/app:v1"
+
+
+def plain_registry_with_tls(parts: World) -> Iterator[str]:
+    parts.containerd.serve("plain.invalid", f"https://{parts.host('basic')}")
+    yield "plain.invalid/team/app:v1"
+
+
+def wrong_name(parts: World) -> Iterator[str]:
+    port = parts.registries["tls"].port
+    parts.containerd.serve("name.invalid", f"https://localhost:{port}", parts.authority)
+    yield "name.invalid/team/app:v1"
+
+
+def no_tls(parts: World) -> Iterator[str]:
+    with serving(lambda _: Reply(raw=b"SSH-2.0-server\r\n")) as server:
+        parts.containerd.serve("ssh.invalid", f"https://127.0.0.1:{server.port}")
+        yield "ssh.invalid/team/app:v1"
+
+
+def other_platform(parts: World) -> Iterator[str]:
+    yield parts.put("basic", "platform/app", build_index(build(b"for another", architecture="other")))
+
+
+def bad_name(_: World) -> Iterator[str]:
+    yield "127.0.0.1:1/Team/app:v1"
+
+
+TEXTS = {
+    "403": (partial(registry_reply, Reply(403)), FailureKind.REFUSED, "403 Forbidden"),
+    "429": (partial(registry_reply, Reply(429)), FailureKind.RATE_LIMIT, "429 Too Many Requests"),
+    "500": (partial(registry_reply, Reply(500)), FailureKind.SERVER, "500 Internal Server Error"),
+    "503": (partial(registry_reply, Reply(503)), FailureKind.SERVER, "503 Service Unavailable"),
+    "hangs-up": (partial(registry_reply, Reply(is_closed=True)), FailureKind.UNREACHABLE, "EOF"),
+    "no-http": (
+        partial(registry_reply, Reply(raw=b"SSH-2.0-server\r\n")),
+        FailureKind.PROTOCOL,
+        "malformed HTTP response",
+    ),
+    "no-tls": (no_tls, FailureKind.PROTOCOL, "first record does not look like a TLS handshake"),
+    "http-for-https": (
+        plain_registry_with_tls,
+        FailureKind.PROTOCOL,
+        "server gave HTTP response to HTTPS client",
+    ),
+    "wrong-name": (
+        wrong_name,
+        FailureKind.CERTIFICATE,
+        "certificate is not valid for any names, but wanted to match localhost",
+    ),
+    "other-platform": (other_platform, FailureKind.PLATFORM, "no match for platform"),
+    "bad-name": (bad_name, FailureKind.NAME, "invalid reference format"),
+}
+
+
+@pytest.mark.parametrize(("trouble", "kind", "detail"), TEXTS.values(), ids=TEXTS)
+def test_what_the_runtime_says_of_other_troubles_is_recognised(
+    parts: World, trouble: Callable[[World], Iterator[str]], kind: FailureKind, detail: str
+) -> None:
+    with contextmanager(trouble)(parts) as image:
+        why = reason(parts.containerd, image)
+    failure = recognise(f'Failed to pull image "{image}": {why}')
+    assert (failure.kind, failure.detail) == (kind, detail)
