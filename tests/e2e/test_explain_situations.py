@@ -7,6 +7,7 @@ socket, process and files, and no option names them.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from keyferry.pulls.failure_text import FailureKind, recognise
 from support.containerd import Containerd
 from support.fake_cloud import Authority, Reply, serving
 from support.images import build, build_index, push
+from support.parts import need
 from support.pod_world import PodWorld
 from support.pull_reports import (
     creating,
@@ -200,6 +202,20 @@ def test_an_unknown_authority_is_told_and_its_cure_cures(parts: World, tmp_path:
         lines = "\n".join(cure["lines"]).replace(CERTS, str(containerd.folder / "certs.d"))
         (folder / "hosts.toml").write_text(f"{lines}\n")
         assert pull(containerd, image)
+
+
+def test_a_certificate_for_another_name_is_told_with_a_line_that_shows_its_names(
+    parts: World, tmp_path: Path
+) -> None:
+    """No authority would help: the runtime knows it already."""
+    need("openssl")
+    with contextmanager(wrong_name)(parts) as image:
+        told = told_of_failure(tmp_path, parts.containerd, image)
+        says = (r"does not accept the certificate of localhost:\d+", "wanted to match localhost")
+        check(told, "other-reason", says, (r"openssl x509 .*subjectAltName",), never=(CREATE, r"\bca = "))
+        (line,) = told.explanation["cure"][0]["lines"]
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert "IP Address:127.0.0.1" in done.stdout, done.stderr
 
 
 def own_trust(parts: World) -> str:

@@ -26,7 +26,9 @@ class FailureKind(StrEnum):
     TIMEOUT = (
         "timeout"  # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
     )
-    CERTIFICATE = "certificate"
+    AUTHORITY = "authority"  # the certificate is signed by an authority that the runtime does not know
+    CERTIFICATE = "certificate"  # another fault of it: it has expired, or is for another name
+    CLIENT_CERTIFICATE = "client-certificate"  # the registry does not accept the runtime's, or wants one
     PROTOCOL = "protocol"
     RATE_LIMIT = "rate-limit"
     SERVER = "server"
@@ -111,12 +113,18 @@ RULES = (
     Rule(FailureKind.PLATFORM, r"\bno matching manifest for _+", _DOCKER),
     # No answer of the registry. Before refusals, since "failed to authorize" also precedes these texts.
     Rule(
-        FailureKind.CERTIFICATE,
+        FailureKind.AUTHORITY,
         r"\bx509: (?P<detail>certificate signed by unknown authority)",
         _GO,
         seen=True,
     ),
     Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>[^:(\n]+)", _GO, seen=True),
+    Rule(
+        FailureKind.CLIENT_CERTIFICATE,
+        r"\bremote error: tls: (?P<detail>(?:certificate required|bad certificate))",
+        _GO,
+        seen=True,
+    ),
     Rule(FailureKind.PROTOCOL, r"\bserver gave HTTP response to HTTPS client", _GO, seen=True),
     Rule(FailureKind.PROTOCOL, r"\bClient sent an HTTP request to an HTTPS server", _GO),
     Rule(FailureKind.PROTOCOL, r"\bmalformed HTTP (?:response|status code)", _GO, seen=True),
@@ -201,7 +209,9 @@ _MOST_TELLING = (
     FailureKind.HIDDEN,
     FailureKind.REFUSED,
     FailureKind.SERVER,
+    FailureKind.AUTHORITY,
     FailureKind.CERTIFICATE,
+    FailureKind.CLIENT_CERTIFICATE,
     FailureKind.PROTOCOL,
     FailureKind.UNREACHABLE,
     FailureKind.TIMEOUT,

@@ -36,7 +36,7 @@ SEEN = {
     ),
     "unknown CA": (
         f"{FAILED}{RESOLVE}{HEAD}x509: certificate signed by unknown authority",
-        (Kind.CERTIFICATE, 0, HOST, "certificate signed by unknown authority"),
+        (Kind.AUTHORITY, 0, HOST, "certificate signed by unknown authority"),
     ),
     "no such host": (
         f"{FAILED}{RESOLVE}{HEAD}dial tcp: lookup registry.example on 10.255.255.53:53: no such host",
@@ -51,6 +51,10 @@ SEEN = {
             "127.0.0.1:5000",
             "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
         ),
+    ),
+    "no client certificate": (
+        f"{FAILED}{RESOLVE}{HEAD}remote error: tls: certificate required",
+        (Kind.CLIENT_CERTIFICATE, 0, HOST, "certificate required"),
     ),
     "HTTP for HTTPS": (
         f"{FAILED}{RESOLVE}{HEAD}http: server gave HTTP response to HTTPS client",
@@ -294,7 +298,7 @@ READ = {
     ),
     "newer Go, unknown CA": (
         f"{RESOLVE}{HEAD}tls: failed to verify certificate: x509: certificate signed by unknown authority",
-        (Kind.CERTIFICATE, 0, HOST),
+        (Kind.AUTHORITY, 0, HOST),
     ),
     "wrong name": (
         f"{RESOLVE}{HEAD}tls: failed to verify certificate: x509: certificate is valid for *.traefik.default, not "
