@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from support.pull_reports import (
 from support.pull_world import USERS, World, running_world
 from support.records import open_quickly, with_secrets
 from support.registry import basic, running
-from support.situations import LOGIN, Told, check, login_secret, situation_world, tell, web
+from support.situations import LOGIN, check, login_secret, situation_world, tell, web
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
 
@@ -91,16 +91,15 @@ def node_with(
         world.api.add(login_secret(host=image.partition("/")[0], login=":".join(login)))
 
 
-def told_of_failure(
+def failed_world(
     folder: Path, containerd: Containerd, image: str, login: tuple[str, str] | None = LOGIN
-) -> Told:
-    """Let the runtime try to pull the pod's image; return what is told of it."""
-    with situation_world(
+) -> AbstractContextManager[PodWorld]:
+    """A world in which the runtime tried to pull the pod's image, and failed."""
+    return situation_world(
         folder,
         lambda world: node_with(world, containerd, image, login),
         lambda world: world.report(failed(image, reason(containerd, image, login))),
-    ) as world:
-        return tell(world)
+    )
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,8 @@ def test_a_pull_that_fails_is_explained_from_what_the_runtime_says(
     parts: World, name: str, tmp_path: Path
 ) -> None:
     failure = FAILURES[name]
-    told = told_of_failure(tmp_path, parts.containerd, failure.image(parts), failure.login)
+    with failed_world(tmp_path, parts.containerd, failure.image(parts), failure.login) as world:
+        told = tell(world)
     check(told, failure.case, failure.says, failure.cures, never=failure.never)
     if failure.login is None:
         first = told.explanation["cure"][0]
@@ -178,7 +178,7 @@ def check_recorded(containerd: Containerd, text: str, recorded: str) -> None:
 
 
 def test_an_unknown_authority_is_told_and_its_cure_cures(parts: World, tmp_path: Path) -> None:
-    """As pasted: the certificate and the lines in the runtime's folder of hosts."""
+    """As pasted: the certificate and the lines in the runtime's folder of hosts. Then the next attempt decides."""
     authority = Authority(tmp_path)
     pem, containerd = authority.certificate("127.0.0.1"), parts.containerd
     with running(tmp_path / "unknown", pem=pem, bundle=authority.bundle) as registry:
@@ -187,21 +187,20 @@ def test_an_unknown_authority_is_told_and_its_cure_cures(parts: World, tmp_path:
         image, folder = f"{registry.host}/team/app:v1", containerd.folder / "certs.d" / registry.host
         # Without a file the runtime would speak plain HTTP to an address of this machine.
         containerd.serve(registry.host, registry.url)
-        (tmp_path / "world").mkdir()
-        told = told_of_failure(tmp_path / "world", containerd, image)
-        check(
-            told,
-            "other-reason",
-            ("does not trust", re.escape(registry.host), "certificate signed by unknown authority"),
-            (rf"{CERTS}/{registry.host}/hosts\.toml", r"\bca = "),
-            never=(CREATE,),
-        )
         check_recorded(containerd, reason(containerd, image), untrusted(image))
-        (cure,) = told.explanation["cure"]
-        (folder / "ca.crt").write_text(authority.bundle.read_text())
-        lines = "\n".join(cure["lines"]).replace(CERTS, str(containerd.folder / "certs.d"))
-        (folder / "hosts.toml").write_text(f"{lines}\n")
+        (tmp_path / "world").mkdir()
+        with failed_world(tmp_path / "world", containerd, image) as world:
+            told = tell(world)
+            (cure,) = told.explanation["cure"]
+            (folder / "ca.crt").write_text(authority.bundle.read_text())
+            lines = "\n".join(cure["lines"]).replace(CERTS, str(containerd.folder / "certs.d"))
+            (folder / "hosts.toml").write_text(f"{lines}\n")
+            changed = tell(world)
         assert pull(containerd, image)
+    says = ("does not trust", re.escape(registry.host), "certificate signed by unknown authority")
+    cures = (rf"{CERTS}/{registry.host}/hosts\.toml", r"\bca = ")
+    check(told, "other-reason", says, cures, never=(CREATE,))
+    assert changed.verdict == ("unknown", "changed"), changed.text
 
 
 def test_a_certificate_for_another_name_is_told_with_a_line_that_shows_its_names(
@@ -209,8 +208,11 @@ def test_a_certificate_for_another_name_is_told_with_a_line_that_shows_its_names
 ) -> None:
     """No authority would help: the runtime knows it already."""
     need("openssl")
-    with contextmanager(wrong_name)(parts) as image:
-        told = told_of_failure(tmp_path, parts.containerd, image)
+    with (
+        contextmanager(wrong_name)(parts) as image,
+        failed_world(tmp_path, parts.containerd, image) as world,
+    ):
+        told = tell(world)
         says = (r"does not accept the certificate of localhost:\d+", "wanted to match localhost")
         check(told, "other-reason", says, (r"openssl x509 .*subjectAltName",), never=(CREATE, r"\bca = "))
         (line,) = told.explanation["cure"][0]["lines"]
