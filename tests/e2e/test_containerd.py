@@ -449,7 +449,7 @@ def test_explain_asks_the_runtime_and_the_records(world: World, node: Node, tmp_
     alice = write_secret(tmp_path, "of-alice", world.host("basic"), "alice", USERS["alice"])
     absent = run_keyferry("pull", image, *config, *root, "--secret", alice)
     assert absent.returncode == 0, absent.stderr
-    done = run_keyferry("explain", image, *config, *root, "--secret", alice)
+    done = run_keyferry("explain", image, *config, *root, "--secret", alice, "-o", "wide")
     expected = "the image is on the node, and this pod may use it without a pull: the pod has a credential"
     assert expected in done.stdout
     done = run_keyferry("explain", image, *config, *root, *plain_pod(tmp_path), "-o", "json")
@@ -457,5 +457,7 @@ def test_explain_asks_the_runtime_and_the_records(world: World, node: Node, tmp_
     assert (access["mustPull"], access["rule"]) == (True, "stranger")
     done = run_keyferry("explain", image, *config, *root, "-o", "json")
     assert json.loads(done.stdout)["access"]["outcome"] == "unknown"
-    missing = run_keyferry("explain", f"{world.host('basic')}/explained/none:v1", *config, *root)
+    missing = run_keyferry(
+        "explain", f"{world.host('basic')}/explained/none:v1", *config, *root, "-o", "wide"
+    )
     assert "the image must be pulled: the image is not on the node" in missing.stdout

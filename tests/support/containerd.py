@@ -23,9 +23,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
   "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
   "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing"]
 [grpc]
-  address = "{folder}/c.sock"
+  address = "{folder}/containerd.sock"
 [ttrpc]
-  address = "{folder}/c.sock.ttrpc"
+  address = "{folder}/containerd.sock.ttrpc"
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
@@ -46,11 +46,12 @@ server = "{url}"
 
 
 class Containerd:
-    """A running containerd: its socket, and the registries it knows."""
+    """A running containerd: its process, its socket, and the registries it knows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pid: int) -> None:
         self.folder = folder
-        self.socket = folder / "c.sock"
+        self.pid = pid
+        self.socket = folder / "containerd.sock"
 
     def serve(self, host: str, url: str, ca_file: Path | None = None) -> None:
         """Serve every image of *host* from *url*; takes effect immediately, because the files are read at each pull."""
@@ -94,7 +95,7 @@ def running_containerd() -> Iterator[Containerd]:
                 stderr=subprocess.STDOUT,
             )
         _await(folder, process)
-        yield Containerd(folder)
+        yield Containerd(folder, process.pid)
     finally:
         if process is not None:
             process.terminate()
@@ -104,7 +105,7 @@ def running_containerd() -> Iterator[Containerd]:
 
 
 def _await(folder: Path, process: "subprocess.Popen[bytes]") -> None:
-    ask = ["ctr", "-a", str(folder / "c.sock"), "version"]
+    ask = ["ctr", "-a", str(folder / "containerd.sock"), "version"]
     until = time.monotonic() + PATIENCE_SECONDS
     while subprocess.run(ask, check=False, capture_output=True).returncode != 0:
         assert process.poll() is None, (folder / "log").read_text()

@@ -30,7 +30,9 @@ _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNev
 _PHASES_WITH_IMAGES = ("Running", "Succeeded")
 # The runtime had no answer of the registry.
 _UNREACHED = (
+    FailureKind.AUTHORITY,
     FailureKind.CERTIFICATE,
+    FailureKind.CLIENT_CERTIFICATE,
     FailureKind.DNS,
     FailureKind.PROTOCOL,
     FailureKind.TIMEOUT,

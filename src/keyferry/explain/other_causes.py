@@ -83,7 +83,7 @@ def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
     return OtherCause(f"the node cannot reach {host}: {failure.detail}", (Cure(text, (line,)),))
 
 
-@_of(FailureKind.CERTIFICATE)
+@_of(FailureKind.AUTHORITY)
 def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
     host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
     text = (
@@ -93,6 +93,34 @@ def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
     lines = (f'[host."https://{host}"]', f'  ca = "{folder}/ca.crt"')
     return OtherCause(
         f"the node does not trust the certificate of {host}: {failure.detail}", (Cure(text, lines),)
+    )
+
+
+@_of(FailureKind.CERTIFICATE)
+def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
+    host = _host(facts, failure)
+    address = quote_word(host if ":" in host else f"{host}:443")
+    text = (
+        "compare the names and dates in the certificate with the registry's name in the pod and with the clock of the "
+        "node; who runs the registry can renew it. On the node"
+    )
+    line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
+    return OtherCause(
+        f"the node does not accept the certificate of {host}: {failure.detail}", (Cure(text, (line,)),)
+    )
+
+
+@_of(FailureKind.CLIENT_CERTIFICATE)
+def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
+    host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    text = (
+        f"on the node, save a certificate that the registry accepts and its key as {folder}/client.cert and "
+        f"client.key, and write this to {folder}/hosts.toml, or add it there; containerd reads it at the next pull"
+    )
+    lines = (f'[host."https://{host}"]', f'  client = [["{folder}/client.cert", "{folder}/client.key"]]')
+    return OtherCause(
+        f"{host} does not accept the node without a certificate of its own: {failure.detail}",
+        (Cure(text, lines),),
     )
 
 

@@ -26,7 +26,9 @@ class FailureKind(StrEnum):
     TIMEOUT = (
         "timeout"  # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
     )
-    CERTIFICATE = "certificate"
+    AUTHORITY = "authority"  # the certificate is signed by an authority that the runtime does not know
+    CERTIFICATE = "certificate"  # another fault of it: it has expired, or is for another name
+    CLIENT_CERTIFICATE = "client-certificate"  # the registry does not accept the runtime's, or wants one
     PROTOCOL = "protocol"
     RATE_LIMIT = "rate-limit"
     SERVER = "server"
@@ -90,7 +92,7 @@ RULES = (
     Rule(FailureKind.QPS, r"\Apull QPS exceeded", _KUBELET, seen=True),
     Rule(FailureKind.NEVER, r"\bis not present with pull policy of Never", _KUBELET, seen=True),
     Rule(FailureKind.NAME, r"\bcouldn't parse image (?:name|reference)", _KUBELET),
-    Rule(FailureKind.NAME, r"\binvalid reference format", "all runtimes and the kubelet"),
+    Rule(FailureKind.NAME, r"\binvalid reference format", "all runtimes and the kubelet", seen=True),
     Rule(FailureKind.NAME, r"\bshort-name [^\n]{1,300}? did not resolve to an alias", _CRIO),
     # Faults of the node that look like a registry's.
     Rule(FailureKind.UNKNOWN, r"\b(?:dial|read|write) unix ", "kubelet, about a runtime that does not run"),
@@ -104,34 +106,40 @@ RULES = (
     Rule(FailureKind.POLICY, r"\binvalid policy in ", _CRIO),
     Rule(FailureKind.POLICY, r"\bno resolve hosts", _CONTAINERD),
     # The image was found.
-    Rule(FailureKind.PLATFORM, r"\bno match for (?:current )?platform\b", _CONTAINERD),
+    Rule(FailureKind.PLATFORM, r"\bno match for (?:current )?platform\b", _CONTAINERD, seen=True),
     Rule(
         FailureKind.PLATFORM, r"\bno image found in (?:image index|manifest list) for architecture\b", _CRIO
     ),
     Rule(FailureKind.PLATFORM, r"\bno matching manifest for _+", _DOCKER),
     # No answer of the registry. Before refusals, since "failed to authorize" also precedes these texts.
     Rule(
-        FailureKind.CERTIFICATE,
+        FailureKind.AUTHORITY,
         r"\bx509: (?P<detail>certificate signed by unknown authority)",
         _GO,
         seen=True,
     ),
-    Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>[^:(\n]+)", _GO),
-    Rule(FailureKind.PROTOCOL, r"\bserver gave HTTP response to HTTPS client", _GO),
+    Rule(FailureKind.CERTIFICATE, r"\bx509: (?P<detail>[^:(\n]+)", _GO, seen=True),
+    Rule(
+        FailureKind.CLIENT_CERTIFICATE,
+        r"\bremote error: tls: (?P<detail>(?:certificate required|bad certificate))",
+        _GO,
+        seen=True,
+    ),
+    Rule(FailureKind.PROTOCOL, r"\bserver gave HTTP response to HTTPS client", _GO, seen=True),
     Rule(FailureKind.PROTOCOL, r"\bClient sent an HTTP request to an HTTPS server", _GO),
-    Rule(FailureKind.PROTOCOL, r"\bmalformed HTTP (?:response|status code)", _GO),
-    Rule(FailureKind.PROTOCOL, r"\btls: (?P<detail>[^:\n]+)", _GO),
+    Rule(FailureKind.PROTOCOL, r"\bmalformed HTTP (?:response|status code)", _GO, seen=True),
+    Rule(FailureKind.PROTOCOL, r"\btls: (?P<detail>[^:\n]+)", _GO, seen=True),
     Rule(FailureKind.DNS, r"\bno such host\b", _GO, seen=True),
     Rule(FailureKind.DNS, r"\btemporary failure in name resolution", _GO),
     Rule(FailureKind.DNS, r"\blookup _+(?: on _+)?: (?:\w+ udp _+: )?(?P<detail>[^:\n]+)", _GO),
     Rule(FailureKind.UNREACHABLE, r"\bconnection refused\b", _GO, seen=True),
     Rule(FailureKind.UNREACHABLE, r"\b(?:no route to host|network is unreachable|host is down)\b", _GO),
-    Rule(FailureKind.UNREACHABLE, r"\b(?:connection reset by peer|broken pipe)\b", _GO),
+    Rule(FailureKind.UNREACHABLE, r"\b(?:connection reset by peer|broken pipe)\b", _GO, seen=True),
     Rule(FailureKind.TIMEOUT, r"\b(?:i/o|TLS handshake) timeout\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bconnection timed out\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bexceeded while awaiting headers\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bcontext (?:deadline exceeded|canceled)", "containerd and CRI-O"),
-    Rule(FailureKind.UNREACHABLE, r": (?P<detail>(?:unexpected )?EOF)\b", _GO),
+    Rule(FailureKind.UNREACHABLE, r": (?P<detail>(?:unexpected )?EOF)\b", _GO, seen=True),
     # Go gives only the phrase of the status with which a proxy answers CONNECT.
     Rule(
         FailureKind.UNREACHABLE,
@@ -141,7 +149,7 @@ RULES = (
     ),
     Rule(FailureKind.UNREACHABLE, _status("407"), "a proxy"),
     # The registry's answer.
-    Rule(FailureKind.RATE_LIMIT, _status("429"), _CONTAINERD),
+    Rule(FailureKind.RATE_LIMIT, _status("429"), _CONTAINERD, seen=True),
     Rule(
         FailureKind.RATE_LIMIT, r"\b(?:toomanyrequests|too many requests to registry)\b", "CRI-O and Docker"
     ),
@@ -165,9 +173,14 @@ RULES = (
     ),
     Rule(FailureKind.NOT_FOUND, r"(?:^|: )(?P<detail>not found)\b", _CONTAINERD),
     Rule(FailureKind.REFUSED, _status("401"), "containerd, from the registry or its token server", seen=True),
-    Rule(FailureKind.REFUSED, _status("403"), "containerd and CRI-O, from the registry or its token server"),
+    Rule(
+        FailureKind.REFUSED,
+        _status("403"),
+        "containerd and CRI-O, from the registry or its token server",
+        seen=True,
+    ),
     Rule(FailureKind.NOT_FOUND, _status("404"), _REGISTRY),
-    Rule(FailureKind.SERVER, _status(r"5\d\d"), _REGISTRY),
+    Rule(FailureKind.SERVER, _status(r"5\d\d"), _REGISTRY, seen=True),
     Rule(FailureKind.UNREACHABLE, r"\bbecause the (?P<detail>registry is unavailable)", _KUBELET),
     Rule(FailureKind.REFUSED, r"\bauthentication required\b", "CRI-O and Docker; ACR adds a link"),
     Rule(FailureKind.REFUSED, r"\bunauthorized to access repository\b", "Harbor"),
@@ -196,7 +209,9 @@ _MOST_TELLING = (
     FailureKind.HIDDEN,
     FailureKind.REFUSED,
     FailureKind.SERVER,
+    FailureKind.AUTHORITY,
     FailureKind.CERTIFICATE,
+    FailureKind.CLIENT_CERTIFICATE,
     FailureKind.PROTOCOL,
     FailureKind.UNREACHABLE,
     FailureKind.TIMEOUT,

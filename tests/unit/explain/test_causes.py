@@ -207,6 +207,15 @@ OTHERS = {
         f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": x509: certificate signed by unknown authority',
         "does not trust the certificate of reg.io",
     ),
+    "expired": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": x509: certificate has expired or is not yet '
+        "valid: current time 2026-11-18T02:14:14Z is after 2025-06-01T00:00:00Z",
+        "does not accept the certificate of reg.io: certificate has expired",
+    ),
+    "client-certificate": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": remote error: tls: certificate required',
+        "without a certificate of its own",
+    ),
     "protocol": (
         f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": http: server gave HTTP response to HTTPS client',
         "do not speak the same protocol",
@@ -274,6 +283,23 @@ def test_a_volume_that_is_an_image_was_had_if_the_pod_runs() -> None:
     assert explained(nothing(), see(pod, pod.containers, (), now=NOW)).outcome is Outcome.RUNS
     pending = read_pod(KubernetesObject("test", ObjectKind.POD, {**value, "status": {"phase": "Pending"}}))
     assert explained(nothing(), see(pending, pending.containers, (), now=NOW)).outcome is Outcome.NOT_TRIED
+
+
+@pytest.mark.parametrize(
+    ("kind", "cure", "never"),
+    [
+        ("certificate", 'ca = "', "openssl"),
+        ("expired", "openssl x509 -noout -dates", "hosts.toml"),
+        ("client-certificate", "client = [[", "http://"),
+    ],
+)
+def test_each_fault_of_a_certificate_has_a_cure_of_its_own(kind: str, cure: str, never: str) -> None:
+    """No authority helps against a certificate that has expired, and plain HTTP against none."""
+    found = explained(with_secret(), seen(("Failed", OTHERS[kind][0]), waiting="ErrImagePull"))
+    (only,) = found.cures
+    shown = "\n".join((only.text, *only.lines))
+    assert cure in shown
+    assert never not in shown
 
 
 def test_no_credential_is_found_and_the_registry_wants_one() -> None:

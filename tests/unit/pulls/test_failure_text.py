@@ -20,7 +20,7 @@ BLOB_URL = f"https://{HOST}/v2/team/app/manifests/sha256:bb01ad25e9fc"
 READING = f"initializing source docker://{IMAGE}: reading manifest v1 in {HOST}/team/app: "
 Kind = FailureKind
 
-# What a real kubelet with containerd 1.6 showed: the text, and kind, status, host and detail.
+# What a real containerd 1.6 said, most of it through a kubelet: the text, and kind, status, host and detail.
 SEEN = {
     "401": (
         f"{FAILED}{RESOLVE}pulling from host {HOST} failed with status code [manifests v1]: 401 Unauthorized",
@@ -36,11 +36,64 @@ SEEN = {
     ),
     "unknown CA": (
         f"{FAILED}{RESOLVE}{HEAD}x509: certificate signed by unknown authority",
-        (Kind.CERTIFICATE, 0, HOST, "certificate signed by unknown authority"),
+        (Kind.AUTHORITY, 0, HOST, "certificate signed by unknown authority"),
     ),
     "no such host": (
         f"{FAILED}{RESOLVE}{HEAD}dial tcp: lookup registry.example on 10.255.255.53:53: no such host",
         (Kind.DNS, 0, "registry.example", "no such host"),
+    ),
+    "other name in the certificate": (
+        f'{FAILED}{RESOLVE}failed to do request: Head "https://127.0.0.1:5000/v2/team/app/manifests/v1": '
+        "x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
+        (
+            Kind.CERTIFICATE,
+            0,
+            "127.0.0.1:5000",
+            "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
+        ),
+    ),
+    "no client certificate": (
+        f"{FAILED}{RESOLVE}{HEAD}remote error: tls: certificate required",
+        (Kind.CLIENT_CERTIFICATE, 0, HOST, "certificate required"),
+    ),
+    "HTTP for HTTPS": (
+        f"{FAILED}{RESOLVE}{HEAD}http: server gave HTTP response to HTTPS client",
+        (Kind.PROTOCOL, 0, HOST, "server gave HTTP response to HTTPS client"),
+    ),
+    "no HTTP": (
+        f"{FAILED}{RESOLVE}{HEAD}net/http: HTTP/1.x transport connection broken: "
+        'malformed HTTP response "SSH-2.0-server"',
+        (Kind.PROTOCOL, 0, HOST, "malformed HTTP response"),
+    ),
+    "no TLS": (
+        f"{FAILED}{RESOLVE}{HEAD}tls: first record does not look like a TLS handshake",
+        (Kind.PROTOCOL, 0, HOST, "first record does not look like a TLS handshake"),
+    ),
+    "hangs up": (f"{FAILED}{RESOLVE}{HEAD}EOF", (Kind.UNREACHABLE, 0, HOST, "EOF")),
+    "reset": (
+        f"{FAILED}{RESOLVE}{HEAD}read tcp 127.0.0.1:56576->127.0.0.1:5000: read: connection reset by peer",
+        (Kind.UNREACHABLE, 0, HOST, "connection reset by peer"),
+    ),
+    "403": (
+        f"{FAILED}{RESOLVE}pulling from host {HOST} failed with status code [manifests v1]: 403 Forbidden",
+        (Kind.REFUSED, 403, HOST, "403 Forbidden"),
+    ),
+    "429": (
+        f"{FAILED}{RESOLVE}pulling from host {HOST} failed with status code [manifests v1]: 429 Too Many Requests",
+        (Kind.RATE_LIMIT, 429, HOST, "429 Too Many Requests"),
+    ),
+    "503": (
+        f"{FAILED}{RESOLVE}pulling from host {HOST} failed with status code [manifests v1]: 503 Service Unavailable",
+        (Kind.SERVER, 503, HOST, "503 Service Unavailable"),
+    ),
+    "other platform": (
+        f"{FAILED}rpc error: code = NotFound desc = {UNPACK}no match for platform in manifest: not found",
+        (Kind.PLATFORM, 0, "", "no match for platform"),
+    ),
+    "capital letter": (
+        'Failed to pull image "127.0.0.1:1/Team/app:v1": failed to parse image reference "127.0.0.1:1/Team/app:v1": '
+        "invalid reference format: repository name must be lowercase",
+        (Kind.NAME, 0, "", "invalid reference format"),
     ),
     "back-off": (
         f'Back-off pulling image "{IMAGE}": ErrImagePull: {RESOLVE}pulling from host {HOST} failed with status code '
@@ -245,7 +298,7 @@ READ = {
     ),
     "newer Go, unknown CA": (
         f"{RESOLVE}{HEAD}tls: failed to verify certificate: x509: certificate signed by unknown authority",
-        (Kind.CERTIFICATE, 0, HOST),
+        (Kind.AUTHORITY, 0, HOST),
     ),
     "wrong name": (
         f"{RESOLVE}{HEAD}tls: failed to verify certificate: x509: certificate is valid for *.traefik.default, not "

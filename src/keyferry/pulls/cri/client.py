@@ -44,7 +44,9 @@ _KINDS = {
     FailureKind.TIMEOUT: Kind.TIMEOUT,
     FailureKind.DNS: Kind.UNREACHABLE,
     FailureKind.UNREACHABLE: Kind.UNREACHABLE,
+    FailureKind.AUTHORITY: Kind.UNREACHABLE,
     FailureKind.CERTIFICATE: Kind.UNREACHABLE,
+    FailureKind.CLIENT_CERTIFICATE: Kind.UNREACHABLE,
     FailureKind.PROTOCOL: Kind.UNREACHABLE,
 }
 
