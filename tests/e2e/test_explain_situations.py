@@ -362,3 +362,11 @@ def test_what_the_runtime_says_of_other_troubles_is_recognised(
         why = reason(parts.containerd, image)
     failure = recognise(f'Failed to pull image "{image}": {why}')
     assert (failure.kind, failure.detail) == (kind, detail)
+
+
+def test_a_mirror_that_refuses_is_named(parts: World, tmp_path: Path) -> None:
+    """It gets the credential of the registry."""
+    image = through_mirror(parts)
+    with failed_world(tmp_path, parts.containerd, image, WRONG) as world:
+        told = tell(world)
+    check(told, "refused", (re.escape(parts.host("basic")), "mirror .* refuse"), (r"\S",))

@@ -330,7 +330,12 @@ def _refused(facts: Facts) -> Explanation:
     whom = who(first) if not others else f"all {len(others) + 1} credentials, first {who(first)}"
     cause = f"the registry refuses {whom}"
     cures = [cure for each in facts.answer.credentials for cure in credential_cures(facts, each)]
-    if _is_known_user(facts):
+    mirror = _refusing_mirror(facts)
+    if mirror and facts.mirrors is not None:
+        cause = f"the mirror {mirror} refuses {whom}, which the kubelet has for {registry(facts)}"
+        text = f"let the mirror accept it or need none, or take it out of {facts.mirrors.file}"
+        cures = [Cure(text), *cures]
+    elif _is_known_user(facts):
         cause = f"the registry does not let {whom} pull this image, or has no such image"
         cures = [
             Cure("check the name of the image; if it is right, let that user read it, at the registry"),
@@ -343,6 +348,12 @@ def _refused(facts: Facts) -> Explanation:
         cause,
         tuple(dict.fromkeys(cures))[:MAX_CURES],
     )
+
+
+def _refusing_mirror(facts: Facts) -> str:
+    """Return the mirror that refused the last attempt; empty if it was the registry."""
+    failure = facts.evidence.last_attempt.failure
+    return failure.host if failure is not None and facts.is_mirror(failure.host) else ""
 
 
 def _is_known_user(facts: Facts) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.answer import Answer
     from keyferry.images.provider.accounts import Pod
+    from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.records.decision import Decision
     from keyferry.workloads.pods import PodContainer
     from keyferry.workloads.secrets import UnusedSecret
@@ -21,8 +22,9 @@ __all__ = ["Facts"]
 class Facts(Value):
     """The answer of a lookup for one image, what was seen of the image, and the facts beside them.
 
-    *check* has the registry's responses, if it was asked; *decision* whether the image on the node may be used, if
-    that is known. *containers* are those of the pod that use the image. *config* describes the config and the sources
+    *check* has the registry's responses, if it was asked; *mirrors* tells where the container runtime goes for the
+    image, if a file says so; *decision* whether the image on the node may be used, if that is known. *containers* are
+    those of the pod that use the image. *config* describes the config and the sources
     for programs, *where* for people. *notes* are about inputs that the kubelet does not use, *unused* are the secrets
     that it takes no login from. *traps* are added to those of the answer. *hints* name the options that supply missing
     inputs. *pod* is the pod, if it is known, *node_name* its node, *secret_names* are the pull secrets that it lists,
@@ -35,6 +37,7 @@ class Facts(Value):
     answer: Answer
     evidence: Evidence = Evidence()
     check: RegistryCheck | None = None
+    mirrors: Mirrors | None = None
     decision: Decision | None = None
     containers: tuple[PodContainer, ...] = ()
     config: dict[str, object] = field(default_factory=dict)
@@ -67,6 +70,10 @@ class Facts(Value):
     def is_always_pulled(self) -> bool:
         """Whether the image is pulled even if it is on the node."""
         return any(each.is_always_pulled for each in self.containers)
+
+    def is_mirror(self, host: str) -> bool:
+        """Return whether the container runtime asks *host* in the place of the image's registry."""
+        return self.mirrors is not None and any(each.host == host for each in self.mirrors.others)
 
     @property
     def config_path(self) -> str:

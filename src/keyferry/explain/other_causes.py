@@ -50,6 +50,11 @@ def _host(facts: Facts, failure: PullFailure) -> str:
     return failure.host or registry(facts)
 
 
+def _named_in(facts: Facts, host: str) -> str:
+    """Return where the host is named that the runtime asked."""
+    return facts.mirrors.file if facts.mirrors is not None and facts.is_mirror(host) else "the pod"
+
+
 @_of(FailureKind.NOT_FOUND)
 def _no_such_image(facts: Facts, _: PullFailure) -> OtherCause:
     users = " and ".join(who(each) for each in facts.answer.credentials)
@@ -64,23 +69,21 @@ def _no_such_image(facts: Facts, _: PullFailure) -> OtherCause:
 @_of(FailureKind.DNS)
 def _unknown_host(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
-    line = f"getent hosts {quote_word(host.partition(':')[0])}"
-    return OtherCause(
-        f"the node cannot resolve {host}: {failure.detail}",
-        (
-            Cure(
-                "check the name in the pod; if it is right, see whether the node resolves it, there", (line,)
-            ),
-        ),
+    text = (
+        f"check the name in {_named_in(facts, host)}; if it is right, see whether the node resolves it, there"
     )
+    cures = (Cure(text, (f"getent hosts {quote_word(host.partition(':')[0])}",)),)
+    return OtherCause(f"the node cannot resolve {host}: {failure.detail}", cures)
 
 
 @_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
-    text = "check the name and the port in the pod, then the network, the firewall and the proxy of the node, there"
-    line = f"curl -sSIo /dev/null {quote_word(f'https://{host}/v2/')}"
-    return OtherCause(f"the node cannot reach {host}: {failure.detail}", (Cure(text, (line,)),))
+    named = _named_in(facts, host)
+    text = f"check the name and the port in {named}, then the network, the firewall and the proxy of the node, there"
+    url = f"{'http' if failure.is_plain else 'https'}://{host}/v2/"
+    cures = (Cure(text, (f"curl -sSIo /dev/null {quote_word(url)}",)),)
+    return OtherCause(f"the node cannot reach {host}: {failure.detail}", cures)
 
 
 @_of(FailureKind.AUTHORITY)
@@ -88,7 +91,7 @@ def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
     host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
     text = (
         f"on the node, save the authority's certificate as {folder}/ca.crt, and write this to {folder}/hosts.toml, "
-        "or add it there; containerd reads it at the next pull"
+        "or add it there; containerd reads it at the next pull, if its config_path is that folder"
     )
     lines = (f'[host."https://{host}"]', f'  ca = "{folder}/ca.crt"')
     return OtherCause(

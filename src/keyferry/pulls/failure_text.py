@@ -47,7 +47,8 @@ class PullFailure(Value):
 
     ``text`` is the reason without the parts that repeat the image, never cut; for ``UNKNOWN`` it is the whole text.
     With several credentials it has the reasons of all attempts, and the other fields are about the one that decides.
-    ``status`` is the HTTP status, or 0. ``host`` is the host that the text names, with its port if it has one.
+    ``status`` is the HTTP status, or 0. ``host`` is the host that the text names, with its port if it has one, and
+    ``is_plain`` tells that it was asked without TLS.
     ``detail`` is the few words of the text that a headline can quote. All three texts are foreign, and not masked.
     """
 
@@ -56,6 +57,7 @@ class PullFailure(Value):
     status: int = 0
     host: str = ""
     detail: str = ""
+    is_plain: bool = False
 
 
 class Rule(Value):
@@ -328,6 +330,7 @@ def _classify(text: str, images: set[str]) -> PullFailure:
         host=host,
         # Names are replaced by as many characters, so the place is the same.
         detail=text[begin:end].strip(),
+        is_plain=bool(host) and f"http://{host}/" in text,
     )
 
 

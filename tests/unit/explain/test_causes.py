@@ -18,6 +18,7 @@ from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import Pod
+from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.trial import Attempt
 from keyferry.workloads.events import pull_events
 from keyferry.workloads.objects import Change, Json, KubernetesObject, ObjectKind
@@ -142,6 +143,17 @@ def test_a_user_whom_the_registry_knows_may_lack_access(said: str) -> None:
     assert found.outcome is Outcome.REFUSED
     assert "does not let user 'bob' of pull secret shop/regcred pull this image" in found.text
     assert "let that user read it" in found.cures[0].text
+
+
+def test_a_mirror_that_refuses_is_named() -> None:
+    """It gets the credential of the registry, and need not accept it."""
+    own = Endpoint("https://mirror.io", "mirror.io", "https://mirror.io/v2", "team/app")
+    mirrors = Mirrors(RuntimeKind.CONTAINERD, "/etc/containerd/certs.d/reg.io/hosts.toml", (own,))
+    message = UNAUTHORIZED.replace("from host reg.io", "from host mirror.io")
+    found = explained(with_secret(), seen(("Failed", message), waiting="ErrImagePull"), mirrors=mirrors)
+    assert found.outcome is Outcome.REFUSED
+    assert "the mirror mirror.io refuses user 'bob' of pull secret shop/regcred" in found.text
+    assert mirrors.file in found.cures[0].text
 
 
 def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:

@@ -105,6 +105,7 @@ def explain_image(
         answer,
         evidence=_evidence(args, answer, inputs, seen, mirrors),
         check=check_answer(args, answer, mirrors) if is_checked else None,
+        mirrors=mirrors,
         decision=decide_access(args, answer, is_pod=bool(seen.containers)),
         containers=seen.containers,
         config=_config(inputs),
