@@ -1,0 +1,322 @@
+"""Cures are pasted as ``keyferry explain`` prints them, with the real kubectl: they mend, and never destroy anything."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.account_world import AUDIENCE, registry_of
+from support.kube import TOKEN
+from support.kubernetes_api import Json, account, pod, pull_secret
+from support.parts import need
+from support.pasting import Desk
+from support.pod_world import HOST, PodWorld, pod_world
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
+
+EXPLAIN = "keyferry explain pod/web -n shop"
+LOGIN = ("robot", "kf-marked-password")
+OTHER = "other.example"
+LABELS = {"labels": {"app": "shop", "team": "payments"}, "annotations": {"owner": "payments"}}
+VARIABLES = {"REGISTRY_USERNAME": LOGIN[0], "REGISTRY_PASSWORD": LOGIN[1], "VALUE": "puller"}
+REFUSED = (
+    'Failed to pull image "IMAGE": failed to pull and unpack image "IMAGE": failed to resolve reference "IMAGE": '
+    "pulling from host HOST failed with status code [manifests v1]: 401 Unauthorized"
+)
+Change = Callable[[PodWorld], None]
+
+
+# The situations.
+
+
+def docker_config(**logins: str) -> str:
+    """Return the content of a pull secret, in base64; hosts are spelled with ``_`` for dots and ``__`` for a colon."""
+    auths = {
+        host.replace("__", ":").replace("_", "."): {"auth": base64.b64encode(login.encode()).decode()}
+        for host, login in logins.items()
+    }
+    return encoded({"auths": auths})
+
+
+def encoded(content: object) -> str:
+    text = content if isinstance(content, str) else json.dumps(content)
+    return base64.b64encode(text.encode()).decode()
+
+
+def secret(data: dict[str, str], name: str = "regcred", **more: Any) -> Json:
+    """Return a pull secret that was applied, with labels."""
+    made = pull_secret(name, data=data, **more)
+    metadata = made["metadata"]
+    assert isinstance(metadata, dict)
+    metadata.update(deepcopy(LABELS))
+    applied = json.dumps(made)
+    metadata["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = applied
+    return made
+
+
+def lists_secret(*names: str, image: str = f"{HOST}/team/app:v1", **spec: object) -> Json:
+    listed = [{"name": name} for name in names or ("regcred",)]
+    return pod(images=(image,), imagePullSecrets=listed, **spec)
+
+
+def wrong_password(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example="robot:old"), "note": encoded("kept")}
+    world.api.add(lists_secret(), secret(data))
+
+
+def wrong_password_of_many(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example="robot:old", other_example="bob:pw")}
+    world.api.add(lists_secret(), secret({**data, "note": encoded("kept")}))
+
+
+def absent(world: PodWorld) -> None:
+    world.api.add(lists_secret())
+
+
+def in_other_namespace(world: PodWorld) -> None:
+    world.api.add(lists_secret(), pull_secret(namespace="default", login=":".join(LOGIN)))
+
+
+def opaque(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example=":".join(LOGIN), other_example="bob:pw")}
+    world.api.add(lists_secret(), secret(data, type="Opaque"))
+
+
+def opaque_with_other_data(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example=":".join(LOGIN)), "key": encoded("kept")}
+    world.api.add(lists_secret(), secret(data, type="Opaque"))
+
+
+def opaque_and_not_json(world: PodWorld) -> None:
+    world.api.add(lists_secret(), secret({".dockerconfigjson": encoded("robot:old")}, type="Opaque"))
+
+
+def unreadable(world: PodWorld) -> None:
+    content = {"auths": {HOST: {"auth": "robot:old"}, OTHER: {"auth": "Ym9iOnB3"}}}
+    world.api.add(lists_secret(), secret({".dockerconfigjson": encoded(content), "note": encoded("kept")}))
+
+
+def no_entries(world: PodWorld) -> None:
+    world.api.add(lists_secret(), secret({".dockerconfigjson": encoded({"auths": {}})}))
+
+
+def empty_login(world: PodWorld) -> None:
+    world.api.add(lists_secret(), secret({".dockerconfigjson": encoded({"auths": {HOST: {}}})}))
+
+
+def no_port(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example=":".join(LOGIN))}
+    world.api.add(lists_secret(image=f"{HOST}:5000/team/app:v1"), secret(data))
+
+
+def no_port_in_many(world: PodWorld) -> None:
+    data = {".dockerconfigjson": docker_config(registry_example=":".join(LOGIN), other_example="bob:pw")}
+    world.api.add(lists_secret(image=f"{HOST}:5000/team/app:v1"), secret(data))
+
+
+def late(world: PodWorld) -> None:
+    world.api.add(account(secrets=["regcred"]), pull_secret(login=":".join(LOGIN)))
+
+
+def late_and_controlled(world: PodWorld) -> None:
+    late(world)
+    made = world.api.objects["", "pods", "shop", "web"]
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]  # type: ignore[index] # a map
+
+
+def nothing(world: PodWorld) -> None:
+    world.api.add(account(**{"team": "payments"}))
+
+
+def nothing_and_account_lists_another(world: PodWorld) -> None:
+    other = pull_secret("other", host=OTHER)
+    world.api.add(account(secrets=["other"]), other, lists_secret("other"))
+
+
+def no_annotation(world: PodWorld) -> None:
+    tokens = f"""\
+  tokenAttributes:
+    serviceAccountTokenAudience: {AUDIENCE}
+    cacheType: Token
+    requireServiceAccount: true
+    requiredServiceAccountAnnotationKeys: [{HOST}/role]
+"""
+    auth = json.dumps({HOST: {"username": LOGIN[0], "password": LOGIN[1]}})
+    world.node.add("acme-registry", [HOST], auth, extra=tokens)
+    world.api.add(account(**{"team": "payments"}))
+
+
+def again_by_owner(world: PodWorld) -> None:
+    """A StatefulSet creates a pod of the same name."""
+    if ("", "pods", "shop", "web") not in world.api.objects:
+        made = pod()
+        listed = world.api.objects["", "serviceaccounts", "shop", "default"]["imagePullSecrets"]
+        made["spec"]["imagePullSecrets"] = listed  # type: ignore[index] # a map
+        world.api.add(made)
+
+
+def nothing_more(_: PodWorld) -> None:
+    """Nothing else is to be done."""
+
+
+def list_in_account_and_pod(world: PodWorld) -> None:
+    """Do by hand what the text of the cure says."""
+    for key in (("", "serviceaccounts", "shop", "default"), ("", "pods", "shop", "web")):
+        found: Any = world.api.objects[key]
+        listed = (found["spec"] if key[1] == "pods" else found)["imagePullSecrets"]
+        listed.append({"name": "regcred"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A situation: how it is made, what the lines need, what a user writes in the editor, and what others do then."""
+
+    make: Change
+    variables: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    then: Change = nothing_more
+
+
+LOGIN_VARIABLES = ("REGISTRY_USERNAME", "REGISTRY_PASSWORD")
+CASES = {
+    "wrong password": Case(wrong_password, ("REGISTRY_PASSWORD",)),
+    "wrong password, several entries": Case(wrong_password_of_many, edited=(HOST,)),
+    "absent": Case(absent, LOGIN_VARIABLES),
+    "in another namespace": Case(in_other_namespace, LOGIN_VARIABLES),
+    "Opaque": Case(opaque),
+    "Opaque, other data": Case(opaque_with_other_data, LOGIN_VARIABLES, then=list_in_account_and_pod),
+    "Opaque, not JSON": Case(opaque_and_not_json, LOGIN_VARIABLES, then=list_in_account_and_pod),
+    "cannot be read": Case(unreadable, LOGIN_VARIABLES),
+    "no entries": Case(no_entries, LOGIN_VARIABLES),
+    "empty login": Case(empty_login, LOGIN_VARIABLES),
+    "no port": Case(no_port, edited=(f"{HOST}:5000",)),
+    "no port, several entries": Case(no_port_in_many, edited=(f"{HOST}:5000",)),
+    "pod older than the list": Case(late),
+    "pod older than the list, controlled": Case(late_and_controlled, then=again_by_owner),
+    "nothing": Case(nothing, LOGIN_VARIABLES),
+    "nothing, another secret": Case(
+        nothing_and_account_lists_another, LOGIN_VARIABLES, then=list_in_account_and_pod
+    ),
+    "no annotation": Case(no_annotation, ("VALUE",)),
+}
+
+
+@contextmanager
+def world_of(case: Case, folder: Path) -> Iterator[tuple[PodWorld, Desk]]:
+    """Yield the world of a case, in which the registry refused the kubelet, and a desk with all variables set."""
+    need("kubectl")
+    with pod_world(folder) as world:
+        world.api.permit(TOKEN, "*", "*")
+        case.make(world)
+        world.answer = registry_of([LOGIN])
+        add_refusal(world)
+        names = ("HOME", "KUBECONFIG", "NO_PROXY")
+        desk = Desk(folder / "desk", {name: world.env[name] for name in names})
+        desk.env.update({name: VARIABLES[name] for name in case.variables})
+        auth = encoded(":".join(LOGIN))
+        desk.set_editor(sys.executable, {host: {"auth": auth} for host in case.edited})
+        yield world, desk
+
+
+def add_refusal(world: PodWorld) -> None:
+    """Let the kubelet have been refused a minute ago."""
+    about: Any = world.api.objects["", "pods", "shop", "web"]
+    image = about["spec"]["containers"][0]["image"]
+    world.add_event(REFUSED.replace("IMAGE", image).replace("HOST", image.partition("/")[0]))
+    event: Any = world.api.objects["", "events", "shop", "web.1"]
+    event["involvedObject"]["fieldPath"] = "spec.containers{app}"
+    event["lastTimestamp"] = datetime.fromtimestamp(time.time() - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def explain(world: PodWorld) -> tuple[int, dict[str, Any]]:
+    """Return the exit code of the command, and what it says of the pod's image."""
+    done = world.run(f"{EXPLAIN} --check-registry --request-token -o json")
+    assert done.stdout, done.stderr
+    assert LOGIN[1] not in done.stdout + done.stderr
+    explanation = json.loads(done.stdout)["pods"][0]["images"][0]["explanation"]
+    assert isinstance(explanation, dict)
+    return done.returncode, explanation
+
+
+def lines_of(explanation: dict[str, Any]) -> list[str]:
+    """Return the commands of an explanation; lines of files are not for a shell."""
+    lines = [line for cure in explanation["cure"] for line in cure["lines"]]
+    return [line for line in lines if not line.startswith(("- ", "keyferry "))]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False], ids=["lines", "block"])
+@pytest.mark.parametrize("name", CASES)
+def test_pasted_cures_mend(name: str, one_by_one: bool, tmp_path: Path) -> None:
+    with world_of(CASES[name], tmp_path) as (world, desk):
+        code, explanation = explain(world)
+        assert code, explanation["verdict"]
+        before = deepcopy(world.api.objects)
+        lines = lines_of(explanation)
+        is_done = desk.paste(lines, one_by_one=one_by_one)
+        assert is_done, "\n".join(desk.pasted)
+        desk.check(before, world.api.objects)
+        check_labels(before, world)
+        CASES[name].then(world)
+        code, explanation = explain(world)
+        assert code == 0, (explanation["verdict"], *desk.pasted)
+
+
+def check_labels(before: Any, world: PodWorld) -> None:
+    """Check that no secret lost a label, an annotation, or data that the kubelet does not read."""
+    for key, then in before.items():
+        if key[1] == "secrets":
+            now: Any = world.api.objects[key]
+            for each in ("labels", "annotations"):
+                kept = dict(then["metadata"].get(each, {}))
+                kept.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+                assert kept.items() <= now["metadata"].get(each, {}).items()
+            assert then["data"].keys() <= now["data"].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [(name, variable) for name, case in CASES.items() for variable in case.variables]
+)
+def test_without_a_variable_nothing_changes(name: str, variable: str, tmp_path: Path) -> None:
+    with world_of(CASES[name], tmp_path) as (world, desk):
+        _, explanation = explain(world)
+        before = deepcopy(world.api.objects)
+        del desk.env[variable]
+        first, *_ = lines_of(explanation)
+        assert not desk.paste([first], one_by_one=True)
+        assert world.api.objects == before
+        desk.check(before, world.api.objects)
+
+
+@pytest.mark.parametrize("failure", [1, 2, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_when_a_write_fails_nothing_is_lost(name: str, failure: int, tmp_path: Path) -> None:
+    with world_of(CASES[name], tmp_path) as (world, desk):
+        _, explanation = explain(world)
+        before = deepcopy(world.api.objects)
+        world.api.store.fail_from = failure
+        world.api.store.fail_code = 500 if failure % 2 else 403
+        desk.paste(lines_of(explanation), one_by_one=True)
+        desk.check(before, world.api.objects)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pasted_twice_nothing_is_lost(name: str, tmp_path: Path) -> None:
+    with world_of(CASES[name], tmp_path) as (world, desk):
+        _, explanation = explain(world)
+        before = deepcopy(world.api.objects)
+        for _ in range(2):
+            desk.paste(lines_of(explanation), one_by_one=True)
+            CASES[name].then(world)
+        desk.check(before, world.api.objects)
