@@ -1,4 +1,4 @@
-"""Cures are pasted as ``keyferry explain`` prints them, with the real kubectl: they mend, and never destroy anything."""
+"""Cures are pasted as ``keyferry explain`` prints them, with the real kubectl: they mend, and destroy nothing."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def late_and_controlled(world: PodWorld) -> None:
 
 
 def nothing(world: PodWorld) -> None:
-    world.api.add(account(**{"team": "payments"}))
+    world.api.add(account(team="payments"))
 
 
 def nothing_and_account_lists_another(world: PodWorld) -> None:
@@ -155,28 +155,26 @@ def no_annotation(world: PodWorld) -> None:
 """
     auth = json.dumps({HOST: {"username": LOGIN[0], "password": LOGIN[1]}})
     world.node.add("acme-registry", [HOST], auth, extra=tokens)
-    world.api.add(account(**{"team": "payments"}))
+    world.api.add(account(team="payments"))
 
 
-def again_by_owner(world: PodWorld) -> None:
-    """A StatefulSet creates a pod of the same name."""
-    if ("", "pods", "shop", "web") not in world.api.objects:
-        made = pod()
-        listed = world.api.objects["", "serviceaccounts", "shop", "default"]["imagePullSecrets"]
-        made["spec"]["imagePullSecrets"] = listed  # type: ignore[index] # a map
-        world.api.add(made)
+def replace_by_owner(world: PodWorld) -> None:
+    """Let the StatefulSet replace the pod, if it is gone, by one of the same name."""
+    if POD_KEY not in world.api.objects:
+        late_and_controlled(world)
+        listed = [{"name": "regcred"}]
+        world.api.objects[POD_KEY]["spec"]["imagePullSecrets"] = listed  # type: ignore[index] # a map
+
+
+def list_by_hand(world: PodWorld) -> None:
+    """Do what the text of the cure says: add the printed line to the list of the pod."""
+    about: Any = world.api.objects[POD_KEY]
+    (added,) = yaml.safe_load(next(line for line in world.printed if line.startswith("- name: ")))
+    about["spec"]["imagePullSecrets"].append(added)
 
 
 def nothing_more(_: PodWorld) -> None:
     """Nothing else is to be done."""
-
-
-def list_in_account_and_pod(world: PodWorld) -> None:
-    """Do by hand what the text of the cure says."""
-    for key in (("", "serviceaccounts", "shop", "default"), ("", "pods", "shop", "web")):
-        found: Any = world.api.objects[key]
-        listed = (found["spec"] if key[1] == "pods" else found)["imagePullSecrets"]
-        listed.append({"name": "regcred"})
 
 
 @dataclass(frozen=True)

@@ -439,7 +439,8 @@ def account(
     """Return a service account that lists pull secrets."""
     metadata: Json = {"name": name, "namespace": namespace, "annotations": annotations}
     listed = [{"name": secret} for secret in secrets]
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "imagePullSecrets": listed}
+    made: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    return {**made, "imagePullSecrets": listed} if listed else made
 
 
 def pull_secret(

@@ -30,7 +30,11 @@ _PULL_SECRETS = {
 # secrets of a pod are merged, those of a service account are not.
 _MERGED_LISTS = {
     "ServiceAccount": {("secrets",): "name"},
-    "Pod": {("spec", "imagePullSecrets"): "name", ("spec", "containers"): "name", ("spec", "volumes"): "name"},
+    "Pod": {
+        ("spec", "imagePullSecrets"): "name",
+        ("spec", "containers"): "name",
+        ("spec", "volumes"): "name",
+    },
 }
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -131,7 +135,9 @@ class Store:
         name = spec.setdefault("serviceAccountName", "default")
         account = self.objects.get(("", "serviceaccounts", namespace, name))
         if account is None:
-            message = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            message = (
+                f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            )
             raise WriteRefused(403, "Forbidden", message)
         if not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = deepcopy(account.get("imagePullSecrets", []))
@@ -165,7 +171,9 @@ class Store:
                 "apiVersion": write.api_version,
                 "time": _now(),
                 "fieldsType": "FieldsV1",
-                "fieldsV1": {f"f:{name}": {} for name in new if name not in ("kind", "apiVersion", "metadata")},
+                "fieldsV1": {
+                    f"f:{name}": {} for name in new if name not in ("kind", "apiVersion", "metadata")
+                },
             }
         ]
         if not write.is_dry:
@@ -207,9 +215,13 @@ def _check(write: Write, new: Json, old: Json | None = None) -> None:
     if write.kind == "Secret":
         _check_secret(write, new, old)
     elif write.kind == "Pod" and old is not None:
-        changed = {name for name in {*new["spec"], *old["spec"]} if new["spec"].get(name) != old["spec"].get(name)}
+        changed = {
+            name for name in {*new["spec"], *old["spec"]} if new["spec"].get(name) != old["spec"].get(name)
+        }
         if changed - {"containers"}:
-            raise _invalid(write, new["metadata"]["name"], "spec: Forbidden: pod updates may not change fields")
+            raise _invalid(
+                write, new["metadata"]["name"], "spec: Forbidden: pod updates may not change fields"
+            )
 
 
 def _check_secret(write: Write, new: Json, old: Json | None) -> None:
@@ -312,7 +324,8 @@ def discover(path: str, kinds: dict[str, tuple[str, str]]) -> Json | None:
     if path == "/apis":
         versions = {name: {"groupVersion": f"{name}/v1", "version": "v1"} for name in groups}
         entries = [
-            {"name": name, "versions": [versions[name]], "preferredVersion": versions[name]} for name in groups
+            {"name": name, "versions": [versions[name]], "preferredVersion": versions[name]}
+            for name in groups
         ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": entries}
     group = path.removeprefix("/apis/").removesuffix("/v1") if path.startswith("/apis/") else ""

@@ -64,7 +64,7 @@ def _empty_login(facts: Facts) -> LikelyCause | None:
         return None
     source = credentials[0].source
     text = f"write a user name and a password, or auth, for {credentials[0].key!r} in {source}"
-    cures = renewed_secret(facts, source.name) if source.secret is not None else ()
+    cures = renewed_secret(facts, source.name, credentials[0]) if source.secret is not None else ()
     lines = tuple(line for cure in cures for line in cure.lines)
     return LikelyCause(empty_login_text(credentials[0]), (Cure(text, lines),))
 
