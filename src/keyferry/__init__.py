@@ -35,6 +35,7 @@ __all__ = [
     "KubeletReason",
     "MatchError",
     "Node",
+    "NodeAudienceError",
     "Platform",
     "PluginError",
     "PluginExitError",
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     from .errors import KubeconfigError as KubeconfigError
     from .errors import KubeletReason as KubeletReason
     from .errors import MatchError as MatchError
+    from .errors import NodeAudienceError as NodeAudienceError
     from .errors import PluginError as PluginError
     from .errors import PluginExitError as PluginExitError
     from .errors import PluginNotFoundError as PluginNotFoundError
@@ -211,6 +213,7 @@ else:
         "KubeconfigError": "errors",
         "KubeletReason": "errors",
         "MatchError": "errors",
+        "NodeAudienceError": "errors",
         "Node": "images.node.node",
         "Platform": "pulls.platform",
         "PluginError": "errors",

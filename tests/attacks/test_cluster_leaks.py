@@ -305,6 +305,26 @@ def test_a_diagnosis_masks_what_the_plugin_says(tmp_path: Path, mode: str, fails
     assert "\ufffd[31m" in shown
 
 
+@pytest.mark.parametrize("end", ["exit 3", say("no document"), say(answer(other="Zq7printed"))])
+def test_an_error_masks_what_the_plugin_says(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], end: str
+) -> None:
+    """Also what it printed as its answer; and nothing goes to the standard error of this process."""
+    settings = [{"name": "KEY", "value": f"x{SECRET}x"}]
+    body = f"{LOUD}; echo 'of the answer: Zq7printed' >&2; {say(answer(token='Zq7printed'))}; {end}"
+    session = load(kubeconfig(tmp_path, plugin(tmp_path, body, env=settings)))
+    with pytest.raises(ClusterAuthError) as caught:
+        session.grant()
+    error = caught.value
+    shown = f"{error} {error!r} {error.underlying!r} {error.kubernetes_text} {pickle.dumps(error)!r}"
+    assert "of the settings: ****" in error.stderr_tail
+    assert "of the answer: ****" in str(error)
+    assert SECRET not in shown
+    assert "Zq7printed" not in shown
+    assert "\x1b" not in error.stderr_tail
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_diagnosis_says_that_a_plugin_had_the_terminal(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, plugin(tmp_path, say(TOKEN), interactiveMode="Always"), NOWHERE)
     shown = explained_on_a_terminal(path)

@@ -240,6 +240,44 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
     check(3, "is not executable; chmod +x", "get", IMAGE, *node.options())
 
 
+@pytest.mark.parametrize("command", ["explain", "can-pull"])
+@pytest.mark.parametrize("is_removed", [True, False], ids=["missing", "not executable"])
+def test_a_plugin_that_cannot_be_run_fails_for_its_own_images_alone(
+    node: Node, tmp_path: Path, command: str, *, is_removed: bool
+) -> None:
+    """As in a kubelet that runs; a note says that it would not start again, with the problem of the config."""
+    node.add("two", ["two.io"], '{"two.io": {"username": "u", "password": "p"}}')
+    words = (*plain_pod(tmp_path), *node.options())
+    before = run_keyferry(command, "two.io/app", *words)
+    assert "a restart of the kubelet" not in before.stdout + before.stderr
+    if is_removed:
+        (node.bin_dir / "one").unlink()
+    else:
+        (node.bin_dir / "one").chmod(0o644)
+    other = run_keyferry(command, "two.io/app", *words)
+    # No registry of these names can be reached, so can-pull knows no answer.
+    assert other.returncode == before.returncode == (0 if command == "explain" else 6)
+    own = run_keyferry(command, IMAGE, *words)
+    assert own.returncode == 4, own.stderr
+    assert "plugin 'one': the executable " in own.stdout + own.stderr
+    note = "a restart of the kubelet would fail with this config: "
+    problem = f"{node.bin_dir / 'one'} is {'missing' if is_removed else 'not executable'}"
+    for done in (other, own):
+        told = done.stdout + done.stderr
+        assert problem in told[told.index(note) :].splitlines()[0]
+    check(3, problem, "get", "two.io/app", *words)
+
+
+@pytest.mark.parametrize("command", ["explain", "can-pull"])
+def test_another_problem_of_the_config_is_not_excused(node: Node, tmp_path: Path, command: str) -> None:
+    """Also beside a plugin that is missing, and for a bin dir that is."""
+    (node.bin_dir / "one").unlink()
+    words = ("--config", str(node.config), "--bin-dir", str(tmp_path / "none"))
+    check(3, "the bin dir does not exist", command, IMAGE, *words)
+    node.config.write_text(node.config.read_text().replace("matchImages", "matchImage"))
+    check(3, "matchImage", command, IMAGE, *node.options())
+
+
 @pytest.mark.parametrize(
     ("script", "code", "message"),
     [

@@ -123,6 +123,30 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     assert "must pull" not in absent.stdout
 
 
+def test_plan_takes_every_pod_of_a_file(root: Path, tmp_path: Path) -> None:
+    """As kubectl prints those of a namespace; each pod has its own secrets."""
+
+    def pod(name: str, *secrets: str) -> dict[str, object]:
+        spec = {
+            "imagePullSecrets": [{"name": each} for each in secrets],
+            "containers": [{"name": "app", "image": IMAGE}],
+        }
+        return {"kind": "Pod", "metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+
+    items = [pod("one", "s1"), pod("two")]
+    items.append({"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "ns"}})
+    path = tmp_path / "pods.yaml"
+    pods = json.dumps({"kind": "List", "items": items})
+    path.write_text(f"{pods}\n---{POD.partition('---')[2]}")
+    words = ("records", "plan", "--policy", "AlwaysVerify", "-f", str(path), "--root", str(root))
+    done = run_keyferry(*words, "-o", "json")
+    uses = {each["pod"]: each["now"]["rule"] for each in json.loads(done.stdout)["uses"]}
+    assert uses == {"ns/one": "same-credential", "ns/two": "stranger"}
+    path.write_text(f"---{POD.partition('---')[2]}")
+    none = run_keyferry(*words)
+    assert (none.returncode, "found no pod" in none.stderr) == (3, True)
+
+
 @pytest.mark.parametrize(
     ("image", "option"),
     [

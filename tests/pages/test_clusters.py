@@ -12,6 +12,7 @@ from support.api_server import REVIEWS, ApiServer, Seen
 from support.certificates import Authority
 from support.kube import TOKEN, Kube
 from support.pages import Machine, blocks
+from support.plugins import write_executable
 
 PAGE = "docs/clusters.md"
 SERVER = "https://api.prod.example"
@@ -42,7 +43,12 @@ def server() -> Iterator[ApiServer]:
 def machine(tmp_path: Path, server: ApiServer) -> Machine:
     """Jane's machine: her user has a token, and a plugin that is therefore not run."""
     kube = Kube(tmp_path)
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws", "interactiveMode": "Never"}
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "args": ["get-token"],
+        "command": "acme",
+        "interactiveMode": "Never",
+    }
     kube.write(server.url, ca=Jane.authority.pem, user={"token": TOKEN, "exec": plugin})
     home = tmp_path / "home" / "jane"
     (home / ".kube").mkdir(parents=True)
@@ -56,11 +62,18 @@ def machine(tmp_path: Path, server: ApiServer) -> Machine:
 
 
 def test_the_commands_show_what_the_page_shows(machine: Machine, server: ApiServer) -> None:
-    """Who one is; and, once the token is no longer known, why one is nobody."""
-    whoami, explain = blocks(PAGE, "console")
+    """Who one is; and, once the token is no longer known, why one is nobody, with it and without it."""
+    whoami, unauthorized, failed = blocks(PAGE, "console")
     machine.show(whoami)
     server.tokens.clear()
-    machine.show(explain)
+    machine.show(unauthorized)
+    path = Path(machine.env["HOME"], ".kube", "config")
+    config = json.loads(path.read_text())
+    del config["users"][0]["user"]["token"]
+    path.write_text(json.dumps(config))
+    said = "SSO session expired; run 'acme login'"
+    write_executable(machine.folder / ".path" / "acme", f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    machine.show(failed)
 
 
 def test_the_python_reads_the_pods(

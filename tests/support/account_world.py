@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from .api_server import Seen
 from .certificates import Authority as Signer
 from .commands import run_keyferry
 from .fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
@@ -20,7 +19,6 @@ AUDIENCE = "registry.audience.example"
 HOST = "registry.example"
 IMAGE = f"{HOST}/team/app:v1"
 LOGIN = ("robot", "kf-marked-password")
-REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # Answers with the login under the registry's host, and keeps the request.
 PLUGIN = """\
 #!/bin/sh
@@ -30,29 +28,11 @@ printf '%s' '{response}'
 
 
 class AudienceApi(KubernetesApi):
-    """A server that has a version, and reviews which audiences kubelets may request."""
+    """A server that permits kubelets the audience of the world."""
 
     def __init__(self, authority: Signer) -> None:
         super().__init__(authority)
-        self.minor = "36"
-        # The audiences that RBAC permits kubelets; None forbids reviews.
-        self.node_audiences: set[str] | None = {AUDIENCE}
-        self.reviewed: list[dict[str, object]] = []
-
-    def respond(self, seen: Seen) -> tuple[int, bytes]:
-        """Answer for the version and for reviews."""
-        if seen.path == "/version":
-            return 200, json.dumps({"major": "1", "minor": self.minor}).encode()
-        if seen.path == REVIEWS and self.node_audiences is None:
-            what = 'User "bob" cannot create resource "subjectaccessreviews"'
-            message = f"subjectaccessreviews.authorization.k8s.io is forbidden: {what}"
-            return 403, json.dumps({"kind": "Status", "message": message, "code": 403}).encode()
-        if seen.path == REVIEWS:
-            spec = json.loads(seen.body)["spec"]
-            self.reviewed.append(spec)
-            allowed = spec["resourceAttributes"]["resource"] in (self.node_audiences or ())
-            return 201, json.dumps({"kind": "SubjectAccessReview", "status": {"allowed": allowed}}).encode()
-        return super().respond(seen)
+        self.node_audiences = {AUDIENCE}
 
 
 @dataclass

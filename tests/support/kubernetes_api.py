@@ -20,6 +20,7 @@ from .kubernetes_writes import CLUSTER_SCOPED, RBAC, VERBS, Store, Write, WriteR
 Json = dict[str, object]
 Reply = tuple[int, Json]
 
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CORE, APPS, BATCH = "", "apps", "batch"
 # The group and resource of each kind.
@@ -107,7 +108,10 @@ class KubernetesUser:
 
 
 class KubernetesApi(ApiServer):
-    """A server with objects: ``add`` objects, ``add_user`` and ``permit``; ``issued`` are the tokens it issued."""
+    """A server with objects: ``add`` objects, ``add_user`` and ``permit``; ``issued`` are the tokens it issued.
+
+    It has a version, and reviews which audiences kubelets may request.
+    """
 
     def __init__(self, authority: Authority) -> None:
         super().__init__(authority)
@@ -117,6 +121,10 @@ class KubernetesApi(ApiServer):
         self.issued: list[str] = []
         # Audiences that the node authorizer does not let kubelets request.
         self.forbidden_audiences: set[str] = set()
+        self.minor = "36"
+        # The audiences that RBAC permits kubelets; None forbids reviews.
+        self.node_audiences: set[str] | None = None
+        self.reviewed: list[Json] = []
         self._numbers = count(1)
 
     def add_user(self, token: str, name: str = "bob") -> KubernetesUser:
@@ -150,11 +158,25 @@ class KubernetesApi(ApiServer):
         """Authenticate, authorize and answer a request."""
         if urlsplit(seen.path).path == "/openapi/v2":
             return 200, b""  # without any schema, so that kubectl uses its own
+        if seen.path == "/version":
+            return 200, json.dumps({"major": "1", "minor": self.minor}).encode()
+        if seen.path == ACCESS_REVIEWS:
+            return self._review_access(seen)
         try:
             status, document = self._answer(seen)
         except Refused as refused:
             status, document = refused.reply
         return status, json.dumps(document).encode()
+
+    def _review_access(self, seen: Seen) -> tuple[int, bytes]:
+        if self.node_audiences is None:
+            what = 'User "bob" cannot create resource "subjectaccessreviews"'
+            message = f"subjectaccessreviews.authorization.k8s.io is forbidden: {what}"
+            return 403, json.dumps({"kind": "Status", "message": message, "code": 403}).encode()
+        spec = json.loads(seen.body)["spec"]
+        self.reviewed.append(spec)
+        allowed = spec["resourceAttributes"]["resource"] in self.node_audiences
+        return 201, json.dumps({"kind": "SubjectAccessReview", "status": {"allowed": allowed}}).encode()
 
     def _answer(self, seen: Seen) -> Reply:
         user = self.users.get(seen.token)

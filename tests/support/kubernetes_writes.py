@@ -67,7 +67,7 @@ class Write:
         group, resource, *_ = self.key
         return f"{resource}.{group}" if group else resource
 
-    def document(self) -> Any:  # noqa: ANN401 - any JSON
+    def document(self) -> Any:
         """Return the body, decoded."""
         try:
             return json.loads(self.body)
@@ -263,7 +263,7 @@ def _patched(write: Write, old: Json) -> Json:
     raise WriteRefused(415, "UnsupportedMediaType", message)
 
 
-def _merged(lists: dict[tuple[str, ...], str], path: tuple[str, ...], old: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
+def _merged(lists: dict[tuple[str, ...], str], path: tuple[str, ...], old: Any, patch: Any) -> Any:
     if isinstance(patch, list) and path in lists and isinstance(old, list):
         return _merged_list(lists[path], old, patch)
     if not isinstance(patch, dict):

@@ -54,9 +54,8 @@ class Desk:
 
     def paste(self, lines: Iterable[str], *, one_by_one: bool) -> bool:
         """Run lines in a shell each, whatever became of those before, or in one; return whether all succeeded."""
-        kept = list(lines)
-        blocks = kept if one_by_one else ["\n".join(kept)]
-        return all([self._run(each) for each in blocks])
+        blocks = list(lines) if one_by_one else ["\n".join(lines)]
+        return False not in [self._run(each) for each in blocks]
 
     def _run(self, text: str) -> bool:
         path = f"{PARTS / 'usr' / 'bin'}{os.pathsep}{os.environ['PATH']}"

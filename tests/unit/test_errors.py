@@ -45,6 +45,7 @@ ALL: list[KeyferryError] = [
     errors.PullSecretError("m", "k"),
     errors.RecordError("p", "m", "k", Kind.SYNTAX, Kind.JSON_SYNTAX),
     errors.RegistryError("r", 401, "m"),
+    errors.NodeAudienceError("n", "a", "shop/b", ({"kind": "ClusterRole"},)),
     errors.ServiceAccountError("m", "k"),
     errors.TimeError("m", "k"),
     errors.UnusableCertificateError("p", "m", "k", 5),

@@ -10,6 +10,7 @@ from keyferry.doctor.hints import Hints
 from keyferry.doctor.visit import examine
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.node.kubelet import KUBELET_ROOT
+from keyferry.lint.versions import LATEST, rules_for
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Check this machine as a node, for people who do not yet know what to ask.
 
-The command checks the running kubelet with its flags and files; the provider config and its lint result; each
-plugin and its owner, and the plugin behind a shim of the node agent; each provider's patterns; the node agent's
-socket; the container runtime and the mirrors in its files; the policy and the folder of pull records; the
-proxies of the kubelet and of the runtime; the disk. Each line is ok, a warning, a problem, or unknown, and many
-name the next command to type.
+The command checks the running kubelet with its flags and files, and whether these changed after it started; the
+provider config and its lint result; each plugin and its owner, and the plugin behind a shim of the node agent;
+each provider's patterns; the node agent's socket; the container runtime and the mirrors in its files; the policy
+and the folder of pull records; the proxies of the kubelet and of the runtime; the disk. Each line is ok, a
+warning, a problem, or unknown, and many name the next command to type.
 
 It runs no plugin or other program and opens no socket: it contacts no registry, no container runtime and no
 node agent. With --online, each registry that a pattern names without a wildcard gets a request without a
 credential, through the proxy that the container runtime uses, else the kubelet, else keyferry itself; the
 response also shows whether the clock is right. The container runtime is asked for its version, and the node
-agent for its version and its config.
+agent for its version, its config and the last failures of its providers.
 
 Exit code 0 means that all is well, 1 that there is a problem or a warning, 6 that this machine does not
 look like a node."""
@@ -43,7 +44,7 @@ examples:
 FORMATS = ("table", "json", "yaml")
 # The options that are repeated in the commands that lines propose: those that explain and can-pull have, and the rest.
 _SHARED = ("config", "bin_dir", "hosts_dir", "registries_conf", "ca_file")
-_OTHERS = ("root",)
+_OTHERS = ("root", "kubernetes")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -57,6 +58,12 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         help=f"the kubelet's root, which has its pull records (default: the running kubelet's, else {KUBELET_ROOT})",
     )
     add_mirror_arguments(group)
+    parser.add_argument(
+        "--kubernetes",
+        type=_version,
+        metavar="VERSION",
+        help=f"the kubelet's version, such as 1.34 (default: not known; configs are checked by the rules of {LATEST})",
+    )
     online = parser.add_argument_group("requests to registries")
     online.add_argument(
         "--online",
@@ -71,6 +78,15 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="SECONDS",
         help="time limit of all requests together (default: 10)",
     )
+
+
+def _version(text: str) -> str:
+    try:
+        return rules_for(text, {}).version
+    except ValueError as error:
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from None
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -103,6 +119,7 @@ def _options(args: "argparse.Namespace") -> DoctorOptions:
         args.online,
         args.ca_file,
         args.registry_timeout,
+        args.kubernetes or "",
     )
 
 

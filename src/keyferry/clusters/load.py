@@ -21,6 +21,7 @@ def load_cluster(
     cluster: str | None = None,
     user: str | None = None,
     namespace: str | None = None,
+    proxy_url: str | None = None,
     policy: PluginPolicy | None = None,
     trust: bool = False,
     timeout_seconds: float = 60.0,
@@ -30,17 +31,22 @@ def load_cluster(
 ) -> ClusterSession:
     """Return a session for a context, by kubectl's rules: *kubeconfig*, else KUBECONFIG, else ~/.kube/config.
 
-    *policy* determines which plugins may run; by default it is read from kuberc, as kubectl does. Unless *trust*
-    is set, a kubeconfig that another user could have written is refused if it names a plugin, a credential file,
-    or the server that would receive a credential of another file. *timeout_seconds* limits each run of a plugin
-    that does not prompt the user. Raises ConfigError, PolicyError, ClusterAuthError if a credential is needed
-    and cannot be obtained, and ValueError if *timeout_seconds* is not positive.
+    *proxy_url* replaces the cluster's proxy-url. *policy* determines which plugins may run; by default it is read
+    from kuberc, as kubectl does. Unless *trust* is set, a kubeconfig that another user could have written is refused
+    if it names a plugin, a credential file, or the server that would receive a credential of another file.
+    *timeout_seconds* limits each run of a plugin that does not prompt the user. Raises ConfigError, PolicyError,
+    ClusterAuthError if a credential is needed and cannot be obtained, and ValueError if *timeout_seconds* is not
+    positive.
     """
     check_timeout(timeout_seconds)
     explicit = None if kubeconfig is None else os.fspath(kubeconfig)
     loaded = load_kubeconfig(explicit)
     overrides = Overrides(
-        context=context or "", cluster=cluster or "", user=user or "", namespace=namespace or ""
+        context=context or "",
+        cluster=cluster or "",
+        user=user or "",
+        namespace=namespace or "",
+        proxy_url=proxy_url or "",
     )
     config = resolve(loaded, overrides)
     chosen = load_kuberc().policy if policy is None else policy

@@ -1,22 +1,34 @@
 """Send a SelfSubjectReview: under which name and groups the server knows the session's user."""
 
 import json
+import re
 from collections.abc import Mapping
 
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value, field, replace
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.api_call import read_json, status_text
+from keyferry.clusters.api_call import ApiAction, read_json, status_text
 from keyferry.clusters.request import ClusterResponse, request
 
-__all__ = ["Review", "review"]
+__all__ = ["ANONYMOUS", "Review", "read_refusal", "review"]
+
+# The user of a request without a credential.
+ANONYMOUS = "system:anonymous"
 
 _GROUP = "authentication.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
-_NOT_FOUND = 404
+_FORBIDDEN, _NOT_FOUND = 403, 404
+# How the API server words a 403 response: the user, and what this user may not do.
+_DENIAL = (
+    r'User "([^"]{1,255})" cannot ([a-z]{1,32}) (?:resource|path) "([^"]{1,255})"'
+    r'(?: in API group "([^"]{0,255})")?'
+)
 
 
 class Review(Value):
-    """The user as the server identifies it, or the *status* and *problem* of a response without a user."""
+    """The user as the server identifies it, or the *status* and *problem* of a response without a review.
+
+    A response with the status 403 may say who the user is, and what this user may not do: *denied*.
+    """
 
     username: str = ""
     uid: str = ""
@@ -24,6 +36,7 @@ class Review(Value):
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     status: int = 0
     problem: str = ""
+    denied: ApiAction | None = None
 
 
 def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
@@ -36,10 +49,19 @@ def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
     return answer
 
 
-def status_message(reply: ClusterResponse) -> str:
-    """Return the reason phrase and the message of a Status in the body, truncated and with secrets masked."""
+def read_refusal(reply: ClusterResponse) -> Review:
+    """Return the status of *reply*, and the problem: its reason phrase, and the message of a Status in its body.
+
+    The message is truncated, and secrets are masked.
+    """
     words = status_text(read_json(reply))
-    return f"{reply.reason}: {words}" if words else reply.reason
+    problem = f"{reply.reason}: {words}" if words else reply.reason
+    found = re.search(_DENIAL, words) if reply.status == _FORBIDDEN else None
+    if found is None:
+        return Review(status=reply.status, problem=problem)
+    user, verb, what, group = found.groups()
+    action = ApiAction(verb, f"{what}.{group}" if group else what)
+    return Review(user, status=reply.status, problem=problem, denied=action)
 
 
 def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review:
@@ -48,9 +70,11 @@ def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review
     with request(session, path, method="POST", body=body, timeout_seconds=timeout_seconds) as reply:
         if reply.is_success:
             return _identity(reply)
-        why = "; the server does not support SelfSubjectReview, which requires Kubernetes 1.27"
-        problem = status_message(reply) + (why if reply.status == _NOT_FOUND else "")
-        return Review(status=reply.status, problem=problem)
+        refusal = read_refusal(reply)
+        if reply.status != _NOT_FOUND:
+            return refusal
+        why = "the server does not support SelfSubjectReview, which requires Kubernetes 1.27"
+        return replace(refusal, problem=f"{refusal.problem}; {why}")
 
 
 def _identity(reply: ClusterResponse) -> Review:

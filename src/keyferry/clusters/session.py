@@ -111,7 +111,7 @@ def make_session(
 ) -> ClusterSession:
     """Return a session for a resolved context.
 
-    With *stderr_tail*, the standard error of a plugin that may not prompt is kept there and not passed on.
+    With *stderr_tail*, the standard error of a plugin that may not prompt is kept there, too, if the plugin succeeds.
     Raises ConfigError or PolicyError for a configuration that client-go rejects before the first request.
     """
     check_transport(config)

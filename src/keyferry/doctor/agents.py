@@ -1,14 +1,19 @@
 """The node agents that this machine names: those of shims, and the one that commands ask."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 
 from keyferry._core.values import replace
 from keyferry._net.agent import VARIABLE as AGENT_VARIABLE
 from keyferry._net.agent import Fallback, ask_agent, find_socket
-from keyferry.doctor.facts import AgentFacts, ConfigFacts
+from keyferry.api.meta import parse_time
+from keyferry.doctor.facts import AgentFacts, AgentFailure, ConfigFacts
+from keyferry.errors import TimeError
 
 __all__ = ["find_agents", "question_agent"]
+
+_RECENT_NS = 3600 * 1_000_000_000
 
 
 def find_agents(
@@ -47,4 +52,22 @@ def question_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) 
         config=str(config.get("providerConfig", "")),
         has_same_config=not config_hash or config.get("hash") == config_hash,
         reload_problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
+        failures=tuple(_failures(status.get("providers"))),
     )
+
+
+def _failures(providers: object) -> Iterator[AgentFailure]:
+    """Yield the last failure of each provider that has one."""
+    for each in providers if isinstance(providers, list) else ():
+        last = each.get("lastFailure") if isinstance(each, dict) else None
+        if isinstance(last, dict):
+            at = str(last.get("at", ""))
+            message = str(last.get("message", ""))
+            yield AgentFailure(str(each.get("name", "")), at, message, is_recent=_is_recent(at))
+
+
+def _is_recent(at: str) -> bool:
+    try:
+        return time.time_ns() - parse_time(at) < _RECENT_NS
+    except TimeError:
+        return True

@@ -27,4 +27,5 @@ def _line(line: HealthLine) -> dict[str, object]:
         "subject": line.subject,
         "text": line.text,
         "next": line.next_command,
+        "count": line.count,
     }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field
+from keyferry.images.node.changes import Newer
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelet, Kubelets
 from keyferry.images.node.process import RuntimeProcess
@@ -14,6 +15,7 @@ from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 __all__ = [
     "SOCKS",
     "AgentFacts",
+    "AgentFailure",
     "ConfigFacts",
     "DiskFacts",
     "KubeletFacts",
@@ -33,11 +35,16 @@ SOCKS = ("socks5://", "socks5h://")
 
 
 class KubeletFacts(Value):
-    """The kubelets of this machine, and the settings and the environment of the first trusted one."""
+    """The kubelets of this machine, and the settings and the environment of the first trusted one.
+
+    *version* is its version of Kubernetes, if it was given. *newer* are its files that changed after it started.
+    """
 
     kubelets: Kubelets
     settings: KubeletSettings | None = None
     environment: Mapping[str, str] | None = field(default=None, repr=False)
+    version: str = ""
+    newer: tuple[Newer, ...] = ()
 
     @property
     def kubelet(self) -> Kubelet | None:
@@ -77,6 +84,18 @@ class ProviderFacts(Value):
     shim: ShimFacts | None = None
 
 
+class AgentFailure(Value):
+    """The last failure of a provider in the agent: when, as the agent writes it, and the reason.
+
+    *is_recent* tells that it was within the last hour; what came after it is not known.
+    """
+
+    provider: str
+    at: str
+    message: str
+    is_recent: bool
+
+
 class AgentFacts(Value):
     """A node agent: its socket, and who names it; what it tells is asked for only online.
 
@@ -92,6 +111,7 @@ class AgentFacts(Value):
     config: str = ""
     has_same_config: bool = True
     reload_problems: tuple[str, ...] = ()
+    failures: tuple[AgentFailure, ...] = ()
 
 
 class ConfigFacts(Value):

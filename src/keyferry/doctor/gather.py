@@ -28,6 +28,7 @@ from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.register import plugin_path
 from keyferry.images.config.validate import GATE
 from keyferry.images.match.rules import Pattern
+from keyferry.images.node.changes import newer_than_kubelet
 from keyferry.images.node.discover import discover
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.node import Node
@@ -36,6 +37,7 @@ from keyferry.images.reference import parse_image, registry_of
 from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import lint_records
+from keyferry.lint.versions import LATEST
 from keyferry.pulls.cri.client import SOCKETS
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
@@ -66,6 +68,7 @@ class DoctorOptions(Value):
     is_online: bool = False
     ca_file: str = ""
     timeout_seconds: float = 10.0
+    kubernetes: str = ""
 
     @property
     def names_mirrors(self) -> bool:
@@ -75,12 +78,15 @@ class DoctorOptions(Value):
 
 def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
     """Read everything once; no program is run, and no socket is opened unless *is_online* is set."""
+    config, read = _config(node, options, node.settings)
+    own_config = config.found.config if config is not None and _is_own(config) else ""
     kubelet = KubeletFacts(
         node.kubelets,
         node.settings,
         None if node.kubelet is None else node.kubelet.read_environment(),
+        options.kubernetes,
+        () if node.settings is None else newer_than_kubelet(node.settings, own_config),
     )
-    config, read = _config(node, options, kubelet.settings)
     # A config that is given may be another machine's: then only files that are given count as the node's.
     is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
     registries = tuple(dict.fromkeys(name.partition("/")[0] for name in _plain_names(read)))
@@ -148,7 +154,8 @@ def _config(
     read = read_config(found.config)
     # The same bytes, in case the path is a pipe, which can be read only once.
     data = None if os.path.isdir(found.config) or not read.files else read.files[0].data
-    report = lint(found.config, data=data, bin_dir=found.bin_dir or None, gates=gates)
+    version = options.kubernetes or LATEST
+    report = lint(found.config, data=data, bin_dir=found.bin_dir or None, kubernetes=version, gates=gates)
     return ConfigFacts(found, report, tuple(_providers(read, found.bin_dir))), read
 
 

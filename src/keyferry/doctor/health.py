@@ -17,12 +17,16 @@ class HealthLevel(WordEnum):
 
 
 class HealthLine(Value):
-    """One checked thing: *subject* is its name, *next_command* what to type to learn more or to cure it."""
+    """One checked thing: *subject* is its name, *next_command* what to type to learn more or to cure it.
+
+    *count* is the number of findings that the line stands for, as in "and 5 more warnings".
+    """
 
     level: HealthLevel
     subject: str
     text: str
     next_command: str = ""
+    count: int = 1
 
 
 class HealthSection(Value):
@@ -40,8 +44,8 @@ class NodeHealth(Value):
     is_online: bool = False
 
     def count(self, level: HealthLevel) -> int:
-        """Return the number of lines of a level."""
-        return sum(line.level is level for section in self.sections for line in section.lines)
+        """Return the number of findings of a level."""
+        return sum(line.count for section in self.sections for line in section.lines if line.level is level)
 
     @property
     def has_findings(self) -> bool:

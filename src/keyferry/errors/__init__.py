@@ -23,6 +23,7 @@ __all__ = [
     "KubeconfigError",
     "KubeletReason",
     "MatchError",
+    "NodeAudienceError",
     "PluginError",
     "PluginExitError",
     "PluginNotFoundError",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .local import EnvironmentProblem as EnvironmentProblem
     from .local import ImageNameError as ImageNameError
     from .local import MatchError as MatchError
+    from .local import NodeAudienceError as NodeAudienceError
     from .local import PolicyError as PolicyError
     from .local import PullSecretError as PullSecretError
     from .local import RecordError as RecordError
@@ -93,6 +95,7 @@ else:
         "Kind": "kinds",
         "KubeletReason": "registry",
         "MatchError": "local",
+        "NodeAudienceError": "local",
         "PluginError": "plugin",
         "PluginExitError": "plugin",
         "PluginNotFoundError": "plugin",

@@ -10,7 +10,8 @@ class ClusterAuthError(KeyferryError):
 
     ``kind`` is that of the underlying error, else ``REFUSED``, ``UNREACHABLE`` for a server that could not be reached,
     or ``TIMEOUT`` for one that did not respond in time. ``server`` is the URL of the server without user info and
-    the values of its query, which may hold a password or token.
+    the values of its query, which may hold a password or token. ``stderr_tail`` is the reason that a plugin gave: the
+    end of its standard error, with secrets masked; empty for a plugin that had the terminal.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class ClusterAuthError(KeyferryError):
         self.kubernetes_text = kubernetes_text or message
         self.underlying = underlying
         self.kind = kind if underlying is None else underlying.kind
+        self.stderr_tail: str = getattr(underlying, "stderr_tail", "")
 
     def __str__(self) -> str:
         return f"cluster {self.server!r}: {self.message}" if self.server else self.message

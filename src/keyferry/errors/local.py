@@ -6,6 +6,7 @@ __all__ = [
     "EnvironmentProblem",
     "ImageNameError",
     "MatchError",
+    "NodeAudienceError",
     "PolicyError",
     "PullSecretError",
     "RecordError",
@@ -49,6 +50,32 @@ class ServiceAccountError(TextError):
     """A service account or its token could not be obtained."""
 
     kind = Kind.SERVICE_ACCOUNT
+
+
+class NodeAudienceError(ServiceAccountError):
+    """The API server does not let the kubelet of ``node`` request tokens for ``audience``.
+
+    ``node`` is empty if the pod is on no node. ``account`` is the service account, as ``namespace/name``. ``manifests``
+    are the RBAC objects that permit it, and take nothing away.
+    """
+
+    kind = Kind.REFUSED
+
+    def __init__(
+        self, node: str, audience: str, account: str = "", manifests: tuple[dict[str, object], ...] = ()
+    ) -> None:
+        who = f"node {node!r}" if node else "the kubelets of this cluster"
+        name, user = account.rpartition("/")[2], f"system:node:{node or 'NODE'}"
+        super().__init__(
+            f"{who} may not request tokens for audience {audience!r}",
+            f'failed to get service account token: failed to fetch token: serviceaccounts "{name}" is forbidden: '
+            f'{user} is not authorized to request tokens for audience "{audience}"',
+        )
+        self.args = (node, audience, account, manifests)
+        self.node = node
+        self.audience = audience
+        self.account = account
+        self.manifests = manifests
 
 
 class PolicyError(TextError):

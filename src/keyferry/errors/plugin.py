@@ -21,6 +21,7 @@ class PluginError(KeyferryError):
 
     kind = Kind.ERROR
     seconds: float | None = None  # the duration of the run, if the plugin was run
+    stderr_tail: str = ""  # the end of its standard error, with secrets masked, as far as it is known
 
     def __init__(self, plugin: str, message: str, kubernetes_text: str = "") -> None:
         super().__init__(plugin, message, kubernetes_text)
@@ -33,14 +34,28 @@ class PluginError(KeyferryError):
 
 
 class PluginNotFoundError(PluginError):
-    """The plugin's executable is missing."""
+    """The plugin's executable is missing.
+
+    ``path`` is where it was expected, if that is one place. ``folder_changed_ns`` is when the folder there was changed
+    last, so that a file that was removed from it is missing since then at the latest; None if that is not known.
+    """
 
     kind = Kind.NOT_FOUND
 
-    def __init__(self, plugin: str, message: str, kubernetes_text: str = "", install_hint: str = "") -> None:
+    def __init__(  # noqa: PLR0917 - args mirror the constructor
+        self,
+        plugin: str,
+        message: str,
+        kubernetes_text: str = "",
+        install_hint: str = "",
+        path: str = "",
+        folder_changed_ns: int | None = None,
+    ) -> None:
         super().__init__(plugin, message, kubernetes_text)
-        self.args = (plugin, message, kubernetes_text, install_hint)
+        self.args = (plugin, message, kubernetes_text, install_hint, path, folder_changed_ns)
         self.install_hint = install_hint
+        self.path = path
+        self.folder_changed_ns = folder_changed_ns
 
 
 class PluginStartError(PluginError):
@@ -92,6 +107,9 @@ class PluginOutputError(PluginError):
 
     kind = Kind.OUTPUT
 
+    def __str__(self) -> str:
+        return super().__str__() + _tail(self.stderr_tail)
+
 
 class Fault(WordEnum):
     """The part of the protocol that a plugin's response breaks."""
@@ -130,6 +148,9 @@ class PluginProtocolError(PluginError):
         self.problem = problem
         self.document_kind = document_kind
         self.fault = fault
+
+    def __str__(self) -> str:
+        return super().__str__() + _tail(self.stderr_tail)
 
 
 class UnusableCertificateError(PluginProtocolError):

@@ -9,16 +9,18 @@ from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.api.meta import format_instant
-from keyferry.clusters.access_review import Reviewed, may_user, server_version
 from keyferry.clusters.api_call import ApiAction, ApiProblem, call_api
 from keyferry.clusters.review import review
 from keyferry.clusters.session import ClusterSession
 from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
-from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests, user_manifests
+from keyferry.workloads.pods import token_audiences
+from keyferry.workloads.rbac import node_manifests, user_manifests
+from keyferry.workloads.tokens import NodeTokens, PermissionReason, review_node
 
 __all__ = ["AccountQuestion", "BoundTo", "account_link", "claims_link", "node_link", "token_link"]
 
@@ -26,8 +28,6 @@ Json = dict[str, object]
 
 _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR = 401, 403, 500
 _SECOND = 1_000_000_000
-# The first version whose NodeRestriction admission plugin restricts the audiences of kubelets by default.
-_RESTRICTED_SINCE = (1, 33)
 _NO_USER = "YOUR-USER"
 _APPLY = "as an administrator of the cluster, permit it with 'kubectl apply -f -' and these objects"
 
@@ -102,21 +102,7 @@ def find_pod(question: AccountQuestion, name: str) -> BoundTo:
     fields = spec if isinstance(spec, dict) else {}
     uid = metadata.get("uid", "") if isinstance(metadata, dict) else ""
     account = str(fields.get("serviceAccountName") or "default")
-    return BoundTo(name, str(uid), str(fields.get("nodeName") or ""), account, _audiences(fields))
-
-
-def _audiences(spec: Json) -> tuple[str, ...]:
-    """Return the audiences of the pod's projected tokens, which its kubelet may always request."""
-    found = []
-    volumes = spec.get("volumes")
-    for volume in volumes if isinstance(volumes, list) else ():
-        projected = volume.get("projected") if isinstance(volume, dict) else None
-        sources = projected.get("sources") if isinstance(projected, dict) else None
-        for source in sources if isinstance(sources, list) else ():
-            token = source.get("serviceAccountToken") if isinstance(source, dict) else None
-            if isinstance(token, dict):
-                found.append(str(token.get("audience", "")))
-    return tuple(found)
+    return BoundTo(name, str(uid), str(fields.get("nodeName") or ""), account, token_audiences(fields))
 
 
 def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo) -> tuple[Link, Issued]:
@@ -166,33 +152,35 @@ def _user(question: AccountQuestion) -> str:
 
 def node_link(question: AccountQuestion, pod: BoundTo) -> Link:
     """Check whether kubelets may request the audience, which newer API servers restrict."""
-    if question.audience in pod.audiences:
-        text = f"a volume of pod {pod.name!r} has the audience, so that its kubelet may request it"
-        return Link(LinkName.NODE, LinkState.OK, text)
-    version = server_version(question.session, timeout_seconds=question.timeout_seconds)
-    if not isinstance(version, ApiProblem) and version < _RESTRICTED_SINCE:
-        text = f"Kubernetes {version[0]}.{version[1]} does not restrict the audiences of kubelets by default"
-        return Link(LinkName.NODE, LinkState.OK, text)
-    user = f"system:node:{pod.node or 'any'}"
-    action = ApiAction(AUDIENCE_VERB, question.audience, question.namespace, question.name)
-    asked = Reviewed(user, (NODE_GROUP, "system:authenticated"), action)
-    allowed = may_user(question.session, asked, timeout_seconds=question.timeout_seconds)
-    return _node_link(question, allowed)
-
-
-def _node_link(question: AccountQuestion, allowed: bool | ApiProblem) -> Link:  # noqa: FBT001 - an answer
+    found = review_node(
+        question.session,
+        NodeTokens(pod.node, pod.audiences),
+        ServiceAccountRef(question.namespace, question.name, ""),
+        question.audience,
+        timeout_seconds=question.timeout_seconds,
+    )
     audience = repr(question.audience)
-    if allowed is True:
-        text = f"RBAC permits kubelets to request the audience {audience}"
-        return Link(LinkName.NODE, LinkState.OK, text)
+    text = {
+        PermissionReason.VOLUME: f"a volume of pod {pod.name!r} has the audience, so that its kubelet may request it",
+        PermissionReason.VERSION: (
+            f"Kubernetes {found.version} does not restrict the audiences of kubelets by default"
+        ),
+        PermissionReason.RBAC: f"RBAC permits kubelets to request the audience {audience}",
+        PermissionReason.REFUSED: f"RBAC does not permit kubelets to request the audience {audience}",
+        PermissionReason.UNKNOWN: (
+            f"whether RBAC permits kubelets to request the audience {audience} is unknown: {found.problem}"
+        ),
+    }[found.reason]
     manifests = node_manifests((question.audience,), question.name)
-    if allowed is False:
-        text = f"RBAC does not permit kubelets to request the audience {audience}"
-        cure = _APPLY
-        return Link(LinkName.NODE, LinkState.BROKEN, text, cure=cure, manifests=manifests, kind=Kind.REFUSED)
-    text = f"whether RBAC permits kubelets to request the audience {audience} is unknown: {allowed}"
-    cure = "ask an administrator whether objects like these exist"
-    return Link(LinkName.NODE, LinkState.UNKNOWN, text, cure=cure, manifests=manifests, kind=allowed.kind)
+    if found.reason is PermissionReason.REFUSED:
+        return Link(
+            LinkName.NODE, LinkState.BROKEN, text, cure=_APPLY, manifests=manifests, kind=Kind.REFUSED
+        )
+    if found.problem is not None:
+        cure = "ask an administrator whether objects like these exist"
+        kind = found.problem.kind
+        return Link(LinkName.NODE, LinkState.UNKNOWN, text, cure=cure, manifests=manifests, kind=kind)
+    return Link(LinkName.NODE, LinkState.OK, text)
 
 
 def claims_link(question: AccountQuestion, issued: Issued, pod: BoundTo) -> Link:

@@ -16,7 +16,7 @@ from keyferry.explain.explanation import Cure, Explanation, Outcome, Subject
 from keyferry.explain.facts import Facts
 from keyferry.explain.forecast import MAX_CURES, credential_cures, foresee, foresee_lookup, with_inputs
 from keyferry.explain.input_cures import input_cures
-from keyferry.explain.lookup_causes import find_lookup_cause
+from keyferry.explain.lookup_causes import describe_miss, find_lookup_cause
 from keyferry.explain.other_causes import find_other_cause
 from keyferry.explain.registry import PullVerdict
 from keyferry.explain.registry import verdict as check_text
@@ -26,8 +26,8 @@ from keyferry.explain.wording import (
     failed_text,
     found_text,
     has_credentials,
-    image_use,
     is_refusal,
+    may_use,
     next_check,
     registry,
     seen_text,
@@ -37,8 +37,8 @@ from keyferry.explain.wording import (
 )
 from keyferry.images.credential import SourceKind
 from keyferry.images.result import LookupOutcome
+from keyferry.images.why.nearness import find_misses
 from keyferry.pulls.failure_text import FailureKind
-from keyferry.pulls.records.access import UseOutcome
 from keyferry.show.text import duration_text
 
 __all__ = ["explain"]
@@ -77,7 +77,7 @@ def _runs(facts: Facts) -> Explanation | None:
     )
     if attempt.was_pulled and attempt.at is not None:
         text += f": the image was pulled {age_text(attempt.at, now)}"
-    elif attempt.was_pulled is False or image_use(facts) is UseOutcome.USE:
+    elif attempt.was_pulled is False or may_use(facts):
         text += ": the image is on the node and this pod may use it; nothing is pulled"
     notes = (f"a new pull: {foresee_lookup(facts).text}",)
     return Explanation(facts, Outcome.RUNS, text, notes=notes, about=Subject.USE)
@@ -87,7 +87,7 @@ def _runs(facts: Facts) -> Explanation | None:
 def _may_use_it(facts: Facts) -> Explanation | None:
     """Nothing was tried yet, and nothing is to be pulled."""
     is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
-    if is_failed or not facts.containers or facts.is_always_pulled or image_use(facts) is not UseOutcome.USE:
+    if is_failed or not facts.containers or facts.is_always_pulled or not may_use(facts):
         return None
     text = "the image is on the node and this pod may use it; nothing is pulled"
     return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
@@ -133,7 +133,7 @@ def _never_and_not_allowed(facts: Facts) -> Explanation | None:
     decision = facts.decision
     if not _is_never(facts) or decision is None:
         return None
-    if image_use(facts) is UseOutcome.UNKNOWN:
+    if may_use(facts) is None:
         text = "cannot tell whether the pod may use the image on the node: the pod forbids to pull it"
         return Explanation(
             facts,
@@ -404,3 +404,14 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         started, changed = clock_text(file.started, now), clock_text(file.changed, now)
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
     yield from (note for note in facts.notes if note not in explanation.text)
+    answer = facts.answer
+    # Beside a provider or a key that matches, what nearly matches does not matter.
+    if answer.credentials or answer.provisions or explanation.outcome is Outcome.RUNS:
+        return
+    misses = find_misses(answer)
+    yield from (describe_miss(miss) for miss in misses if miss.is_near and miss != explanation.miss)
+    others = sum(not miss.is_near and miss.source.kind == SourceKind.PROVIDER for miss in misses)
+    if others:
+        yield (
+            "one provider is for other images" if others == 1 else f"{others} providers are for other images"
+        )

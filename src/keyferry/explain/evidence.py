@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
@@ -25,11 +24,7 @@ _FIELDS = {
     ContainerRole.MAIN: "containers",
     ContainerRole.EPHEMERAL: "ephemeralContainers",
 }
-_IMAGE = re.compile(r'image "([^"]*)"')
-_USED = "already present on machine"
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
-# Events of a failed container that are about its image; the kubelet's other failures have the same reason.
-_PULL_WORDS = ("Failed to pull image ", "Failed to inspect image ", "Failed to apply default image tag ")
 
 
 class AttemptKind(StrEnum):
@@ -155,10 +150,9 @@ def see(
 
 def _is_about(event: PullEvent, places: set[tuple[str, str]], images: set[str]) -> bool:
     """Return whether an event is about these containers and not about an image that they had before."""
-    named = _IMAGE.search(event.message)
     if event.container and (event.field, event.container) not in places:
         return False
-    return named.group(1) in images if named else bool(event.container)
+    return event.image in images if event.image else bool(event.container)
 
 
 def _spellings(image: str) -> Iterator[str]:
@@ -186,7 +180,7 @@ def _is_failed_attempt(event: PullEvent) -> bool:
         return True
     if event.reason not in (_FAILED, "InspectFailed") or not says_why(event.message):
         return False
-    return event.message.startswith(_PULL_WORDS) or _failure_of(event).kind in (
+    return event.is_pull_failure or _failure_of(event).kind in (
         FailureKind.SECRET,
         FailureKind.NAME,
         FailureKind.NEVER,
@@ -198,4 +192,4 @@ def _running(states: tuple[ContainerState, ...], success: PullEvent | None) -> L
     since = next((each for each in started if each is not None), None)
     if success is None:
         return LastAttempt(AttemptKind.RUNS, since=since)
-    return LastAttempt(AttemptKind.RUNS, success.at, was_pulled=_USED not in success.message, since=since)
+    return LastAttempt(AttemptKind.RUNS, success.at, was_pulled=not success.is_use, since=since)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry.api.meta import format_time
-from keyferry.explain.decision import decision_document
 from keyferry.explain.document import credential_document, failures_document
 from keyferry.explain.evidence import Evidence
 from keyferry.explain.explanation import Explanation
@@ -52,6 +51,9 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
         ],
     )
     if facts.decision is not None:
+        # Imported here: most explanations are made without records.
+        from keyferry.explain.decision import decision_document
+
         document["access"] = decision_document(facts.decision, answer.missing)
     if facts.check is not None:
         document["registry"] = check_document(facts.check)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import masked, printable
-from keyferry.explain.decision import decision_lines
 from keyferry.explain.explanation import Cure, Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
@@ -119,7 +118,12 @@ def _responses(facts: Facts) -> Iterator[str]:
 
 
 def _access(facts: Facts) -> Iterator[str]:
-    return iter(()) if facts.decision is None else decision_lines(facts.decision, facts.answer.missing)
+    if facts.decision is None:
+        return iter(())
+    # Imported here: most explanations are made without records.
+    from keyferry.explain.decision import decision_lines
+
+    return decision_lines(facts.decision, facts.answer.missing)
 
 
 def _of(answer: Answer, *stages: ReasonStage) -> Iterator[Reason]:

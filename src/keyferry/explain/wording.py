@@ -10,15 +10,14 @@ from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.reference import registry_of
 from keyferry.images.why.traps import is_empty_login
 from keyferry.pulls.failure_text import FailureKind
-from keyferry.pulls.records.access import UseOutcome, judge_use
 
 __all__ = [
     "failed_text",
     "found_text",
     "has_credentials",
-    "image_use",
     "is_refusal",
     "is_unsure",
+    "may_use",
     "next_check",
     "registry",
     "seen_text",
@@ -43,17 +42,21 @@ def registry(facts: Facts) -> str:
     return registry_of(facts.answer.name)
 
 
-def image_use(facts: Facts) -> UseOutcome | None:
-    """Return whether the image on the node may be used; None if it is not there, or that is not known."""
+def may_use(facts: Facts) -> bool | None:
+    """Return whether the pod may use the image on the node without a pull; None if it is not there, or not known."""
     if facts.decision is None or not facts.decision.situation.image_ref:
         return None
-    return judge_use(facts.decision, facts.answer.missing)
+    # Imported here: most explanations are made without records.
+    from keyferry.pulls.records.access import UseOutcome, judge_use
+
+    use = judge_use(facts.decision, facts.answer.missing)
+    return None if use is UseOutcome.UNKNOWN else use is UseOutcome.USE
 
 
 def why_pulled(facts: Facts) -> str:
     """Return why an image that is on the node is pulled, to stand before what came of the pull; empty if it is not."""
     decision = facts.decision
-    if decision is None or facts.is_always_pulled or image_use(facts) is not UseOutcome.PULL:
+    if decision is None or facts.is_always_pulled or may_use(facts) is not False:
         return ""
     policy = decision.policy.name
     return f"the image is on the node, but by policy {policy} this pod may not use it without a pull, which fails: "

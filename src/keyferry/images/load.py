@@ -10,7 +10,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
 from keyferry.images.config.contents import config_hash
 from keyferry.images.config.files import ReadConfig, read_config
-from keyferry.images.config.refusals import find_refusals
+from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
@@ -109,6 +109,35 @@ def make_providers(
     A provider of *previous* whose config and plugin have not changed is used again, with its cache.
     """
     read = check_config(config, bin_dir, service_account_tokens=settings.service_account_tokens)
+    return _assemble(read, config, bin_dir, settings, previous)
+
+
+def make_running_providers(
+    config: str, bin_dir: str, settings: ProviderSettings
+) -> tuple[Providers, tuple[Problem, ...]]:
+    """Return the providers of a kubelet that runs, and the problems with executables that would stop a new start.
+
+    A running kubelet looks at an executable only when it runs it, so one that is missing fails for its own images.
+    Raise ConfigError for all other problems that would stop a kubelet.
+    """
+    read = read_config(config)
+    found = find_refusals(read, bin_dir, service_account_tokens=settings.service_account_tokens)
+    stages = [stage for stage in found if stage.problems]
+    if any(stage.stage is not LoadStage.REGISTER for stage in stages):
+        raise _refusal(stages)
+    return _assemble(read, config, bin_dir, settings), tuple(
+        each for stage in stages for each in stage.problems
+    )
+
+
+def _assemble(
+    read: ReadConfig,
+    config: str,
+    bin_dir: str,
+    settings: ProviderSettings,
+    previous: Iterable[Provider] = (),
+) -> Providers:
+    """Return the providers of a config that has been checked."""
     # An absolute path, so that a later change of the working directory does not change which plugins run.
     plugins = os.path.abspath(bin_dir)
     limits = Limits(timeout_seconds=settings.timeout_seconds)
@@ -128,7 +157,7 @@ def make_providers(
         providers.append(_make_provider(entry, plugin, settings, agent))
     names = ", ".join(provider.name for provider in providers)
     log_debug("images", "the config %s has the providers %s", config, names or "(none)")
-    # check_config has raised for patterns that do not parse.
+    # The check has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     return Providers(
         providers,
@@ -204,10 +233,13 @@ def check_config(config: str, bin_dir: str | None, *, service_account_tokens: bo
     found = find_refusals(read, bin_dir, service_account_tokens=service_account_tokens)
     stages = [stage for stage in found if stage.problems]
     if stages:
-        problems = dict.fromkeys(problem for stage in stages for problem in stage.problems)
-        ordered = sorted(problems, key=lambda problem: problem.place)
-        raise ConfigError(tuple(ordered), stages[0].kubernetes_text)
+        raise _refusal(stages)
     return read
+
+
+def _refusal(stages: list[Refusals]) -> ConfigError:
+    problems = dict.fromkeys(problem for stage in stages for problem in stage.problems)
+    return ConfigError(tuple(sorted(problems, key=lambda each: each.place)), stages[0].kubernetes_text)
 
 
 def exec_plugin(

@@ -1,8 +1,7 @@
-"""Run a program with the caller's standard error and optionally standard input, and collect its standard output.
+"""Run a program with the caller's standard input and standard error, or with neither, and collect its output.
 
-client-go runs plugins this way: standard error is inherited, and standard input is the terminal if the plugin
-may prompt, otherwise empty. Here the standard error of a plugin that may not prompt is passed on as it comes,
-without the characters that control a terminal.
+client-go gives a plugin its own standard error, and the terminal as standard input if the plugin may prompt. Here a
+plugin that may prompt gets both, and the standard error of any other one is kept, so that an error can contain it.
 """
 
 # The module behind `signal`, which also makes enums of all signals.
@@ -39,9 +38,9 @@ def run_attached(
 ) -> ProcessOutcome:
     """Run *program*, a path or on Linux a descriptor. Raises OSError or ValueError if it cannot be started.
 
-    Without *stdin_fd*, its standard input is empty and it runs in a new session. With *stdin_fd*, it stays in
-    this process's session, since it could not read from the terminal otherwise, and writes to *stderr_fd* itself.
-    With *stderr_tail* and without *stdin_fd*, its standard error is kept there and not passed on.
+    Without *stdin_fd*, its standard input is empty, it runs in a new session, and the end of its standard error is
+    part of the outcome; it is in *stderr_tail*, too, while the program runs. With *stdin_fd*, it stays in this
+    process's session, since it could not read from the terminal otherwise, and writes to *stderr_fd* itself.
     """
     started = time.monotonic()
     collect_stragglers()
@@ -49,7 +48,8 @@ def run_attached(
     child = new_child(kill_group if stdin_fd is None else _kill_one, way=way)
     # The descriptor is inherited: for a script, the kernel passes this path to the interpreter, which opens it.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
-    relay = Relay(stderr_tail or stderr_fd) if stdin_fd is None else None
+    tail = Tail() if stderr_tail is None else stderr_tail
+    relay = Relay(tail) if stdin_fd is None else None
     try:
         spawn(
             child,
@@ -73,7 +73,7 @@ def run_attached(
             child.end()  # again, in case an interrupt arrived at the start of the first call
             if relay is not None:
                 relay.finish()
-    return ProcessOutcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
+    return ProcessOutcome(ending, child.status, pump.stdout, tail.whole_lines, time.monotonic() - started)
 
 
 def _kill_one(pid: int) -> int | None:

@@ -1,17 +1,15 @@
-"""Pass on what a program writes, as it comes, without the characters that control a terminal, or keep its end."""
+"""Keep the end of what a program writes, without waiting for the processes that it leaves behind."""
 
 import os
 from _thread import allocate_lock, start_new_thread
-from codecs import getincrementaldecoder
 from errno import EAGAIN
 
 from keyferry._core.program.pipes import make_pipe
-from keyferry._core.secrets import printable
 
 __all__ = ["Relay", "Tail"]
 
 _CHUNK = 65536
-# A process that the program left behind may keep the pipe open; what it writes later is still passed on.
+# A process that the program left behind may keep the pipe open; what it writes later is read, so that it can go on.
 _LAST_WORDS_SECONDS = 0.5
 _TAIL_BYTES = 64 * 1024
 
@@ -42,19 +40,19 @@ class Tail:
 
 
 class Relay:
-    """A pipe whose content goes to *target*, a descriptor or a tail; *writer_fd* is the end for the program.
+    """A pipe whose content goes to *tail*; *writer_fd* is the end for the program.
 
     Raises OSError if there is no pipe or no thread for it.
     """
 
     __slots__ = ("_is_done", "writer_fd")
 
-    def __init__(self, target: int | Tail) -> None:
+    def __init__(self, tail: Tail) -> None:
         reader_fd, self.writer_fd = make_pipe()
         self._is_done = allocate_lock()
         self._is_done.acquire()
         try:
-            start_new_thread(_copy, (reader_fd, target, self._is_done))
+            start_new_thread(_keep, (reader_fd, tail, self._is_done))
         except RuntimeError:
             os.close(reader_fd)
             os.close(self.writer_fd)
@@ -62,45 +60,18 @@ class Relay:
             raise OSError(EAGAIN, os.strerror(EAGAIN)) from None
 
     def finish(self) -> None:
-        """Close this process's end for the program, and wait until the rest is written, but not for long."""
+        """Close this process's end for the program, and wait until the rest is read, but not for long."""
         os.close(self.writer_fd)
         self._is_done.acquire(timeout=_LAST_WORDS_SECONDS)
 
 
-def _copy(reader_fd: int, target: int | Tail, is_done: "LockType") -> None:
+def _keep(reader_fd: int, tail: Tail, is_done: "LockType") -> None:
     try:
-        if isinstance(target, Tail):
-            _keep(reader_fd, target)
-        else:
-            _pass_on(reader_fd, target)
+        while chunk := os.read(reader_fd, _CHUNK):
+            tail.add(chunk)
     finally:
         os.close(reader_fd)
         is_done.release()
-
-
-def _keep(reader_fd: int, tail: Tail) -> None:
-    while chunk := os.read(reader_fd, _CHUNK):
-        tail.add(chunk)
-
-
-def _pass_on(reader_fd: int, target_fd: int) -> None:
-    decoder = getincrementaldecoder("utf-8")("replace")
-    is_open = True
-    while is_open:
-        chunk = os.read(reader_fd, _CHUNK)
-        is_open = bool(chunk)
-        # A carriage return before a line feed is the line end of Windows.
-        text = decoder.decode(chunk, final=not is_open).replace("\r\n", "\n")
-        _write(target_fd, printable(text, "\t\n").encode("utf-8", "replace"))
-
-
-def _write(fd: int, data: bytes) -> None:
-    """Write all of *data*; a target that is closed loses it, as it would lose the program's own writes."""
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except OSError:
-        return
 
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing

@@ -62,7 +62,6 @@ _LINTERS: dict[FileKind, Callable[[str, bytes], LintReport]] = {
     FileKind.AGENT_CONFIG: lint_agent_config,
     FileKind.FEDERATION: lint_federation,
     FileKind.KUBECONFIG: lint_kubeconfig,
-    FileKind.KUBELET_CONFIG: lint_kubelet_config,
     FileKind.KUBERC: lint_kuberc,
 }
 
@@ -95,6 +94,9 @@ def lint_any(
         kind = FileKind.PROVIDERS  # the kubelet refuses it in the place of a provider config
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)  # without the source: a record is never shown
+    if data is not None and kind is FileKind.KUBELET_CONFIG:
+        report = lint_kubelet_config(path, data, kubernetes, gates)
+        return replace(report, sources=(SourceFile(path, data),))
     if data is not None and kind in _LINTERS:
         return replace(_LINTERS[kind](path, data), sources=(SourceFile(path, data),))
     report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates, beside=beside)

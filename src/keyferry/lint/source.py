@@ -24,6 +24,7 @@ _OPEN_FIELD_NAMES = """
     registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
     socket socketMode socketGroup providerConfig binDir pluginTimeout refreshIdle cacheEntries cacheBytes
     connections stopTimeout page metrics logLevel logFormat uids gids
+    maxParallelImagePulls imageCredentialProviderConfigFile imageCredentialProviderBinDir
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
 # Of these, addresses, which are not shown if they may have a user name and password.

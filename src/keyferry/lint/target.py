@@ -14,6 +14,8 @@ from keyferry.lint.versions import LATEST
 
 __all__ = ["lint_target"]
 
+# The files whose problems depend on the version.
+_VERSIONED = (FileKind.PROVIDERS, FileKind.KUBELET_CONFIG)
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 
 
@@ -48,7 +50,7 @@ def lint_target(
         )
 
     report = lint_for(versions[0])
-    if report.kind is FileKind.PROVIDERS and len(versions) > 1:
+    if report.kind in _VERSIONED and len(versions) > 1:
         report = _merge((report, *map(lint_for, versions[1:])))
     report = apply_ignores(report)
     return _without_machine(report) if elsewhere else report

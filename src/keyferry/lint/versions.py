@@ -9,11 +9,15 @@ from keyferry._core.values import Value
 from keyferry.errors import Kind, Problem
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.config.validate import GATE
+from keyferry.images.node.settings import RECORDS_GATE
 
 LATEST = "1.36"
 _OLDEST = 26  # the first version with v1 of the config and of the protocol
 _TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON = 33, 34, 34, 34
-_NEWEST = 37  # accepted for running kubelets, with the rules of LATEST, whose answers are recorded
+_NEWEST = 37  # its rules are those of LATEST, the version whose answers are recorded
+# The kubelets that have fewer locks for pull records than they count, and the first that keeps records by default.
+_FIRST_PANIC, _LAST_PANIC, _RECORDS_ON = 34, 36, 35
+MAX_PARALLEL_PULLS = 31
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
 
 
@@ -40,6 +44,12 @@ def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
         cache_type=minor >= _CACHE_TYPE,
         gate=gates.get(GATE, minor >= _GATE_ON),
     )
+
+
+def panics_beyond(kubernetes: str, gates: Mapping[str, bool]) -> bool:
+    """Return whether a kubelet panics if ``maxParallelImagePulls`` is above MAX_PARALLEL_PULLS (kubernetes#138937)."""
+    minor = _minor(kubernetes)
+    return _FIRST_PANIC <= minor <= _LAST_PANIC and gates.get(RECORDS_GATE, minor >= _RECORDS_ON)
 
 
 def is_unknown(kubernetes: str) -> bool:

@@ -27,6 +27,10 @@ _UNREAD_SECRETS = "FailedToRetrieveImagePullSecret"
 # How a field path names a container: spec.containers{app}.
 _CONTAINER = re.compile(r"spec\.(\w+)\{([^{}]*)\}")
 _SECRET_NAMES = re.compile(r"\(([^()]*)\)")
+_IMAGE = re.compile(r'image "([^"]*)"')
+# Failures of a container that are about its image; the kubelet's others have the same reason.
+_PULL_WORDS = ("Failed to pull image ", "Failed to inspect image ", "Failed to apply default image tag ")
+_USED = "already present on machine"
 # Kubernetes accepts messages of 1 KiB; a longer one of another origin keeps its beginning and its end.
 _MAX_CHARACTERS = 8192
 
@@ -35,7 +39,9 @@ class PullEvent(Value):
     """An event: when it was last seen, its type and reason, and the kubelet's message, with secrets masked.
 
     *field* and *container* name the container that it is about, as in ``containers`` and ``app``; both are empty for
-    an event about the pod.
+    an event about the pod. The message names the *image*, if there is one there. *is_pull_failure* tells that it is
+    about a pull that failed, *is_use* that the image was on the node already. *unread_secrets* are the pull secrets
+    that the kubelet could not read.
     """
 
     time: str
@@ -45,20 +51,15 @@ class PullEvent(Value):
     count: int = 1
     field: str = ""
     container: str = ""
+    image: str = ""
+    is_pull_failure: bool = False
+    is_use: bool = False
+    unread_secrets: tuple[str, ...] = ()
 
     @property
     def at(self) -> float | None:
         """When it was last seen, in seconds since 1970; None if it does not tell."""
         return seconds_of(self.time)
-
-    @property
-    def unread_secrets(self) -> tuple[str, ...]:
-        """The pull secrets that the kubelet could not read, if the event is about them."""
-        if self.reason != _UNREAD_SECRETS:
-            return ()
-        found = _SECRET_NAMES.search(self.message)
-        names = (name.strip() for name in found.group(1).split(",")) if found else ()
-        return tuple(filter(None, names))
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
@@ -105,12 +106,25 @@ def _event(item: Json) -> PullEvent:
     seen = series.get("count") if isinstance(series, dict) else item.get("count")
     involved = item.get("involvedObject") or item.get("regarding")
     path = involved.get("fieldPath") if isinstance(involved, dict) else None
-    found = _CONTAINER.fullmatch(path) if isinstance(path, str) else None
+    container = _CONTAINER.fullmatch(path) if isinstance(path, str) else None
+    text, reason = shown_text(item.get("message") or item.get("note")), str(item.get("reason", ""))
+    image = _IMAGE.search(text)
     return PullEvent(
-        next((each for each in times if isinstance(each, str) and each), ""),
-        str(item.get("type", "")),
-        str(item.get("reason", "")),
-        shown_text(item.get("message") or item.get("note")),
-        seen if isinstance(seen, int) else 1,
-        *(found.groups() if found else ("", "")),
+        time=next((each for each in times if isinstance(each, str) and each), ""),
+        type=str(item.get("type", "")),
+        reason=reason,
+        message=text,
+        count=seen if isinstance(seen, int) else 1,
+        field=container.group(1) if container else "",
+        container=container.group(2) if container else "",
+        image=image.group(1) if image else "",
+        is_pull_failure=text.startswith(_PULL_WORDS),
+        is_use=_USED in text,
+        unread_secrets=_unread_secrets(text) if reason == _UNREAD_SECRETS else (),
     )
+
+
+def _unread_secrets(text: str) -> tuple[str, ...]:
+    found = _SECRET_NAMES.search(text)
+    names = (name.strip() for name in found.group(1).split(",")) if found else ()
+    return tuple(filter(None, names))

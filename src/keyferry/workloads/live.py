@@ -102,7 +102,7 @@ class _Reader:
         return KubernetesObject(hide_in_url(self._session.server), kind, value)
 
     def _choose_pod(self, workload: KubernetesObject) -> KubernetesObject:
-        """Return a pod of the workload that waits for its image, else the workload itself."""
+        """Return a pod of the workload that waits for its image, else its newest, else the workload itself."""
         if workload.kind is ObjectKind.POD:
             return workload
         pods = self._pods_of(workload)
@@ -112,9 +112,14 @@ class _Reader:
             )
             return workload
         failing = next((each for each in pods if _is_failing(read_pod(each, self._namespace))), None)
+        if failing is None and pods:
+            newest = max(pods, key=lambda each: each.changed_at or 0.0)
+            self._notes.append(
+                f"none of its {len(pods)} pods waits for an image; pod {newest.name!r} is explained"
+            )
+            return newest
         if failing is None:
-            number = f"none of its {len(pods)} pods waits" if pods else "it has no pod that waits"
-            self._notes.append(f"{number} for an image, so the pod template is explained")
+            self._notes.append("it has no pod, so the pod template is explained")
             return workload
         self._notes.append(
             f"pod {failing.name!r} of {workload.kind.lower()} {workload.name!r} waits for its image"

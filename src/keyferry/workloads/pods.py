@@ -12,7 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ContainerRole", "ContainerState", "PodContainer", "StateKind", "WorkloadPod", "read_pod"]
+__all__ = [
+    "ContainerRole",
+    "ContainerState",
+    "PodContainer",
+    "StateKind",
+    "WorkloadPod",
+    "read_pod",
+    "token_audiences",
+]
 
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
@@ -126,6 +134,7 @@ class WorkloadPod(Value):
     *workload* is the object that it was read from. *node_name* is empty for a pod that is on no node.
     *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are the containers and
     image volumes that name no image. *phase* is empty and there are no *states* if the pod has no status.
+    *token_audiences* are those of the tokens in its volumes.
     """
 
     workload: KubernetesObject
@@ -136,6 +145,7 @@ class WorkloadPod(Value):
     without_image: tuple[PodContainer, ...] = ()
     phase: str = ""
     states: tuple[ContainerState, ...] = ()
+    token_audiences: tuple[str, ...] = ()
 
     @property
     def is_controlled(self) -> bool:
@@ -199,6 +209,7 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         tuple(each for each in found if not each.image),
         workload.text("status", "phase") if is_pod else "",
         tuple(_states(workload)) if is_pod else (),
+        token_audiences(workload.field(*spec)),
     )
 
 
@@ -222,6 +233,23 @@ def _state(role: ContainerRole, kind: StateKind, status: Json, found: Json) -> C
         seconds_of(found.get("startedAt")),
         str(status.get("imageID") or ""),
     )
+
+
+def token_audiences(spec: object) -> tuple[str, ...]:
+    """Return the audiences of the tokens in a pod's projected volumes, which its kubelet may always request."""
+    sources = (
+        source
+        for volume in _objects(spec, "volumes")
+        for source in _objects(volume.get("projected"), "sources")
+    )
+    tokens = (source.get("serviceAccountToken") for source in sources)
+    return tuple(str(token.get("audience", "")) for token in tokens if isinstance(token, dict))
+
+
+def _objects(parent: object, field: str) -> "Iterator[dict[str, object]]":
+    """Yield the objects of a list, which is ignored if it is none."""
+    found = parent.get(field) if isinstance(parent, dict) else None
+    yield from (each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict))
 
 
 def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":

@@ -1,5 +1,10 @@
-"""RBAC objects that permit the requests for a service account's tokens: those of a user, and those of kubelets."""
+"""RBAC objects that permit the requests for a service account's tokens: those of a user, and those of kubelets.
 
+'kubectl apply' replaces the rules of an object that has the same name. So every permission has objects of its own,
+whose name has a digest of what they permit: applying them takes nothing away from other audiences, accounts or users.
+"""
+
+import hashlib
 from collections.abc import Sequence
 
 __all__ = ["AUDIENCE_VERB", "NODE_GROUP", "node_manifests", "user_manifests"]
@@ -11,7 +16,7 @@ AUDIENCE_VERB = "request-serviceaccounts-token-audience"
 NODE_GROUP = "system:nodes"
 _GROUP = "rbac.authorization.k8s.io"
 _USER_ROLE = "keyferry-plugin-try"
-_NODE_ROLE = "kubelet-credential-provider-audiences"
+_NODE_ROLE = "kubelet-credential-provider-audience"
 
 
 def user_manifests(namespace: str, account: str, user: str) -> tuple[Json, ...]:
@@ -20,21 +25,28 @@ def user_manifests(namespace: str, account: str, user: str) -> tuple[Json, ...]:
         _rule("serviceaccounts", "get", [account]),
         _rule("serviceaccounts/token", "create", [account]),
     ]
-    metadata = {"name": _USER_ROLE, "namespace": namespace}
+    metadata = {"name": _name(_USER_ROLE, account, user), "namespace": namespace}
     subject = {"apiGroup": _GROUP, "kind": "User", "name": user}
     return _role("", metadata, rules), _binding("", metadata, subject)
 
 
 def node_manifests(audiences: Sequence[str], account: str = "") -> tuple[Json, ...]:
-    """Return the ClusterRole and ClusterRoleBinding that let kubelets request tokens for *audiences*.
+    """Return a ClusterRole and a ClusterRoleBinding for each of *audiences*, which let kubelets request such tokens.
 
     With *account*, only for service accounts of that name.
     """
-    metadata = {"name": _NODE_ROLE}
     subject = {"apiGroup": _GROUP, "kind": "Group", "name": NODE_GROUP}
-    names = [account] if account else []
-    rules = [_rule(audience, AUDIENCE_VERB, names) for audience in audiences]
-    return _role("Cluster", metadata, rules), _binding("Cluster", metadata, subject)
+    manifests: list[Json] = []
+    for audience in audiences:
+        metadata = {"name": _name(_NODE_ROLE, audience, account)}
+        rules = [_rule(audience, AUDIENCE_VERB, [account] if account else [])]
+        manifests += _role("Cluster", metadata, rules), _binding("Cluster", metadata, subject)
+    return tuple(manifests)
+
+
+def _name(prefix: str, *permitted: str) -> str:
+    digest = hashlib.sha256("\0".join(permitted).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{prefix}-{digest[:12]}"
 
 
 def _rule(resource: str, verb: str, names: list[str]) -> Json:

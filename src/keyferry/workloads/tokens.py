@@ -1,13 +1,76 @@
-"""Service accounts for providers whose tokens are requested from the API server, as the kubelet does."""
+"""Tokens of service accounts as the kubelet gets them: whether the node may request them, and the requests."""
+
+from enum import StrEnum
 
 from keyferry._core.values import Value
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.access_review import Reviewed, may_user, server_version
+from keyferry.clusters.api_call import ApiAction, ApiProblem
 from keyferry.clusters.token_request import BoundPod, request_token
+from keyferry.errors import NodeAudienceError
+from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import NotGivenError, ServiceAccount, TokenRequest
+from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests
 
-__all__ = ["RequestedTokens"]
+__all__ = ["NodePermission", "NodeTokens", "PermissionReason", "RequestedTokens", "review_node"]
+
+# The first version whose NodeRestriction admission plugin restricts the audiences of kubelets by default.
+_RESTRICTED_SINCE = (1, 33)
+
+
+class NodeTokens(Value):
+    """The node of a pod, empty if it is not known, and the audiences of the tokens in the pod's volumes."""
+
+    name: str = ""
+    volume_audiences: tuple[str, ...] = ()
+
+
+class PermissionReason(StrEnum):
+    """Why a node may request tokens for an audience, or may not."""
+
+    VOLUME = "volume"
+    VERSION = "version"
+    RBAC = "rbac"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class NodePermission(Value):
+    """Whether a node may request tokens for an audience.
+
+    *version* is that of a server that does not restrict audiences, and *problem* the reason for an unknown answer.
+    """
+
+    reason: PermissionReason
+    version: str = ""
+    problem: ApiProblem | None = None
+
+
+def review_node(
+    session: ClusterAccess,
+    node: NodeTokens,
+    account: ServiceAccountRef,
+    audience: str,
+    *,
+    timeout_seconds: float = 60.0,
+) -> NodePermission:
+    """Ask the API server whether the kubelet of *node* may request tokens of *account* for *audience*.
+
+    An audience of a volume of the pod is always permitted, and older servers permit all.
+    Raise ClusterAuthError if the server cannot be reached or the credential cannot be obtained.
+    """
+    if audience in node.volume_audiences:
+        return NodePermission(PermissionReason.VOLUME)
+    version = server_version(session, timeout_seconds=timeout_seconds)
+    if not isinstance(version, ApiProblem) and version < _RESTRICTED_SINCE:
+        return NodePermission(PermissionReason.VERSION, f"{version[0]}.{version[1]}")
+    action = ApiAction(AUDIENCE_VERB, audience, account.namespace, account.name)
+    user = Reviewed(f"system:node:{node.name or 'any'}", (NODE_GROUP, "system:authenticated"), action)
+    allowed = may_user(session, user, timeout_seconds=timeout_seconds)
+    if isinstance(allowed, ApiProblem):
+        return NodePermission(PermissionReason.UNKNOWN, problem=allowed)
+    return NodePermission(PermissionReason.RBAC if allowed else PermissionReason.REFUSED)
 
 
 class RequestedTokens(Value):
@@ -15,6 +78,7 @@ class RequestedTokens(Value):
 
     session: ClusterAccess
     account: ServiceAccount
+    node: NodeTokens = NodeTokens()
     timeout_seconds: float = 60.0
 
     def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - there is only one
@@ -22,7 +86,12 @@ class RequestedTokens(Value):
         return self.account
 
     def token(self, request: TokenRequest) -> str:
-        """Return a token; raise NotGivenError if this user does not get it, since a kubelet may get it."""
+        """Return a token that the kubelet of the node gets as well.
+
+        Raise NodeAudienceError if the node may not request it, and NotGivenError if that is not known or this user
+        does not get it, since a kubelet may get it.
+        """
+        self._check_node(request)
         pod = BoundPod(request.pod.name, request.pod.uid) if request.pod.name else None
         answer = request_token(
             self.session,
@@ -34,6 +103,23 @@ class RequestedTokens(Value):
             timeout_seconds=self.timeout_seconds,
         )
         if isinstance(answer, ApiProblem):
-            account = f"{request.account.namespace}/{request.account.name}"
-            raise NotGivenError((MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, account, str(answer)),))
+            raise _not_given(request, str(answer))
         return answer.token
+
+    def _check_node(self, request: TokenRequest) -> None:
+        account, audience = request.account, request.audience
+        found = review_node(self.session, self.node, account, audience, timeout_seconds=self.timeout_seconds)
+        if found.reason is PermissionReason.REFUSED:
+            manifests = node_manifests((audience,), account.name)
+            raise NodeAudienceError(
+                self.node.name, audience, f"{account.namespace}/{account.name}", manifests
+            )
+        if found.reason is PermissionReason.UNKNOWN:
+            who = f"node {self.node.name!r}" if self.node.name else "the kubelet"
+            why = f"whether {who} may request tokens for audience {audience!r} is unknown: {found.problem}"
+            raise _not_given(request, why)
+
+
+def _not_given(request: TokenRequest, instead: str) -> NotGivenError:
+    account = f"{request.account.namespace}/{request.account.name}"
+    return NotGivenError((MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, account, instead),))

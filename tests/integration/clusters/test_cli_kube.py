@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.api_server import ApiServer
+from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import exec_section, keyferry_kube, status_with
-from support.terminal import keyferry_on_terminal
+from support.terminal import Terminal, keyferry_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -508,11 +508,73 @@ def test_a_server_without_a_host_says_so(server: str, tmp_path: Path) -> None:
     assert f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("raw", "/version"), ("whoami",), ("explain",)], ids=lambda words: words[0]
+)
+def test_a_proxy_of_the_command_line_takes_the_place_of_the_clusters(
+    kube: Kube, server: ApiServer, authority: Authority, words: tuple[str, ...]
+) -> None:
+    kube.write(server.url, ca=authority.pem, cluster={"proxy-url": "http://127.0.0.1:1"})
+    with running_proxy() as proxy:
+        done = keyferry_kube(kube, *words, "--proxy-url", f"http://jo:proxy-pass@{proxy.address}")
+        assert done.returncode == 0, done.stderr
+        assert proxy.told[0].startswith(f"CONNECT 127.0.0.1:{server.port} ")
+    assert "proxy-pass" not in done.stdout + done.stderr
+
+
+def test_a_proxy_of_the_command_line_is_told_to_the_plugin(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, user=exec_section(kube, provideClusterInfo=True))
+    done = keyferry_kube(kube, "exec-info", "-o", "json", "--proxy-url", "http://proxy.example:3128")
+    cluster = json.loads(done.stdout)["execInfo"]["spec"]["cluster"]
+    assert cluster["proxy-url"] == "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    "url", ["socks5://jo:proxy-pass@p:1080", "p:3128", "http://jo:proxy-pass@", "http://jo:pro/xy-pass@p"]
+)
+@pytest.mark.parametrize("words", [("raw", "/"), ("token",), ("exec-info",)], ids=lambda words: words[0])
+def test_a_proxy_that_cannot_be_used_is_wrong_usage(kube: Kube, words: tuple[str, ...], url: str) -> None:
+    """Its password is not repeated, and no plugin is run."""
+    done = keyferry_kube(kube, *words, "--proxy-url", url)
+    assert done.returncode == 2
+    assert "--proxy-url: is not a URL of the form http://" in done.stderr
+    assert "xy-pass" not in done.stderr
+    assert kube.runs() == 0
+
+
+def test_a_hint_repeats_the_proxy_without_its_password(kube: Kube, server: ApiServer) -> None:
+    with running_proxy() as proxy:
+        option = ("--proxy-url", f"http://jo:proxy-pass@{proxy.address}")
+        refused = keyferry_kube(kube, "raw", "/status/403", *option)
+        kube.answer()
+        failed = keyferry_kube(kube, "raw", "/version", *option)
+    for done in (refused, failed):
+        assert f"--proxy-url http://***@{proxy.address}" in done.stderr
+        assert "proxy-pass" not in done.stderr
+    assert len(server.seen) == 1
+
+
+def test_a_prompt_reaches_the_terminal_while_the_plugin_waits(kube: Kube) -> None:
+    """Standard error is the terminal's own for a plugin that may prompt, as kubectl runs it."""
+    section = exec_section(kube, interactiveMode="IfAvailable")
+    document = json.loads(kube.path.read_text())
+    document["users"][0]["user"] = section
+    kube.path.write_text(json.dumps(document))
+    body = "test -t 2 && printf 'your code: ' >&2 && read code && echo got-$code >&2; exit 1"
+    (kube.folder / "plugin").write_text(f"#!/bin/sh\n{body}\n")
+    command = (sys.executable, "-m", "keyferry", "kube", "raw", "/version", "--kubeconfig", str(kube.path))
+    with Terminal(command, env={"KUBERC": "off"}) as terminal:
+        terminal.read_until("your code: ")
+        terminal.type("4711\n")
+        assert "got-4711" in terminal.finish().raw
+
+
 def test_the_standard_error_of_a_plugin_cannot_control_the_terminal(kube: Kube, server: ApiServer) -> None:
-    """It is shown as it comes, without escape sequences."""
+    """It is shown once, in the error, without escape sequences."""
     body = "#!/bin/sh\nprintf 'red \\033[31mX\\033]0;title\\007\\n' >&2\nexit 1\n"
     (kube.folder / "plugin").write_text(body)
     done = keyferry_kube(kube, "raw", "/version")
     assert done.returncode == 4
-    assert done.stderr.startswith("red \ufffd[31mX\ufffd]0;title\ufffd\n")
+    assert done.stderr.count("title") == 1
+    assert "exited with status 1; stderr: red \ufffd[31mX\ufffd]0;title\ufffd\n" in done.stderr
     assert server.seen == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from support.api_server import ApiServer
+from support.api_server import ApiServer, Seen
 from support.certificates import Authority, key_pem, make_key
 from support.commands import run_keyferry
 from support.kube import API_VERSION, OTHER, TOKEN, Kube, credential
@@ -182,7 +184,7 @@ def explain(kube: Kube, *words: str, **env: str) -> tuple[int, dict[str, str], d
 
 
 def test_tells_every_step(kube: Kube, server: ApiServer) -> None:
-    done = keyferry_kube(kube, "explain")
+    done = keyferry_kube(kube, "explain", "-o", "wide")
     assert done.returncode == 0
     for text in (
         f"file {kube.path}: read",
@@ -231,21 +233,220 @@ def test_tells_every_step(kube: Kube, server: ApiServer) -> None:
     ],
 )
 def test_begins_with_the_verdict(kube: Kube, prepare: object, words: str, cure: str) -> None:
-    """In one line, with the cause and what to do below it."""
+    """With its cause in the same sentence, and what to do below it."""
     assert callable(prepare)
     prepare(kube)
-    lines = keyferry_kube(kube, "explain").stdout.splitlines()
-    assert lines[0] == f"✗ context 'test' does not work: {words}"
-    assert lines[1:3] == ["", "LIKELY CAUSE"]
-    assert cure in lines[lines.index("WHAT TO DO") + 1]
+    lines = keyferry_kube(kube, "explain", COLUMNS="1000").stdout.splitlines()
+    assert lines[0].startswith(f"✗ context 'test' does not work: {words}: ")
+    assert lines[1:3] == ["", "WHAT TO DO"]
+    assert cure in lines[3]
 
 
 def test_begins_with_a_yes_or_with_what_was_not_tried(kube: Kube) -> None:
     done = keyferry_kube(kube, "explain").stdout
-    assert done.startswith(f"✓ context 'test' works: you are 'token-{len(TOKEN)}'\n\nKUBECONFIG\n")
+    assert done.startswith(f"✓ context 'test' works: you are 'token-{len(TOKEN)}'\n\nSTEPS\n")
     assert keyferry_kube(kube, "explain", "--no-run").stdout.startswith(
         "? context 'test' was not tried (--no-run)\n"
     )
+
+
+def explained(kube: Kube, *words: str) -> dict[str, Any]:
+    """The explanation as a document."""
+    document = json.loads(keyferry_kube(kube, "explain", "-o", "json", *words).stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def cures(document: dict[str, Any]) -> str:
+    return " | ".join(cure["text"] for cure in document["cure"])
+
+
+def use_plugin(kube: Kube, body: str) -> None:
+    (kube.folder / "plugin").write_text(f"#!/bin/sh\ncd {kube.folder}\n{body}\n")
+
+
+@pytest.mark.parametrize(
+    ("say", "cause"),
+    [
+        (
+            "echo 'SSO session expired; run acme login' >&2; exit 1",
+            "SSO session expired; run acme login (it exited with status 1)",
+        ),
+        ("echo one >&2; echo two >&2; exit 1", "one | two (it exited with status 1)"),
+        ("echo token=s3cr3t-Value >&2; exit 1", "token=******** (it exited with status 1)"),
+        ("exit 7", "it exited with status 7 and gave no reason"),
+        ("echo please log in >&2", "; it wrote: please log in"),
+    ],
+    ids=["a sentence", "two lines", "a secret", "nothing", "no answer"],
+)
+def test_the_reason_of_the_plugin_is_the_cause(kube: Kube, say: str, cause: str) -> None:
+    use_plugin(kube, say)
+    assert explained(kube)["cause"].endswith(cause)
+    first = keyferry_kube(kube, "explain", COLUMNS="1000").stdout.splitlines()[0]
+    assert first.startswith("✗ context 'test' does not work: its plugin gave no credential: ")
+    assert first.endswith(cause)
+
+
+def test_a_login_does_not_cure_a_plugin_that_hangs(kube: Kube) -> None:
+    use_plugin(kube, "echo open the page >&2; sleep 60")
+    document = explained(kube, "--timeout", "1")
+    assert document["cause"] == "it did not finish within 1 s; it wrote: open the page"
+    assert "log in" not in cures(document)
+    assert (
+        f"wait for input, for a browser, or for a server that does not answer? run it by hand: {kube.folder}/plugin"
+        in (cures(document))
+    )
+    assert "raise the time limit: --timeout 2" in cures(document)
+    assert "if it asks you for something, set interactiveMode" in cures(document)
+
+
+def test_a_plugin_that_could_ask_is_given_no_terminal(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    kube.write(server.url, ca=authority.pem, user=exec_section(kube, interactiveMode="IfAvailable"))
+    use_plugin(kube, "exit 1")
+    assert "to let it ask you something, use: keyferry kube whoami" in cures(explained(kube))
+
+
+FORBIDDEN = (
+    'selfsubjectreviews.authentication.k8s.io is forbidden: User "{user}" cannot create resource '
+    '"selfsubjectreviews" in API group "authentication.k8s.io" at the cluster scope'
+)
+IMPERSONATION = (
+    'users "root" is forbidden: User "jane" cannot impersonate resource "users" in API group "" '
+    "at the cluster scope"
+)
+
+
+class Refusing(ApiServer):
+    """A server that responds to each token with a status and the message of a Status."""
+
+    refusals: dict[str, tuple[int, str]]
+
+    def respond(self, seen: Seen) -> tuple[int, bytes] | None:
+        """Return the token's refusal."""
+        status, message = self.refusals[seen.token]
+        return status, json.dumps({"kind": "Status", "message": message}).encode() if message else b"<html>"
+
+
+@pytest.fixture
+def refusing(kube: Kube, authority: Authority) -> Iterator[Refusing]:
+    with Refusing(authority) as server:
+        kube.write(server.url, ca=authority.pem)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "verdict", "cause", "cure"),
+    [
+        (
+            403,
+            FORBIDDEN.format(user="jane"),
+            "is authenticated, but not permitted: its server responded 403",
+            "it knows you as 'jane', who may not create selfsubjectreviews.authentication.k8s.io",
+            "bind 'jane' to a role (RBAC)",
+        ),
+        (
+            403,
+            IMPERSONATION,
+            "is authenticated, but not permitted: its server responded 403",
+            "it knows you as 'jane', who may not impersonate users",
+            "bind 'jane' to a role (RBAC)",
+        ),
+        (
+            403,
+            FORBIDDEN.format(user="system:anonymous"),
+            "does not work: its server responded 403",
+            "the credential (exec plugin) did not reach it",
+            "ends TLS",
+        ),
+        (
+            403,
+            "",
+            "does not work: its server responded 403",
+            "the server, or a proxy in front of it, does not permit the request: Forbidden",
+            "ask whoever runs the server",
+        ),
+        (
+            503,
+            "",
+            "does not work: its server responded 503",
+            "the server, or a proxy in front of it, is out of order: Service Unavailable",
+            "the credential is not the cause",
+        ),
+        (
+            404,
+            "",
+            "does not work: its server responded 404",
+            "there is no Kubernetes API at this address",
+            "check the server of cluster 'test'",
+        ),
+    ],
+    ids=["not permitted", "impersonation", "anonymous", "a proxy", "out of order", "another server"],
+)
+def test_only_a_401_is_about_the_validity_of_the_credential(
+    kube: Kube, refusing: Refusing, status: int, message: str, verdict: str, cause: str, cure: str
+) -> None:
+    refusing.refusals = {TOKEN: (status, message)}
+    document = explained(kube)
+    assert document["verdict"] == {"outcome": "no", "text": f"context 'test' {verdict}"}
+    assert document["cause"].startswith(cause)
+    assert cure in cures(document)
+    assert "valid" not in document["cause"]
+    assert "log in" not in cures(document)
+
+
+def test_the_last_of_two_responses_decides(kube: Kube, refusing: Refusing) -> None:
+    """Each is told on its own, with the run of the plugin between them."""
+    refusing.refusals = {OTHER: (401, "Unauthorized"), TOKEN: (403, FORBIDDEN.format(user="jane"))}
+    kube.answer(credential(OTHER), credential(TOKEN))
+    document = explained(kube)
+    assert document["cause"].startswith("it knows you as 'jane'")
+    told = [reason["text"] for reason in document["reasons"][-3:]]
+    assert told[0] == "responded 401 to the credential of the plugin's first run"
+    assert told[1] == "run again after the response 401, it answered with another credential"
+    assert told[2].startswith("responded 403 to the credential of its second run: Forbidden: selfsubject")
+
+
+def test_a_second_run_that_fails_is_the_cause(kube: Kube) -> None:
+    use_plugin(kube, "test -f once && echo the session is over >&2 && exit 1; touch once; cat answer")
+    kube.answer(credential(OTHER))
+    document = explained(kube)
+    assert document["verdict"]["text"] == "context 'test' does not work: its server responded 401"
+    assert document["cause"].endswith(
+        "run again, gave no other: the session is over (it exited with status 1)"
+    )
+    assert [reason["outcome"] for reason in document["reasons"][-3:]] == ["refused", "failed", "stderr"]
+
+
+def test_a_second_run_without_use_is_told(kube: Kube) -> None:
+    kube.answer(credential(OTHER))
+    document = explained(kube)
+    assert document["cause"].endswith("; a second run of the plugin did not help")
+    assert "it answered with the same credential" in document["reasons"][-2]["text"]
+
+
+def test_a_plugin_that_fails_after_an_ended_credential_is_not_a_silent_server(kube: Kube) -> None:
+    """Each request runs the plugin again."""
+    use_plugin(kube, "test -f once && echo the session is over >&2 && exit 1; touch once; cat answer")
+    kube.answer(status_with(token=TOKEN, expirationTimestamp="2020-01-01T00:00:00Z"))
+    document = explained(kube)
+    assert document["verdict"]["text"].endswith("its plugin gave no credential")
+    assert document["cause"] == "the session is over (it exited with status 1)"
+
+
+def test_fits_a_small_terminal(kube: Kube, refusing: Refusing) -> None:
+    """Verdict, cause and what to do come first, whatever follows; -o wide has all of it."""
+    refusing.refusals = {TOKEN: (403, FORBIDDEN.format(user="jane")), OTHER: (401, "Unauthorized")}
+    section = exec_section(kube, interactiveMode="IfAvailable", env=[{"name": "PATH", "value": "/bin"}])
+    kube.write(refusing.url, user=section, cluster={"insecure-skip-tls-verify": True})
+    kube.answer(credential(OTHER), credential(TOKEN))
+    lines = keyferry_kube(kube, "explain", COLUMNS="80").stdout.splitlines()
+    assert len(lines) <= 24
+    assert all(len(line) <= 80 for line in lines)
+    assert lines.index("WHAT TO DO") < 6
+    assert lines[-1] == "for every step: -o wide"
+    assert "BEWARE" in keyferry_kube(kube, "explain", "-o", "wide").stdout.splitlines()
 
 
 def test_no_run_runs_nothing(kube: Kube, server: ApiServer) -> None:

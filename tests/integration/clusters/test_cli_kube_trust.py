@@ -136,7 +136,7 @@ def test_explain_tells_which_file_is_not_followed_and_why(
             str(kube.path): "read",
         }
         assert "kubectl sends it there nevertheless, keyferry only with --trust" in traps["untrusted-file"]
-    text = foreign.run("explain").stdout
+    text = foreign.run("explain", "-o", "wide").stdout
     assert "✗ refused: server" in text
     assert "✓ file" in text
 

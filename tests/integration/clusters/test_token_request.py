@@ -1,16 +1,24 @@
 """Tokens of service accounts, requested from an API server over TLS, and every way in which it refuses."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from keyferry._core.jwt_claims import read_claims
+from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.clusters.session import ClusterSession
 from keyferry.clusters.token_request import BoundPod, IssuedToken, request_token
-from keyferry.errors import Kind
+from keyferry.errors import Kind, NodeAudienceError
+from keyferry.images.lookup import Providers
+from keyferry.images.provider.accounts import Pod, ServiceAccount
+from keyferry.images.provider.provider import Provider
+from keyferry.workloads.rbac import node_manifests
+from keyferry.workloads.tokens import NodeTokens, RequestedTokens
 from support.certificates import Authority
+from support.function_plugins import answering
 from support.kube import TOKEN, Kube
 from support.kubernetes_api import ISSUER, KubernetesApi, account, pod
 
@@ -148,3 +156,26 @@ def test_a_response_without_a_token_is_a_problem_and_is_not_quoted(
     assert found.kind is Kind.CONTENT
     assert str(found).startswith("cannot create serviceaccounts/token in shop: the response is not a ")
     assert "t0ken" not in str(found)
+
+
+def test_a_node_that_may_not_request_the_audience_is_an_error_with_what_permits_it(
+    api: KubernetesApi, session: ClusterSession
+) -> None:
+    """It is the provider's failure in a lookup, and its attributes say what to do."""
+    api.node_audiences = set()
+    accounts = RequestedTokens(session, ServiceAccount("u"), NodeTokens("node1"))
+    attributes = ServiceAccountTokenAttributes(AUDIENCE, "Token", require_service_account=True)
+    entry = CredentialProvider(
+        name="p", match_images=(AUDIENCE,), default_cache_duration_ns=0, token_attributes=attributes
+    )
+    providers = Providers([Provider(entry, answering({AUDIENCE: ("u", "p")}), accounts=accounts)])
+    answer = providers.lookup(f"{AUDIENCE}/app", pod=Pod("shop", "web", "", "puller"))
+    (failure,) = answer.kubelet_failures
+    error = failure.error
+    assert isinstance(error, NodeAudienceError)
+    assert (error.kind, error.node, error.audience) == (Kind.REFUSED, "node1", AUDIENCE)
+    assert error.account == "shop/puller"
+    assert error.manifests == node_manifests((AUDIENCE,), "puller")
+    assert 'serviceaccounts "puller" is forbidden: system:node:node1 is not' in error.kubernetes_text
+    copied = pickle.loads(pickle.dumps(error))
+    assert (str(copied), copied.manifests) == (str(error), error.manifests)

@@ -69,3 +69,17 @@ def test_a_machine_without_an_agent_has_no_line_about_one(tmp_path: Path) -> Non
     made = DoctorNode(tmp_path)
     made.node.add("own", ["reg.invalid"])
     assert pick(made.lines(*made.node.options(), KEYFERRY_AGENT=""), "node agent") == []
+
+
+def test_a_provider_that_fails_in_the_agent_is_named_with_its_reason(tmp_path: Path) -> None:
+    made = DoctorNode(tmp_path)
+    made.node.add("failing", ["reg.invalid"], before="echo 'no role for this node' >&2; exit 3")
+    options = made.node.options()
+    with running_agent(PluginNode(tmp_path), *options) as agent:
+        agent.look_up("reg.invalid/app")
+        words = (*options, "--online", "--registry-timeout", "5")
+        lines = made.lines(*words, KEYFERRY_AGENT=str(tmp_path / "run" / "agent.sock"))
+    _, (level, text) = pick(lines, "node agent")
+    assert level == "warning"
+    assert text.startswith("its provider failing last failed at 20")
+    assert "no role for this node" in text

@@ -129,6 +129,45 @@ def test_fields_that_no_kubelet_has_are_a_warning(machine: DoctorNode, tmp_path:
     assert "imageCredentialProviderConfigFile" in text
 
 
+def test_files_that_changed_after_the_kubelet_started_need_a_restart(
+    machine: DoctorNode, tmp_path: Path
+) -> None:
+    """The provider config, the kubelet's config and its drop-in files, each with both times."""
+    config = write_config(tmp_path / "kubelet.json")
+    drop_in = write_config(tmp_path / "conf.d" / "1.conf", maxPods=5)
+    machine.more_flags = [f"--config={config}", f"--config-dir={drop_in.parent}"]
+    with machine.running():
+        assert pick(machine.lines(), "kubelet", "restart") == []
+        for path in (config, drop_in, machine.node.config):
+            os.utime(path, (4_000_000_000, 4_000_000_000))
+        lines = machine.lines()
+    found = pick(lines, "kubelet", "restart")
+    assert [(level, text.partition(" ")[0]) for level, text in found] == [
+        ("warning", str(config)),
+        ("warning", str(drop_in)),
+        ("warning", str(machine.node.config)),
+    ]
+    for _, text in found:
+        assert "changed at 2096-10-02T07:06:40Z, after the kubelet started at 20" in text
+        assert text.endswith("the kubelet may not have read it as it is now; restart the kubelet")
+    assert {line["next"] for line in lines if line["subject"] == "restart"} == {"systemctl restart kubelet"}
+
+
+def test_a_kubelet_that_panics_is_a_problem_in_its_version(machine: DoctorNode, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "kubelet.json", maxParallelImagePulls=64)
+    machine.more_flags = [f"--config={config}"]
+    with machine.running():
+        levels = {
+            version: [level for level, _ in pick(machine.lines(*words), "kubelet", "maxParallelImagePulls")]
+            for version, words in (
+                ("", ()),
+                ("1.36", ("--kubernetes", "v1.36.1")),
+                ("1.37", ("--kubernetes", "1.37")),
+            )
+        }
+    assert levels == {"": ["warning"], "1.36": ["problem"], "1.37": []}
+
+
 def test_records_are_counted_and_linted(machine: DoctorNode, tmp_path: Path) -> None:
     pulled = tmp_path / "image_manager" / "pulled"
     pulled.mkdir(parents=True, mode=0o700)
@@ -137,9 +176,9 @@ def test_records_are_counted_and_linted(machine: DoctorNode, tmp_path: Path) -> 
         (pulled / "sha256-broken").write_text("{")
         broken = machine.lines()
     assert "has 0 records" in pick(empty, "pull records", "records")[0][1]
-    ((level, text),) = pick(broken, "pull records", "records")
-    assert level in ("problem", "warning")
-    assert "has 1 records; lint: " in text
+    found = pick(broken, "pull records", "records")
+    assert [level for level, _ in found] == ["problem", "warning"]
+    assert all("has 1 records; lint: " in text for _, text in found)
 
 
 def test_mirrors_say_where_the_runtime_goes(machine: DoctorNode) -> None:

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +404,7 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     assert "a token of the service account 'shop/default' was not given" in done.stdout
     assert "add --request-token, or --service-account-token FILE" in done.stdout
     assert not (node.bin_dir / "federate.runs").exists()
+    api.node_audiences = {"registry.test"}
     done = explain(*words, "--request-token")
     assert done.returncode == 6, done.stdout
     assert "no permission to create serviceaccounts/token in shop: " in done.stdout
@@ -418,13 +419,80 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     (token,) = api.issued
     assert json.loads(node.request("federate"))["serviceAccountToken"] == token
     assert token not in done.stdout + done.stderr
-    sent = json.loads(next(seen.body for seen in api.seen if seen.method == "POST" and seen.status == 201))
+    sent = json.loads(
+        next(seen.body for seen in api.seen if seen.path.endswith("/token") and seen.status == 201)
+    )
     uid = api.objects["", "pods", "shop", "web"]["metadata"]["uid"]  # type: ignore[index] # a map
     assert sent["spec"] == {
         "audiences": ["registry.test"],
         "expirationSeconds": None,
         "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid},
     }
+
+
+def _federated(api: KubernetesApi, folder: Path, volumes: Sequence[Json] = ()) -> tuple[Node, list[str]]:
+    """Return a node whose provider takes tokens, and the words for a pod on node1 that uses it."""
+    folder.mkdir()
+    auth = '{"registry.example": {"username": "federated", "password": "p"}}'
+    node = Node(folder).add("federate", [HOST], auth, extra=TOKEN_ATTRIBUTES)
+    api.add(pod(nodeName="node1", volumes=list(volumes)))
+    api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
+    empty = folder / "config.json"
+    empty.write_text("{}")
+    return node, ["pod/web", "-n", "shop", *node.options(), "--docker-config", str(empty), "--request-token"]
+
+
+def test_a_node_that_may_not_request_the_audience_gets_no_token(
+    api: KubernetesApi, explain: Explain, tmp_path: Path
+) -> None:
+    """This user gets one, which says nothing about the kubelet: the provider fails, and nothing is requested."""
+    node, words = _federated(api, tmp_path / "node")
+    api.node_audiences = {"another.test"}
+    done = explain(*words, "-o", "json")
+    assert done.returncode == 5, done.stdout
+    assert "node 'node1' may not request tokens for audience 'registry.test'" in done.stdout
+    assert users(documents(done)[0]) == []
+    assert not api.issued
+    assert not (node.bin_dir / "federate.runs").exists()
+    (review,) = api.reviewed
+    assert (review["user"], review["groups"]) == (
+        "system:node:node1",
+        ["system:nodes", "system:authenticated"],
+    )
+    api.node_audiences.add("registry.test")
+    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
+
+
+def test_what_a_node_may_request_is_unknown_if_the_review_is_forbidden(
+    api: KubernetesApi, explain: Explain, tmp_path: Path
+) -> None:
+    node, words = _federated(api, tmp_path / "node")
+    done = explain(*words, "-o", "json")
+    assert done.returncode == 6, done.stdout
+    (missing,) = documents(done)[0]["missing"]
+    assert missing["input"] == "service-account-token"
+    text = "whether node 'node1' may request tokens for audience 'registry.test' is unknown: no permission to"
+    assert f"{text} create subjectaccessreviews" in missing["text"]
+    assert not (node.bin_dir / "federate.runs").exists()
+
+
+def test_a_volume_of_the_pod_permits_its_audience(
+    api: KubernetesApi, explain: Explain, tmp_path: Path
+) -> None:
+    """Whatever RBAC says; another audience of a volume does not."""
+    token = {"serviceAccountToken": {"audience": "registry.test", "path": "t"}}
+    volumes: list[Json] = [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}, token]}}]
+    _, words = _federated(api, tmp_path / "node", volumes=volumes)
+    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
+    token["serviceAccountToken"]["audience"] = "another.test"
+    api.node_audiences = set()
+    assert explain(*words).returncode == 5
+
+
+def test_an_older_server_restricts_no_audience(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
+    api.minor = "32"
+    _, words = _federated(api, tmp_path / "node")
+    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
 
 
 def test_an_annotation_that_a_provider_requires_can_be_added(
@@ -453,7 +521,7 @@ def test_without_running_a_config_that_stops_the_kubelet_is_explained(
     node = Node(folder).add("own", [HOST])
     (node.bin_dir / "own").unlink()
     api.add(pod())
-    assert explain("pod/web", "-n", "shop", *node.options()).returncode == 3
+    assert explain("pod/web", "-n", "shop", *node.options()).returncode == 4
     done = explain("pod/web", "-n", "shop", *node.options(), "--no-run")
     assert done.returncode == 6, done.stderr
     banner = done.stdout.partition(f"\n\ncontainer app: {IMAGE}\n")[0].splitlines()[-2:]

@@ -147,6 +147,7 @@ def test_a_requested_token_needs_no_file(
     done = run_keyferry(*words)
     assert done.returncode == 6
     assert "add --request-token, or --service-account-token FILE" in done.stderr
+    api.node_audiences = {"registry.test"}
     done = run_keyferry(*words, "--request-token", "--kubeconfig", str(kube.path), KUBERC="")
     assert done.returncode == 0, done.stderr
     assert len(api.issued) == 1

@@ -3,8 +3,9 @@
 import json
 
 from keyferry.agent.explained import withhold
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.causes import explain
 from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.facts import Facts
 from keyferry.images.answer import Answer
 from keyferry.images.lookup import Providers
 from support.function_plugins import answering, provider, providers
@@ -14,7 +15,7 @@ IMAGE = f"{OWN}/app"
 
 
 def explained(answer: Answer) -> str:
-    return json.dumps(explanation_document(Explanation(answer)))
+    return json.dumps(explanation_document(explain(Facts(answer))))
 
 
 def world(auth: dict[str, tuple[str, str]]) -> Providers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.causes import explain
 from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.facts import Facts
 from support.function_plugins import answering, provider, providers
 
 LOGIN = ("user", "hidden-password")
@@ -11,16 +12,17 @@ LOGIN = ("user", "hidden-password")
 
 def test_the_verdict_the_cause_and_the_cure_are_fields_and_no_password_is() -> None:
     node = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN})))
-    document = explanation_document(Explanation(node.lookup("reg.io/a")))
+    document = explanation_document(explain(Facts(node.lookup("reg.io/a"))))
     assert document["kind"] == "ImageExplanation"
     assert document["verdict"] == {
         "about": "credential",
         "outcome": "yes",
+        "case": "found",
         "text": "a credential is found: user 'user' of provider p",
     }
     assert (document["cause"], document["cure"]) == ("", [])
     assert "hidden-password" not in str(document)
-    document = explanation_document(Explanation(node.lookup("reg.io:5000/a")))
+    document = explanation_document(explain(Facts(node.lookup("reg.io:5000/a"))))
     assert str(document["cause"]).startswith("pattern 'reg.io' of provider 'p' nearly matches: ")
     assert document["cure"] == [
         {

@@ -6,9 +6,9 @@ import pytest
 
 from keyferry._core.values import replace
 from keyferry.errors import PluginTimeoutError
-from keyferry.explain.cures import LikelyCause, find_cause
+from keyferry.explain.causes import explain
 from keyferry.explain.explanation import Explanation
-from keyferry.explain.secret_cures import rewritten_secret
+from keyferry.explain.facts import Facts
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
@@ -17,9 +17,11 @@ from keyferry.workloads.secrets import UnusedReason, UnusedSecret, choose_secret
 from support.function_plugins import answering, failing, provider, providers
 
 POD = Pod("shop", "web", "u", "puller")
-LOGIN = '--docker-username="$REGISTRY_USERNAME" --docker-password="$REGISTRY_PASSWORD"'
+LOGIN = '--docker-username="${REGISTRY_USERNAME:?}" --docker-password="${REGISTRY_PASSWORD:?}"'
 CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
 SECRET = PullSecret("shop", "mine", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": CONTENT})
+RECREATE = "kubectl get pod web -n shop -o yaml > web.yaml && kubectl replace --force -f web.yaml"
+SAVE = "(umask 077; kubectl get secret mine -n shop -o yaml > mine-saved.yaml)"
 CREATE = f"kubectl create secret docker-registry mine -n shop --docker-server=reg.io {LOGIN}"
 
 
@@ -31,8 +33,8 @@ def nothing() -> Answer:
     return providers().lookup("reg.io/a", pod=POD)
 
 
-def cause_of(answer: Answer, *reasons: UnusedReason, pod: Pod | None = POD) -> LikelyCause:
-    return find_cause(Explanation(answer, unused=tuple(map(unused, reasons)), pod=pod))
+def cause_of(answer: Answer, *reasons: UnusedReason, pod: Pod | None = POD) -> Explanation:
+    return explain(Facts(answer, unused=tuple(map(unused, reasons)), pod=pod, account_secrets=()))
 
 
 @pytest.mark.parametrize(
@@ -40,13 +42,23 @@ def cause_of(answer: Answer, *reasons: UnusedReason, pod: Pod | None = POD) -> L
     [
         (UnusedReason.ABSENT, [CREATE]),
         (UnusedReason.OTHER_NAMESPACE, [CREATE]),
-        (UnusedReason.WRONG_TYPE, ["kubectl delete secret mine -n shop", CREATE]),
-        (UnusedReason.NO_DATA, [f"{CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
-        (UnusedReason.NO_ENTRIES, [f"{CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
-        (UnusedReason.LATE, ["kubectl get pod web -n shop -o yaml | kubectl replace --force -f -"]),
+        (
+            UnusedReason.WRONG_TYPE,
+            [
+                f"{SAVE} && sed 's|^type: .*|type: kubernetes.io/dockerconfigjson|' mine-saved.yaml > mine-typed.yaml "
+                "&& kubectl replace --force -f mine-typed.yaml"
+            ],
+        ),
+        (UnusedReason.NO_DATA, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
+        (UnusedReason.NO_ENTRIES, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
+        (UnusedReason.UNREADABLE, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
+        (UnusedReason.LATE, [RECREATE]),
         (
             UnusedReason.NOT_LISTED,
-            ['kubectl patch serviceaccount puller -n shop -p \'{"imagePullSecrets":[{"name":"mine"}]}\''],
+            [
+                'kubectl patch serviceaccount puller -n shop -p \'{"imagePullSecrets":[{"name":"mine"}]}\'',
+                RECREATE,
+            ],
         ),
     ],
 )
@@ -74,12 +86,12 @@ def secret_with(name: str, host: str, type_: str, key: str = ".dockerconfigjson"
     return PullSecret("shop", name, type_, {key: content})
 
 
-def near(*given: PullSecret) -> LikelyCause:
+def near(*given: PullSecret) -> Explanation:
     """Return the cause for an image on a port that the key of the first secret lacks."""
     names = tuple(each.name for each in given)
     chosen = choose_secrets(given, names, "shop")
     answer = providers().lookup("reg.io:5000/a", pod=POD, pull_secrets=chosen.used)
-    return find_cause(Explanation(answer, unused=chosen.unused, pod=POD, secret_names=names))
+    return explain(Facts(answer, unused=chosen.unused, pod=POD, secret_names=names))
 
 
 def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None:
@@ -92,7 +104,7 @@ def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None
     mistyped = secret_with("mistyped", "reg.io:5000", "Opaque")
     found = near(read, application, mistyped)
     assert found.cause.startswith("the kubelet ignores secret 'mistyped': its type is 'Opaque'")
-    assert found.cures[0].lines[0] == "kubectl delete secret mistyped -n shop"
+    assert "kubectl delete" not in found.cures[0].lines[0]
 
 
 @pytest.mark.parametrize("data", [{}, {"x": b"1"}, {".dockerconfigjson": CONTENT, "x": b"1"}])
@@ -116,18 +128,25 @@ def test_a_plugin_that_failed_is_likelier_than_a_secret() -> None:
 def test_the_cause_is_told_where_the_node_is_not_known() -> None:
     """Its cure comes before the options for what is missing."""
     missing = MissingInput(LookupInput.NODE)
-    explanation = Explanation(
+    facts = Facts(
         replace(nothing(), untold=(missing,)),
         unused=(unused(UnusedReason.ABSENT),),
         pod=POD,
         hints=(f"{missing}; add --config",),
     )
-    found = find_cause(explanation)
+    found = explain(facts)
     assert found.cause == "the secret is absent"
     assert [cure.lines for cure in found.cures] == [(CREATE,), ()]
 
 
-def test_a_secret_that_cannot_be_read_is_written_again() -> None:
-    assert rewritten_secret("shop/mine", "reg.io").lines == (
-        f"{CREATE} --dry-run=client -o yaml | kubectl apply -f -",
-    )
+@pytest.mark.parametrize("listed", [None, ("other",)])
+def test_an_account_keeps_the_secrets_that_it_lists_or_may_list(listed: tuple[str, ...] | None) -> None:
+    """Its list is replaced as a whole by a patch that names it."""
+    facts = Facts(nothing(), unused=(unused(UnusedReason.NOT_LISTED),), pod=POD, account_secrets=listed)
+    line = explain(facts).cures[0].lines[0]
+    assert '"op":"add","path":"/imagePullSecrets/-"' in line
+
+
+def test_a_pod_that_has_an_owner_is_deleted_and_comes_back() -> None:
+    facts = Facts(nothing(), unused=(unused(UnusedReason.LATE),), pod=POD, is_replaced=True)
+    assert explain(facts).cures[0].lines == ("kubectl delete pod web -n shop",)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyferry.errors import PluginExitError
-from keyferry.explain.explanation import Explanation
+from keyferry.explain.causes import explain
+from keyferry.explain.facts import Facts
 from keyferry.explain.text import render
 from keyferry.images.answer import Answer
 from support.function_plugins import answering, failing, provider, providers
@@ -23,28 +24,29 @@ def titles(text: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith(" ")]
 
 
+def shown(answer: Answer, *, is_wide: bool = False, **facts: object) -> str:
+    return render(explain(Facts(answer, **facts)), is_wide=is_wide)  # type: ignore[arg-type] # by name
+
+
 def found() -> Answer:
     return providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN}))).lookup("reg.io/a:v1")
 
 
-def test_the_verdict_comes_first_and_how_it_was_found_last() -> None:
-    text = render(
-        Explanation(found(), where=("providers: here",), command="keyferry explain reg.io/a:v1"),
-    )
+def test_the_verdict_comes_first_then_what_to_do() -> None:
+    text = shown(found(), command="keyferry explain reg.io/a:v1")
     assert titles(text) == [
         "✓ a credential is found: user 'user' of provider p",
-        "WHAT TO DO",
-        "WHAT THE KUBELET DOES",
-        "HOW IT WAS FOUND",
+        "→ to check whether reg.io accepts it:",
+        "-o wide shows how it was found",
     ]
-    assert "      keyferry explain reg.io/a:v1 --check-registry" in text.splitlines()
+    assert "    keyferry explain reg.io/a:v1 --check-registry" in text.splitlines()
     assert "hidden-password" not in text
 
 
 def test_the_wide_form_has_every_stage_in_the_order_things_happen() -> None:
-    text = render(Explanation(found(), where=("providers: here",)), is_wide=True)
+    text = shown(found(), where=("providers: here",), is_wide=True)
     assert titles(text)[1:] == [
-        "WHAT THE KUBELET DOES",
+        "WHAT A KUBELET THAT READS THESE FILES NOW DOES",
         "IMAGE",
         "SOURCES",
         "PROVIDERS",
@@ -54,54 +56,54 @@ def test_the_wide_form_has_every_stage_in_the_order_things_happen() -> None:
     assert "hidden-password" not in text
 
 
-def test_the_nearest_pattern_is_the_cause_and_others_follow() -> None:
+def test_the_nearest_pattern_is_the_cause_and_others_are_notes() -> None:
     answer = providers(
         provider("far", ["quay.io"], answering({})),
         provider("further", ["ghcr.io"], answering({})),
         provider("path", ["reg.io:5000/b"], answering({})),
         provider("port", ["gcr.io", "reg.io"], answering({})),
     ).lookup("reg.io:5000/a/x")
-    lines = render(Explanation(answer, config={"path": "/etc/providers.yaml"})).splitlines()
-    assert lines[0] == (
-        "✗ no credential is found: no provider, pull secret or docker config matches reg.io:5000/a/x"
-    )
-    cause = lines[lines.index("LIKELY CAUSE") + 1]
+    lines = shown(answer, config={"path": "/etc/providers.yaml"}).splitlines()
     told = "it has no port, and the image has port 5000"
-    assert cause == f"  pattern 'reg.io' of provider 'port' nearly matches: {told}"
-    cure = lines.index("WHAT TO DO") + 1
+    assert lines[0] == f"✗ no credential is found: pattern 'reg.io' of provider 'port' nearly matches: {told}"
+    cure = next(at for at, line in enumerate(lines) if line.startswith("→ "))
     assert "matchImages of provider 'port' in /etc/providers.yaml" in lines[cure]
-    assert lines[cure + 1] == '      - "reg.io:5000"'
-    near = lines.index("NEARLY RIGHT") + 1
+    assert lines[cure + 1] == '    - "reg.io:5000"'
     told = "the image's path '/a/x' does not begin with '/b'; 'reg.io:5000/a/' would match"
-    assert lines[near] == f"  ✗ pattern 'reg.io:5000/b' of provider 'path': {told}"
-    assert lines[near + 1] == "  - 2 providers are for other hosts"
-    assert "BEWARE" not in lines  # what it would say is the cause
+    assert f"! pattern 'reg.io:5000/b' of provider 'path': {told}" in lines
+    assert "! 2 providers are for other images" in lines
+
+
+def test_at_most_three_notes_are_shown_and_the_others_are_counted() -> None:
+    notes = tuple(f"note {number}" for number in range(5))
+    lines = shown(found(), notes=notes).splitlines()
+    assert [line for line in lines if line.startswith("! ")] == ["! note 0", "! note 1", "! note 2"]
+    assert lines[-1] == "-o wide shows how it was found, and 2 more notes"
+    assert "! note 4" in shown(found(), notes=notes, is_wide=True).splitlines()
 
 
 def test_many_patterns_are_shown_nearest_first_if_that_is_asked_for() -> None:
     patterns = [*(f"reg.io:{port}" for port in range(5000, 5010)), "reg.io/b"]
     answer = providers(provider("p", patterns, answering({}))).lookup("reg.io/a")
-    lines = render(Explanation(answer), is_wide=True).splitlines()
-    shown = [line.strip() for line in lines if line.startswith("      'reg.io")]
-    assert len(shown) == len(patterns)
-    assert shown[0].startswith("'reg.io/b'")
+    lines = shown(answer, is_wide=True).splitlines()
+    listed = [line.strip() for line in lines if line.startswith("      'reg.io")]
+    assert len(listed) == len(patterns)
+    assert listed[0].startswith("'reg.io/b'")
 
 
 def test_a_failure_is_told_with_the_plugins_last_words() -> None:
     plugin = failing(lambda: PluginExitError("p", 3, stderr_tail="no such account"))
     answer = providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a")
-    text = render(Explanation(answer))
-    assert titles(text)[0] == "✗ no credential is found: provider 'p' failed"
-    assert "  plugin 'p': exited with status 3; stderr: no such account" in text.splitlines()
-    assert "makes one anonymous attempt" in text
+    first = "✗ no credential is found: plugin 'p' fails: no such account (exit status 3)"
+    assert titles(shown(answer))[0] == first
     told = "failed: plugin 'p': exited with status 3; stderr: no such account"
-    assert told in render(Explanation(answer), is_wide=True)
+    assert told in shown(answer, is_wide=True)
 
 
 def test_control_characters_from_outside_do_not_reach_the_terminal() -> None:
     plugin = answering({"reg.io": ("evil\x1b[2J\u202euser", "x")})
     answer = providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a")
     for is_wide in (False, True):
-        text = render(Explanation(answer, notes=("a\x1bb",), command="a\x1bb"), is_wide=is_wide)
+        text = shown(answer, notes=("a\x1bb",), command="a\x1bb", is_wide=is_wide)
         assert "\x1b" not in text
         assert "\u202e" not in text

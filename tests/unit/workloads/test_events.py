@@ -33,8 +33,29 @@ def test_what_is_missing_is_empty_and_secrets_are_masked() -> None:
     assert str(event).startswith("unknown time")
 
 
-def test_only_the_latest_are_kept() -> None:
-    events: list[Json] = [
-        {"reason": "BackOff", "lastTimestamp": f"2026-01-01T00:00:{at:02}Z"} for at in range(20)
-    ]
-    assert [each.time[-3:-1] for each in pull_events(events)] == [f"{at:02}" for at in range(12, 20)]
+def test_a_long_message_keeps_its_end() -> None:
+    """There stands why a pull failed."""
+    (event,) = pull_events(
+        [{"reason": "Failed", "message": f"Failed to pull image {'x' * 100_000}: 401 Unauthorized"}]
+    )
+    assert event.message.endswith(": 401 Unauthorized")
+    assert event.is_pull_failure
+    assert len(event.message) < 10_000
+
+
+def test_an_event_names_its_container_its_image_and_secrets_that_are_not_read() -> None:
+    involved = {"name": "web", "fieldPath": "spec.initContainers{first}"}
+    used = {
+        "reason": "Pulled",
+        "message": 'Container image "r.io/a:v1" already present on machine and can be accessed by the pod',
+        "involvedObject": involved,
+    }
+    unread = {
+        "reason": "FailedToRetrieveImagePullSecret",
+        "message": "Unable to retrieve some image pull secrets (a, b); attempting to pull the image may not succeed.",
+    }
+    first, second = pull_events([used, unread])
+    assert (first.field, first.container, first.image) == ("initContainers", "first", "r.io/a:v1")
+    assert first.is_use
+    assert second.unread_secrets == ("a", "b")
+    assert (second.field, second.container, second.image) == ("", "", "")

@@ -28,6 +28,27 @@ def add_context_arguments(parser: "argparse.ArgumentParser") -> None:
     group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
     group.add_argument("--cluster", metavar="NAME", help="use this cluster instead of the context's")
     group.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
+    group.add_argument(
+        "--proxy-url",
+        type=_proxy_url,
+        metavar="URL",
+        help="connect through this http:// or https:// proxy instead of the cluster's proxy-url",
+    )
+
+
+def _proxy_url(text: str) -> str:
+    """Return the URL of a proxy; errors do not quote it, since it may contain a password."""
+    from keyferry._net.errors import UrlError
+    from keyferry._net.proxy import parse_proxy
+
+    try:
+        parse_proxy(text, "--proxy-url")
+    except UrlError as error:
+        from argparse import ArgumentTypeError
+
+        problem = f"{error.problem}; {error.hint}"
+        raise ArgumentTypeError(problem) from None
+    return text
 
 
 def add_session_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -57,6 +78,8 @@ def open_session(args: "argparse.Namespace") -> "ClusterSession":
         kubeconfig=args.kubeconfig,
         cluster=args.cluster,
         user=args.user,
+        # The commands about images choose a context, too, and have no such option.
+        proxy_url=vars(args).get("proxy_url"),
         trust=args.trust,
         timeout_seconds=args.timeout,
     )
@@ -67,7 +90,12 @@ def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
 
-    overrides = Overrides(context=args.context or "", cluster=args.cluster or "", user=args.user or "")
+    overrides = Overrides(
+        context=args.context or "",
+        cluster=args.cluster or "",
+        user=args.user or "",
+        proxy_url=args.proxy_url or "",
+    )
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
 
 

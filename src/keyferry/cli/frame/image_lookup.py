@@ -52,7 +52,8 @@ class Inputs(Value):
     """The inputs of image lookups: sources, the node's config, the environment of plugins, the providers.
 
     *found* has no config if none is required and none is found; then there are no providers. *banner* has the problems
-    of a config that would stop a kubelet, if it is used all the same.
+    of a config that would stop a kubelet, if it is used all the same. *restart_notes* has those of executables, which
+    would stop a kubelet that starts again and not the one that runs.
     """
 
     sources: Sources
@@ -60,12 +61,20 @@ class Inputs(Value):
     environment: PluginEnvironment
     machine: tuple[str, ...] = ()
     banner: tuple[str, ...] = ()
+    restart_notes: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
         sources = self.sources
-        return (*self.banner, *self.machine, *sources.notes, *map(str, sources.unused), *self.found.notes)
+        return (
+            *self.banner,
+            *self.restart_notes,
+            *self.machine,
+            *sources.notes,
+            *map(str, sources.unused),
+            *self.found.notes,
+        )
 
 
 class ImageLookup(Value):
@@ -96,7 +105,7 @@ def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = 
 
     *namespace_of* says what has the namespace of ``-n`` beside objects in files.
     """
-    parser.set_defaults(here=True, is_question=False, no_run=False, request_token=False)
+    parser.set_defaults(here=True, is_question=False, is_start=True, no_run=False, request_token=False)
     add_config_arguments(parser)
     add_namespace_argument(parser, namespace_of)
     add_source_arguments(parser)
@@ -105,8 +114,11 @@ def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = 
 
 
 def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
-    parser.set_defaults(is_question=True)
+    """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster.
+
+    They ask about a kubelet that runs, and not about one that starts now.
+    """
+    parser.set_defaults(is_question=True, is_start=False)
     add_here_argument(parser)
     # The context's own cluster and user; a kubeconfig that another user could have written is not used.
     parser.set_defaults(cluster=None, user=None, trust=False)
@@ -116,7 +128,8 @@ def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
         "--request-token",
         action="store_true",
         default=False,
-        help="request the service account's token from the API server (TokenRequest), as the kubelet does",
+        help="request the service account's token from the API server (TokenRequest), as the kubelet does, if "
+        "the server says that the pod's node may request it (SubjectAccessReview)",
     )
 
 
@@ -140,7 +153,7 @@ def gather_inputs(
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
     machine = (
         *deprecation_notes(args),
-        *_image_notes(images),
+        *(_image_notes(images) if args.is_start else ()),
         *machine_notes(args, found, sources.node_name),
     )
     missing = (*sources.missing, *missing_node(args, found))
@@ -163,11 +176,12 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     if not args.request_token or sources.pod is None or sources.accounts is None:
         return sources
     # Imported here because most lookups need no cluster.
-    from keyferry.workloads.tokens import RequestedTokens
+    from keyferry.workloads.tokens import NodeTokens, RequestedTokens
 
     pod = sources.pod
     account = sources.accounts.get(pod.namespace, pod.service_account_name)
-    return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
+    node = NodeTokens(sources.node_name or "", sources.token_audiences)
+    return replace(sources, accounts=RequestedTokens(open_session(args), account, node, args.timeout))
 
 
 def _image_notes(images: "Sequence[str]") -> "Iterator[str]":
@@ -253,7 +267,8 @@ def open_providers(
     """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
 
     If *is_agent_asked*, the node agent has been asked for all of them, and is not asked again.
-    Raise ConfigError for a config that would stop a kubelet, unless plugins are not run.
+    Raise ConfigError for a config that would stop a kubelet, unless plugins are not run; for a question about a
+    kubelet that runs, not for an executable that is missing.
     """
     # Imported here: with an answer of the node agent, no provider is loaded.
     from keyferry.images.load import ProviderSettings, make_unrun_providers
@@ -272,7 +287,8 @@ def open_providers(
         agent=None if is_agent_asked else agent_of(args),
     )
     if not args.no_run and found.bin_dir:
-        return inputs, _make_providers(found, settings)
+        providers, problems = _make_providers(found, settings, is_start=args.is_start)
+        return replace(inputs, restart_notes=_restart_notes(problems)), providers
     providers, problems = make_unrun_providers(found.config, found.bin_dir or None, settings)
     return replace(inputs, banner=_banner(problems)), providers
 
@@ -290,15 +306,23 @@ def agent_of(args: "argparse.Namespace") -> AgentUse | None:
         raise WrongUsage(str(problem)) from None
 
 
-def _make_providers(found: Discovery, settings: "ProviderSettings") -> "Providers":
-    from keyferry.images.load import make_providers
+def _make_providers(
+    found: Discovery, settings: "ProviderSettings", *, is_start: bool
+) -> "tuple[Providers, tuple[Problem, ...]]":
+    from keyferry.images.load import make_providers, make_running_providers
 
     try:
-        return make_providers(found.config, found.bin_dir, settings)
+        if is_start:
+            return make_providers(found.config, found.bin_dir, settings), ()
+        return make_running_providers(found.config, found.bin_dir, settings)
     except ConfigError as error:
         # For the hint: the command line need not have the folder.
         error.bin_dir = found.bin_dir
         raise
+
+
+def _restart_notes(problems: "tuple[Problem, ...]") -> tuple[str, ...]:
+    return tuple(f"a restart of the kubelet would fail with this config: {problem}" for problem in problems)
 
 
 def _banner(problems: "tuple[Problem, ...]") -> tuple[str, ...]:

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.provider.accounts import ServiceAccounts
-    from keyferry.workloads.live import LiveWorkload
 
 __all__ = [
-    "live_sources",
+    "accounts_of",
+    "changes_of",
+    "choose_for_pod",
     "note_pod_names",
     "pods_of",
     "read_given_objects",
+    "read_secret_file",
     "read_source_files",
     "sources_of",
 ]
@@ -46,10 +48,10 @@ def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
         raise EnvironmentProblem(
             f"{main[0].origin}: found no Pod and no workload; expected one, and secrets with --secret"
         )
-    return [*main, *(item for each in args.secret for item in _read_secret_file(each))]
+    return [*main, *(item for each in args.secret for item in read_secret_file(each))]
 
 
-def _read_secret_file(path: str) -> list[KubernetesObject]:
+def read_secret_file(path: str) -> list[KubernetesObject]:
     """Return the secrets and accounts of a file; raise EnvironmentProblem if it has no secret."""
     found = list(read_objects(path))
     kinds = dict.fromkeys(each.kind for each in found)
@@ -125,46 +127,24 @@ def sources_of(
     if workload is None:
         chosen = choose_secrets(given, None, namespace)
     else:
-        chosen = _choose(given, workload, account, owner=pod or workload.pod)
+        chosen = choose_for_pod(given, workload, account, owner=pod or workload.pod)
     unknown = (MissingInput(LookupInput.POD),) if workload is None and not chosen.used else ()
     return Sources(
         pod,
         chosen.used,
-        _accounts(account, pod, args),
+        accounts_of(account, pod, args),
         notes=tuple(_other_images(workload, images)),
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
+        token_audiences=() if workload is None else workload.token_audiences,
         account_secrets=None if account is None else listed_by_account(account),
-        changes=tuple(_changes(objects, chosen)),
+        changes=tuple(changes_of(objects, chosen)),
         account_changed_at=None if account is None else account.changed_at,
     )
 
 
-def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
-    """Return the sources for a pod of a cluster, with the secrets of ``--secret`` for those that cannot be read."""
-    pod = live.pod.pod
-    files = [item for path in args.secret for item in _read_secret_file(path)]
-    found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
-    given = [read_secret(item, pod.namespace) for item in found]
-    chosen = _choose(
-        given, live.pod, live.account, owner=pod, problem=live.account_problem, refused=live.refused
-    )
-    return Sources(
-        pod,
-        chosen.used,
-        _accounts(live.account, pod, args),
-        notes=live.notes,
-        unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
-        missing=chosen.missing,
-        node_name=live.pod.node_name,
-        account_secrets=None if live.account is None else listed_by_account(live.account),
-        changes=tuple(_changes(found, chosen)),
-        account_changed_at=None if live.account is None else live.account.changed_at,
-    )
-
-
-def _changes(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "Iterator[Change]":
+def changes_of(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "Iterator[Change]":
     """Yield the last change of each pull secret that is used."""
     used = {(each.namespace, each.name) for each in chosen.used}
     for item in objects:
@@ -174,7 +154,7 @@ def _changes(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "Iter
             yield Change(f"pull secret {namespace}/{item.name}", at)
 
 
-def _choose(
+def choose_for_pod(
     given: "Sequence[PullSecret]",
     workload: WorkloadPod,
     account: KubernetesObject | None,
@@ -215,9 +195,10 @@ def _account_object(objects: "Sequence[KubernetesObject]", pod: Pod) -> Kubernet
     return next((each for each in accounts if _is_account_of(each, pod)), None)
 
 
-def _accounts(
+def accounts_of(
     item: KubernetesObject | None, pod: Pod | None, args: "argparse.Namespace"
 ) -> "ServiceAccounts | None":
+    """Return the service accounts for a pod: its own, with the token of the command line; None without a pod."""
     path = args.service_account_token
     if pod is None:
         if path is not None:

@@ -54,6 +54,7 @@ class Sources(Value):
     login from. *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
     *account_secrets* are the pull secrets that its service account lists, None if they are not known. *changes* are
     the last changes of its secrets, and *account_changed_at* is that of its account.
+    *token_audiences* are those of the tokens in the pod's volumes.
     """
 
     pod: "Pod | None" = None
@@ -68,6 +69,7 @@ class Sources(Value):
     account_secrets: tuple[str, ...] | None = None
     changes: "tuple[Change, ...]" = ()
     account_changed_at: float | None = None
+    token_audiences: tuple[str, ...] = ()
 
     @property
     def unreadable(self) -> "UnusedSecret | None":

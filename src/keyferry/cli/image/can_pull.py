@@ -1,38 +1,52 @@
 """Whether an image can be pulled with the credentials that a kubelet finds."""
 
+from __future__ import annotations
+
+from copy import copy
+
 from keyferry._core.secrets import printable
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import (
-    add_image_and_output_arguments,
+    ImageLookup,
     add_lookup_arguments,
     add_question_arguments,
+    gather_inputs,
+    look_up,
     look_up_image,
+    open_providers,
     report_failed_plugins,
 )
+from keyferry.cli.frame.live_target import live_sources, read_target
 from keyferry.cli.frame.registry_arguments import (
     add_registry_arguments,
     check_answer,
     code_for_check,
     image_mirrors,
 )
+from keyferry.clusters.api_call import ApiProblem
 from keyferry.explain.document import failures_document
 from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
+from keyferry.images.reference import parse_image
+from keyferry.pulls.trial import Attempt
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 from keyferry.show.tables import fitting_table
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
+from keyferry.workloads.pods import WorkloadPod
+from keyferry.workloads.targets import Target, parse_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.pulls.trial import Attempt
-
 DESCRIPTION = """\
 Check whether an image can be pulled. The command finds the credentials that a kubelet would try and sends
-the registry a HEAD request for the image's manifest with each of them. Nothing is downloaded.
+the registry a HEAD request for the image's manifest with each of them. Nothing is downloaded. IMAGE may also be
+a pod or workload of a cluster, such as pod/web or deploy/web: all of its images are checked.
 
 Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every
 credential, 4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is
@@ -44,6 +58,7 @@ has a credential makes no anonymous attempt."""
 EXAMPLES = """\
 examples:
   keyferry can-pull 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
+  keyferry can-pull pod/web -n shop
   keyferry can-pull registry.example/app:v1 -f pod.yaml --secret secret.yaml
   keyferry can-pull registry.example/app:v1 --ca-file /etc/ssl/private-ca.pem -o json
   keyferry can-pull localhost:5000/app && echo yes"""
@@ -53,30 +68,70 @@ _NOBODY = "(anonymous)"
 _COLOURS = {PullVerdict.YES: "green", PullVerdict.NO: "red", PullVerdict.UNKNOWN: "yellow"}
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry can-pull``."""
-    add_image_and_output_arguments(parser, FORMATS)
+    parser.add_argument(
+        "image",
+        metavar="IMAGE",
+        help="the image, as a pod names it, or a pod or workload of a cluster, such as pod/web or deploy/web",
+    )
+    add_output_argument(parser, FORMATS)
     add_registry_arguments(parser)
-    add_lookup_arguments(parser)
+    add_lookup_arguments(parser, "the pod or workload, and of ")
     add_question_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the result, and the registry's response to each credential."""
+    target = parse_target(args.image)
+    if target is not None:
+        return _run_target(args, target)
     lookup = look_up_image(args)
     lookup.report(args)
-    answer = lookup.answer
-    mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
-    check = check_answer(args, answer, mirrors)
-    if check.other_way:
-        report(check.other_way)
+    check = _check(args, lookup)
     if args.output == "table":
         print(_table(check))
     else:
-        document = _document(answer, check)
-        print(render_document(document, args.output))
+        print(render_document(_document(lookup.answer, check), args.output))
     report_failed_plugins(lookup)
-    return code_for_check(answer, check)
+    return code_for_check(lookup.answer, check)
+
+
+def _run_target(args: argparse.Namespace, target: Target) -> int:
+    live = read_target(args, target)
+    if isinstance(live, ApiProblem):
+        report(str(live))
+        return Exit.REFUSED
+    inputs, providers = open_providers(args, gather_inputs(args, (), live_sources(args, live)))
+    checked: list[tuple[Answer, RegistryCheck]] = []
+    for image in live.pod.by_image:
+        own = copy(args)
+        own.image = image
+        lookup = look_up(own, parse_image(image), inputs, providers)
+        lookup.report(own)
+        checked.append((lookup.answer, _check(own, lookup)))
+    if args.output == "table":
+        print(Lines("\n\n".join(_table(check) for _, check in checked)))
+    else:
+        print(render_document(_list_document(live.pod, checked), args.output))
+    return most_severe(code_for_check(answer, check) for answer, check in checked)
+
+
+def _check(args: argparse.Namespace, lookup: ImageLookup) -> RegistryCheck:
+    mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
+    check = check_answer(args, lookup.answer, mirrors)
+    if check.other_way:
+        report(check.other_way)
+    return check
+
+
+def _list_document(pod: WorkloadPod, checked: list[tuple[Answer, RegistryCheck]]) -> dict[str, object]:
+    return make_document(
+        "ImagePullCheckList",
+        namespace=pod.pod.namespace,
+        pod=pod.pod.name,
+        items=[_document(answer, check) for answer, check in checked],
+    )
 
 
 def _table(check: RegistryCheck) -> Lines:
@@ -87,7 +142,7 @@ def _table(check: RegistryCheck) -> Lines:
     return Lines("\n".join((*head, "", rows)))
 
 
-def _row(attempt: "Attempt") -> tuple[str, ...]:
+def _row(attempt: Attempt) -> tuple[str, ...]:
     credential = attempt.credential
     if credential is None:
         return _NOBODY, "-", "-", describe_attempt(attempt)

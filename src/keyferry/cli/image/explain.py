@@ -27,32 +27,36 @@ if TYPE_CHECKING:
     from keyferry.workloads.pods import WorkloadPod
 
 DESCRIPTION = """\
-Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
+Explain why an image of a pod is pulled or not, or which credentials a kubelet has for an image.
 
 IMAGE is an image, or a pod or workload of a cluster as kubectl names it: pod/web, deploy/web, sts/db. The
 command reads the pod, its pull secrets, its service account and its events about pulls with the kubeconfig. A
-workload stands for one of its pods that waits for its image, else for its pod template. If you may not read
-an object, the output names the missing permission and explains the rest. With -f FILE and without IMAGE, every
-pod and workload of the file is explained; with IMAGE, those that use the image. A single pod in the file is
+workload stands for one of its pods that waits for its image, else for its newest pod, else for its template.
+If you may not read an object, the output names the missing permission and explains the rest. With -f FILE and
+without IMAGE, every pod and workload of the file is explained; with IMAGE, those that use the image. The
+status of a pod in the file, and Events beside it, count as those of a cluster do. A single pod in the file is
 used for any image.
+
+What happened comes first: the status of the pod and its events; on the pod's node also the image there and
+its record, and which files are newer than the kubelet. Then what a kubelet that reads these files now would do.
 
 The config, the docker config, the records and the mirrors of this machine are used only if it is the pod's
 node: if the kubelet that runs here has the name of that node. Otherwise give the node's config with --config
 and --bin-dir, or --here if this machine is the node.
 
-The first line is the verdict: whether a credential is found or, with --check-registry, whether the image can
-be pulled, and with what. The likely cause follows, then what to do about it in a form that can be pasted,
-then what was nearly right. With -o wide, every provider is shown with the pattern that matches the image or
-the rule that excludes it, whether the plugin was run or the cache was used, how long that took, and which of
-the returned auth keys match the image. No secret is shown.
+The first line is the verdict with its cause. What to do follows, in a form that can be pasted, then at most
+three notes. With -o wide, the states and events are shown, and every provider with the pattern that matches
+the image or the rule that excludes it, whether the plugin was run or the cache was used, how long that took,
+and which of the returned auth keys match the image. No secret is shown.
 
 Plugins are run as the kubelet runs them. With --check-registry, the registry also gets a HEAD request for
-the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
-whether this pod may use the image that is already on the node, by which record, policy and rule.
+the image's manifest with each credential in turn. With --cri, --image-id or --root, another runtime and other
+records than those of the running kubelet decide whether this pod may use the image that is on the node.
 
-The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'. For a container
-with imagePullPolicy: Never it is 0 or 1 by the node's records, and 6 without them. It is 1 for a pull secret
-that cannot be read, and 3 for an object that does not exist."""
+Exit code 0 means that the image runs or can be pulled, or that a credential is found and nothing was tried; 5
+that the registry refuses the credential; 4 that a plugin failed and nothing else gives a credential; 1 every
+other failure; 6 that it cannot be told, was not tried yet, or something changed since the last attempt; 3 that
+an object does not exist."""
 
 EXAMPLES = """\
 examples:

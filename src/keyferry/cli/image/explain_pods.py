@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 
 from keyferry._core.secrets import printable
-from keyferry._core.user_info import hide_in_url, hide_user_info
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.cluster_arguments import open_session
-from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe
+from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import Inputs, gather_inputs, look_up, open_providers
-from keyferry.cli.frame.source_files import live_sources, sources_of
+from keyferry.cli.frame.live_target import live_sources, read_target
+from keyferry.cli.frame.source_files import sources_of
 from keyferry.cli.frame.sources import Sources
-from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image
 from keyferry.clusters.api_call import ApiProblem
-from keyferry.errors import EnvironmentProblem, ImageNameError, Kind
+from keyferry.errors import ImageNameError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.explanation_document import event_document, explanation_document
 from keyferry.explain.registry import PullVerdict
@@ -28,7 +27,6 @@ from keyferry.show.report import report
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 from keyferry.workloads.events import PullEvent, events_about
-from keyferry.workloads.live import fetch_workload
 from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     import argparse
 
     from keyferry.workloads.objects import KubernetesObject
-
-_DEFAULT_NAMESPACE = "default"
 
 
 class ExplainedContainers(Value):
@@ -77,24 +73,10 @@ class ExplainedPod(Value):
 
 def explain_target(args: argparse.Namespace, target: Target) -> int:
     """Explain a pod or workload of the cluster."""
-    if args.filename or args.pod:
-        raise WrongUsage(f"{target} is an object of a cluster, and -f is for files: give one of them")
-    session = open_session(args)
-    namespace = args.namespace or session.namespace or _DEFAULT_NAMESPACE
-    with Waiting(
-        f"reading {target} of namespace {namespace} from {hide_in_url(session.server)}", args.timeout
-    ):
-        live = fetch_workload(session, target, namespace, timeout_seconds=args.timeout)
-    if isinstance(live, ApiProblem) and live.kind is Kind.NOT_FOUND:
-        # As for a file that does not exist: there is nothing to give an answer about.
-        raise EnvironmentProblem(
-            f"there is no {target.kind.lower()} {target.name!r} in namespace {namespace!r}; for the image of that "
-            f"name, write docker.io/{args.image}"
-        )
+    live = read_target(args, target)
     if isinstance(live, ApiProblem):
         report(str(live))
         return Exit.REFUSED
-    args.is_live = True
     return _print(args, (_explain_pod(args, live.pod, live_sources(args, live), live.events),))
 
 

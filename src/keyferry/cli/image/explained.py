@@ -9,6 +9,7 @@ from copy import copy
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
+from keyferry._net.forms import encode_percent
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
 from keyferry.cli.frame.node_settings import PluginEnvironment
@@ -16,6 +17,7 @@ from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.access import decide_access
+from keyferry.errors import KeyferryError
 from keyferry.explain.causes import explain
 from keyferry.explain.evidence import Evidence, see
 from keyferry.explain.explanation import Explanation, Outcome
@@ -24,7 +26,13 @@ from keyferry.explain.mirrors import mirror_traps
 from keyferry.images.answer import Answer
 from keyferry.images.credential import SourceKind
 from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput
-from keyferry.images.node.changes import Newer, changed_at, newer_than_kubelet
+from keyferry.images.node.changes import (
+    ChangedFile,
+    Newer,
+    changed_at,
+    newer_than_kubelet,
+    read_config_hash,
+)
 from keyferry.images.node.node import Node
 from keyferry.show.paste import quote_word
 from keyferry.show.text import fold
@@ -40,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
 
+# The time limit of a question that nobody asked for.
+_METRICS_SECONDS = 5.0
 _EXITS = {
     Outcome.RUNS: Exit.OK,
     Outcome.FOUND: Exit.OK,
@@ -116,21 +126,44 @@ def explain_image(
 def _evidence(args: argparse.Namespace, answer: Answer, inputs: Inputs, seen: Seen) -> Evidence:
     if seen.pod is None:
         return Evidence()
-    changes = tuple(_changes(args.node, answer, inputs))
-    unread = _unread(args.node, inputs)
+    unread = _unread(args, inputs)
+    changes = tuple(_changes(args.node, answer, inputs, unread))
     return see(seen.pod, seen.containers, seen.events, now=time.time(), changes=changes, unread=unread)
 
 
-def _unread(node: Node, inputs: Inputs) -> tuple[Newer, ...]:
-    """Return the files that changed after the kubelet of this node started, if it is the pod's."""
+def _unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
+    """Return the files that changed after the kubelet of this node started, if it is the pod's.
+
+    Where a time says so of the provider config, the kubelet is asked for the hash of what it has read, if it can be.
+    """
+    node: Node = args.node
     kubelet = None if node.elsewhere else inputs.found.kubelet or node.kubelet
     if kubelet is None:
         return ()
-    flag = inputs.found.config if inputs.found.kubelet is not None else ""
-    return newer_than_kubelet(node.settings_of(kubelet), flag)
+    settings = node.settings_of(kubelet)
+    path = inputs.found.config if inputs.found.kubelet is not None else ""
+    newer = newer_than_kubelet(settings, path)
+    if args.is_live and any(each.kind is ChangedFile.PROVIDER_CONFIG for each in newer):
+        loaded = _loaded_hash(args, inputs.sources.node_name or kubelet.node_name)
+        return newer_than_kubelet(settings, path, loaded)
+    return newer
 
 
-def _changes(node: Node, answer: Answer, inputs: Inputs) -> Iterator[Change]:
+def _loaded_hash(args: argparse.Namespace, node_name: str) -> str:
+    """Return the hash of the provider config that the kubelet's metrics have; empty if they cannot be read."""
+    # Imported here: few explanations need the kubelet's metrics.
+    from keyferry.cli.frame.cluster_arguments import open_session
+    from keyferry.clusters.request import request
+
+    path = f"/api/v1/nodes/{encode_percent(node_name)}/proxy/metrics"
+    try:
+        with request(open_session(args), path, timeout_seconds=_METRICS_SECONDS) as reply:
+            return read_config_hash(reply.read().decode("utf-8", "replace")) if reply.is_success else ""
+    except KeyferryError:
+        return ""
+
+
+def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ...]) -> Iterator[Change]:
     """Yield the last changes of what the credentials that are found come from."""
     sources = inputs.sources
     found = {credential.source for credential in answer.credentials}
@@ -143,7 +176,7 @@ def _changes(node: Node, answer: Answer, inputs: Inputs) -> Iterator[Change]:
         return
     providers = [source.name for source in found if source.kind == SourceKind.PROVIDER]
     files = [os.path.join(inputs.found.bin_dir, name) for name in providers]
-    if providers and not _unread(node, inputs):
+    if providers and not unread:
         files.append(inputs.found.config)
     if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found):
         files.append(sources.docker_config or "")

@@ -62,6 +62,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
     add_question_arguments(parser)
+    parser.set_defaults(is_start=True)
 
 
 def run(args: "argparse.Namespace") -> int:

@@ -1,4 +1,4 @@
-"""Explain why a context works or does not work, step by step."""
+"""Explain why a context works or does not work, and what to do."""
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments
@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
-Explain why a context works or does not work. The first line says whether it does; the likely cause and what to
-do follow, then every step: the files that are read, the chosen context, cluster and user, the plugin, its path
-and whether the policy allows it, the plugin's response and standard error without secrets, and the server's
-response. All common mistakes that apply come last.
+Explain why a context works or does not work. The first line says whether it does, and the cause if it does
+not: the reason that the plugin gave, or how the server responded. What to do follows, then the steps that
+matter, and all common mistakes that apply.
+
+With -o wide it has every step: the files that are read, the chosen context, cluster and user, the plugin, its
+path and whether the policy allows it, the plugin's response and standard error without secrets, and each of
+the server's responses.
 
 The plugin is run, without the terminal unless its interactiveMode is Always, and the server is asked for
 your identity, unless --no-run is given. The exit code is 0 if the server accepts the credential, else that of
@@ -23,10 +26,11 @@ the step that failed."""
 EXAMPLES = """\
 examples:
   keyferry kube explain
+  keyferry kube explain --context prod -o wide
   keyferry kube explain --context prod --no-run
   keyferry kube explain -o json | jq '.traps[].text'"""
 
-FORMATS = ("table", "json", "yaml")
+FORMATS = ("table", "wide", "json", "yaml")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -45,10 +49,10 @@ def run(args: "argparse.Namespace") -> int:
 
     diagnosis = _diagnose(args)
     reasons = reasons_for(diagnosis)
-    if args.output == "table":
+    if args.output in ("table", "wide"):
         from keyferry.clusters.why.text import render
 
-        print(render(diagnosis, reasons))
+        print(render(diagnosis, reasons, is_wide=args.output == "wide"))
     else:
         from keyferry.clusters.why.text import document
         from keyferry.show.documents import render_document
@@ -69,6 +73,7 @@ def _diagnose(args: "argparse.Namespace") -> "Diagnosis":
         cluster=args.cluster or "",
         user=args.user or "",
         namespace=args.namespace or "",
+        proxy_url=args.proxy_url or "",
     )
     config = resolve(loaded, overrides)
     return diagnose(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)

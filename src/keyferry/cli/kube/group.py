@@ -20,10 +20,10 @@ basic auth, chosen by kubectl's rules from --kubeconfig, KUBECONFIG or ~/.kube/c
   raw PATH   send a GET request for any path of the server
   exec-info  print the input of a plugin: its command, variables and KUBERNETES_EXEC_INFO
   contexts   list the contexts, with the server and the user's authentication mechanism
-  explain    explain why a context works or does not work, step by step
+  explain    explain why a context works or does not work, and what to do
 
-Each subcommand takes those of --kubeconfig, --context, --cluster, --user, --trust and --timeout that apply
-to it; see 'keyferry kube SUBCOMMAND --help'. Plugins run only if kuberc's credentialPluginPolicy allows it.
+Each subcommand takes those of --kubeconfig, --context, --cluster, --user, --proxy-url, --trust and --timeout
+that apply to it; see 'keyferry kube SUBCOMMAND --help'. Plugins run only if kuberc's credentialPluginPolicy allows it.
 For a kubeconfig that another user could have written, no plugin is run, no token or key is read from a file,
 and no credential of another kubeconfig is sent to its server, unless --trust is given."""
 
@@ -36,7 +36,7 @@ examples:
   keyferry kube token --reveal                # only the bearer token
   keyferry kube contexts -o wide"""
 
-# Errors of the connection, about which the steps show nothing more.
+# Errors of the connection, about which the explanation says nothing more.
 _PLAIN = (Kind.UNREACHABLE, Kind.TIMEOUT)
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
@@ -66,6 +66,8 @@ def _hint(error: KeyferryError, args: "argparse.Namespace") -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
         return kubeconfig_hint(error, args)
-    if isinstance(error, ClusterAuthError | PolicyError) and error.kind not in _PLAIN:
-        return f"to see every step, try: {command_line(args, 'kube explain')}"
+    is_plain = isinstance(error, ClusterAuthError) and error.underlying is None and error.kind in _PLAIN
+    if isinstance(error, ClusterAuthError | PolicyError) and not is_plain:
+        # The command repeats the URL of the proxy, which may contain a password.
+        return hide_in_text(f"to see what to do, try: {command_line(args, 'kube explain')}")
     return ""

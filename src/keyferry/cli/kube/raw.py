@@ -1,5 +1,6 @@
 """Send a GET request for any path of a cluster's server, as the context's user."""
 
+from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.paste import command_line
@@ -45,13 +46,14 @@ def run(args: "argparse.Namespace") -> int:
             write_exact(chunk)
     if reply.is_success:
         return Exit.OK
-    report(f"the server responded {reply.status} {reply.reason}{_advice(args, reply.status)}")
+    # The command in the advice repeats the URL of the proxy.
+    report(hide_in_text(f"the server responded {reply.status} {reply.reason}{_advice(args, reply.status)}"))
     return Exit.REFUSED
 
 
 def _advice(args: "argparse.Namespace", status: int) -> str:
     if status == 401:
-        hint = f"to see every step, try: {command_line(args, 'kube explain')}"
+        hint = f"to see what to do, try: {command_line(args, 'kube explain')}"
         return f": it did not accept the credential; {hint}"
     if status == 403:
         hint = f"to see the user, try: {command_line(args, 'kube whoami')}"

@@ -23,6 +23,7 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
+from keyferry.images.node.settings import RECORDS_GATE
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import find_audiences, find_federations
 from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file
@@ -265,7 +266,8 @@ def _summary(reports: Sequence[LintReport], shown: Sequence[Finding], fixable: i
     seen = Counter(finding.severity for finding in shown)
     hidden = _counts(total - seen)
     suppressed = sum(len(report.suppressed) for report in reports)
-    versions = dict.fromkeys(report.kubernetes for report in reports if report.kind is FileKind.PROVIDERS)
+    versioned = (FileKind.PROVIDERS, FileKind.KUBELET_CONFIG)
+    versions = dict.fromkeys(report.kubernetes for report in reports if report.kind in versioned)
     notes = [f"Kubernetes {version.replace(',', ', ')}" for version in versions]
     notes += [f"{hidden} not shown"] if hidden else []
     notes += [f"{suppressed} suppressed"] if suppressed else []
@@ -309,8 +311,8 @@ def _note_absent(paths: Iterable[str]) -> None:
 
 def _note_gates(gates: dict[str, bool]) -> None:
     for name in gates:
-        if name != GATE:
-            report(f"feature gate {name!r} does not affect provider configs and is ignored; {GATE} does")
+        if name not in (GATE, RECORDS_GATE):
+            report(f"feature gate {name!r} does not affect lint and is ignored; {GATE} and {RECORDS_GATE} do")
 
 
 def _note_versions(versions: Sequence[str]) -> None:

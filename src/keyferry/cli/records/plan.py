@@ -47,6 +47,7 @@ examples:
   sudo keyferry records plan --policy AlwaysVerify
   kubectl get pod web -o yaml > web.yaml; kubectl get secret regcred -o yaml > secret.yaml
   sudo keyferry records plan --policy AlwaysVerify -f web.yaml --secret secret.yaml
+  kubectl get pods,secrets,serviceaccounts -n shop -o yaml | sudo keyferry records plan --policy AlwaysVerify -f -
   sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
 
 _HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
@@ -75,7 +76,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a pod, as printed by 'kubectl get pod -o yaml'; may be repeated",
+        help="one or more pods, as printed by 'kubectl get pods -o yaml'; may be repeated",
     )
     group.add_argument(
         "--secret",

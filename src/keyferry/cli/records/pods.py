@@ -16,21 +16,27 @@ from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
 from keyferry.pulls.records.decide import pod_credentials
 from keyferry.pulls.records.decision import PodCredentials
-from keyferry.workloads.objects import ObjectKind, read_objects
-from keyferry.workloads.pods import read_pod
+from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_objects
+from keyferry.workloads.pods import WorkloadPod, read_pod
 
 
 def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ...]:
     """Return every image of every pod in the files, with the pod's own secrets and account."""
-    return tuple(use for path in pods for use in _read_pod(path, secrets))
+    return tuple(use for path in pods for use in _read_file(path, secrets))
 
 
-def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
-    objects = [each for file in (path, *secrets) for each in read_objects(file)]
-    found = [each for each in objects if each.kind is ObjectKind.POD]
-    if len(found) != 1:
-        raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
-    workload = read_pod(found[0])
+def _read_file(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
+    own = list(read_objects(path))
+    objects = [*own, *(each for file in secrets for each in read_objects(file))]
+    pods = [each for each in own if each.kind is ObjectKind.POD]
+    if not pods:
+        raise EnvironmentProblem(f"{path}: found no pod, expected at least one in each file")
+    for pod in pods:
+        yield from _uses_of(read_pod(pod), objects)
+
+
+def _uses_of(workload: WorkloadPod, objects: Sequence[KubernetesObject]) -> Iterator[ImageUse]:
+    """Yield every image of a pod, with its secrets and its account out of *objects*."""
     options = Namespace(service_account=None, service_account_token=None, namespace=None)
     sources = sources_of(options, objects, workload)
     pod = workload.pod

@@ -62,6 +62,11 @@ class Authenticator:
         """The expiry of the current credential in Unix nanoseconds; None if it has none or there is no credential."""
         return self._state.expires_ns
 
+    @property
+    def last_error(self) -> KeyferryError | None:
+        """The error of the last run; None if it succeeded or there was none."""
+        return self._state.error
+
     def current(self) -> ClusterCredential | None:
         """Return the current credential, expired or not, without running the plugin."""
         return self._state.credential

@@ -8,7 +8,7 @@ from time import monotonic
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.log import log_debug
 from keyferry._core.program.start_problem import describe_start_problem
-from keyferry._core.secrets import printable
+from keyferry._core.secrets import in_one_line, printable, secret_arguments, secret_values, stderr_tail
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth import calls
@@ -43,6 +43,9 @@ from keyferry.invoke.relay import Tail
 __all__ = ["ExecRunner", "is_interactive"]
 
 NEVER, IF_AVAILABLE, ALWAYS = "Never", "IfAvailable", "Always"
+# As much of a plugin's output is searched for secrets that its standard error may repeat.
+_MAX_SEARCHED, _MAX_WORDS = 64 * 1024, 200
+_DELIMITERS = str.maketrans(dict.fromkeys("\"',:{}[]\\", " "))
 _NO_POLICY = PluginPolicy()
 _LIMITS = Limits()
 
@@ -71,6 +74,8 @@ def _stdin_is_terminal() -> bool:
 class ExecRunner:
     """The plugin of one exec config. It can be shared between threads.
 
+    A plugin that may prompt writes to *stderr_fd* itself. The standard error of any other one becomes part of the
+    error if it fails, with secrets masked, and is logged at the level DEBUG if it does not.
     Raises ConfigError for an apiVersion and PolicyError for a policy that client-go rejects.
     """
 
@@ -115,27 +120,32 @@ class ExecRunner:
 
     def credential(self) -> ClusterCredential:
         """Run the plugin and return its credential. Raises PluginError, PolicyError or DocumentError."""
-        stdout, until = self._run()
+        outcome, until = self._run()
+        stdout = outcome.stdout
         failure: PluginError
         try:
-            return read_credential(self._config.api_version, stdout, plugin=self._command, until=until)
+            credential = read_credential(self._config.api_version, stdout, plugin=self._command, until=until)
         except PluginProtocolError as error:
             failure = error
         except TimeoutError:
             seconds = self._limits.timeout_seconds
             message = f"its answer cannot be parsed within its time limit of {seconds:g} s"
             failure = PluginOutputError(self._command, message)
+        else:
+            self._log(outcome, credential)
+            return credential
+        failure.stderr_tail = self._reason(outcome)
         # The frames of the traceback, this one included, hold the plugin's output.
-        del stdout
+        del outcome, stdout
         failure.__traceback__ = None
         raise failure
 
     def run(self) -> bytes:
         """Run the plugin and return its standard output. Raises PluginError, PolicyError or DocumentError."""
-        return self._run()[0]
+        return self._run()[0].stdout
 
-    def _run(self) -> tuple[bytes, float]:
-        """Return the plugin's standard output and its deadline on the monotonic clock."""
+    def _run(self) -> tuple[ProcessOutcome, float]:
+        """Return the outcome of a successful run, and its deadline on the monotonic clock."""
         interactive = self._decide_interactive()
         info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
         permit, program = self._ask_policy()
@@ -148,7 +158,13 @@ class ExecRunner:
             if isinstance(program, int):
                 os.close(program)
         log_debug("clusters", "plugin %s ran for %.1f ms", self._config.command, outcome.seconds * 1000)
-        return self._judge(outcome), until
+        if outcome.ending is not Ending.EXITED or outcome.status != 0:
+            failure = self._failure(outcome)
+            failure.seconds = outcome.seconds
+            del outcome
+            raise failure
+        self._recorder.called(0, calls.NO_ERROR)
+        return outcome, until
 
     def _decide_interactive(self) -> bool:
         try:
@@ -220,13 +236,25 @@ class ExecRunner:
         # There is no time limit for a user's input; the user can interrupt the run.
         return Limits(inf, self._limits.stdout_bytes)
 
-    def _judge(self, outcome: ProcessOutcome) -> bytes:
-        if outcome.ending is Ending.EXITED and outcome.status == 0:
-            self._recorder.called(0, calls.NO_ERROR)
-            return outcome.stdout
-        failure = self._failure(outcome)
-        failure.seconds = outcome.seconds
-        raise failure
+    def _log(self, outcome: ProcessOutcome, credential: ClusterCredential) -> None:
+        """Log what a plugin wrote on standard error although it succeeded, such as a warning."""
+        if outcome.stderr:
+            known = (*self._secrets(), credential.token, credential.key_pem)
+            said = in_one_line(stderr_tail(outcome.stderr, known))
+            log_debug("clusters", "plugin %s wrote on standard error: %s", self._config.command, said)
+
+    def _reason(self, outcome: ProcessOutcome) -> str:
+        """Return the end of the plugin's standard error, without secrets and without anything of its output."""
+        if not outcome.stderr:
+            return ""
+        printed = outcome.stdout[:_MAX_SEARCHED].decode("utf-8", "replace")
+        words = (("", word) for word in printed.translate(_DELIMITERS).split()[:_MAX_WORDS])
+        return stderr_tail(outcome.stderr, (*self._secrets(), *secret_values(words)))
+
+    def _secrets(self) -> tuple[str, ...]:
+        """Return the secrets that the plugin knows from the kubeconfig."""
+        pairs = ((variable.name, variable.value) for variable in self._config.env)
+        return (*secret_arguments(self._config.args or ()), *secret_values(pairs))
 
     def _failure(self, outcome: ProcessOutcome) -> PluginError:
         if outcome.ending is Ending.LOST:
@@ -238,11 +266,14 @@ class ExecRunner:
         self._recorder.called(code, calls.PLUGIN_ERROR)
         text = f"exec: executable {self._command} failed with exit code {code}"
         if exited:
-            return PluginExitError(self._command, outcome.status or 0, text)
+            return PluginExitError(self._command, outcome.status or 0, text, self._reason(outcome))
         if outcome.ending is Ending.TIMED_OUT:
-            return PluginTimeoutError(self._command, self._limits.timeout_seconds, text)
+            seconds = self._limits.timeout_seconds
+            return PluginTimeoutError(self._command, seconds, text, self._reason(outcome))
         message = f"{outcome.ending}, over {self._limits.stdout_bytes} bytes, and was killed"
-        return PluginOutputError(self._command, message, text)
+        failure = PluginOutputError(self._command, message, text)
+        failure.stderr_tail = self._reason(outcome)
+        return failure
 
     def _not_found(self) -> PluginNotFoundError:
         self._recorder.called(1, calls.NOT_FOUND)

@@ -7,6 +7,7 @@ from keyferry._core.reasons import ReasonStage
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
 from keyferry.clusters.auth.runner import ALWAYS
@@ -14,20 +15,27 @@ from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.request import request
-from keyferry.clusters.review import Review, review
+from keyferry.clusters.review import Review, read_refusal, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
-from keyferry.errors import ConfigError, KeyferryError, PolicyError
+from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginError, PolicyError
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, PluginPolicy
 from keyferry.invoke.relay import Tail
 from keyferry.show.text import duration_text
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["Diagnosis", "Renewal", "diagnose"]
 
 # Statuses that concern the user; any other one concerns the API of the server.
 _REFUSALS = (401, 403)
+
+
+class Renewal(Value):
+    """The second run of the plugin, after a 401 response to its first credential: another credential, or an error."""
+
+    credential: ClusterCredential | None = field(default=None, repr=False)
+    error: KeyferryError | None = None
 
 
 class Diagnosis(Value):
@@ -47,8 +55,9 @@ class Diagnosis(Value):
     credential: ClusterCredential | None = field(default=None, repr=False)
     key_pair: KeyPair | None = None
     stderr_tail: str = ""
+    renewal: Renewal | None = None
     review: Review | None = None
-    version_status: int = 0
+    version: Review | None = None  # the response for /version, which is requested if there is no review
     stage: ReasonStage | None = None
     error: KeyferryError | None = None
 
@@ -72,12 +81,25 @@ class Diagnosis(Value):
     def is_accepted(self) -> bool:
         """Whether the server accepted the user, even if it does not support reviews."""
         answer = self.review
-        return answer is not None and (not answer.status or 200 <= self.version_status < 300)
+        if answer is None or not answer.status:
+            return answer is not None
+        return self.version is not None and 200 <= self.version.status < 300
+
+    @property
+    def last_response(self) -> Review | None:
+        """The server's last response, which decides."""
+        return self.version or self.review
+
+    @property
+    def last_credential(self) -> ClusterCredential | None:
+        """The credential that the last response is about."""
+        renewed = self.renewal.credential if self.renewal is not None else None
+        return renewed or self.credential
 
     @property
     def is_expired(self) -> bool:
         """Whether the credential had ended already when the plugin gave it."""
-        credential = self.credential
+        credential = self.last_credential
         expires_ns = credential.expires_ns if credential is not None else None
         return expires_ns is not None and expires_ns < self.now_ns
 
@@ -124,12 +146,13 @@ def diagnose(
 
 def _secrets(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Return the secrets that the plugin knows from the kubeconfig, and those that it answered with."""
-    plugin, credential = diagnosis.config.exec, diagnosis.credential
+    plugin = diagnosis.config.exec
     known = secret_arguments(plugin.args or ()) if plugin is not None else ()
     if plugin is not None:
         known += secret_values((variable.name, variable.value) for variable in plugin.env)
-    if credential is not None:
-        known += (credential.token, credential.key_pem)
+    for credential in (diagnosis.credential, diagnosis.last_credential):
+        if credential is not None:
+            known += (credential.token, credential.key_pem)
     return known
 
 
@@ -202,13 +225,32 @@ def _key_pair(diagnosis: Diagnosis) -> KeyPair | None:
         return None  # the error of the request is more useful
 
 
+class _WatchedAccess(ClusterAccess):
+    """Access that keeps the result of the run after a 401 response."""
+
+    renewal: Renewal | None = None
+
+    def renew(self, refused: Grant) -> Grant | None:
+        """Return a new grant after a 401 response, and keep it or the error of the plugin."""
+        renewed = super().renew(refused)
+        if self.authenticator is not None:
+            credential = renewed.credential if renewed is not None else None
+            self.renewal = Renewal(credential, self.authenticator.last_error)
+        return renewed
+
+
 def _ask(diagnosis: Diagnosis, session: ClusterSession, timeout_seconds: float) -> Diagnosis:
+    access = _WatchedAccess(session.config, session.authenticator)
     try:
-        answer = review(session, timeout_seconds=timeout_seconds)
-        diagnosis = replace(diagnosis, review=answer)
+        answer = review(access, timeout_seconds=timeout_seconds)
+        diagnosis = replace(diagnosis, review=answer, renewal=access.renewal)
         if answer.status and answer.status not in _REFUSALS:
-            with request(session, "/version", timeout_seconds=timeout_seconds) as reply:
-                diagnosis = replace(diagnosis, version_status=reply.status)
+            with request(access, "/version", timeout_seconds=timeout_seconds) as reply:
+                version = Review(status=reply.status) if reply.is_success else read_refusal(reply)
+            diagnosis = replace(diagnosis, version=version, renewal=access.renewal)
     except KeyferryError as error:
-        raise _Stop(diagnosis, ReasonStage.SERVER, error) from None
+        # A credential that has ended is replaced for each request.
+        is_plugins = isinstance(error, ClusterAuthError) and isinstance(error.underlying, PluginError)
+        stage = ReasonStage.PLUGIN if is_plugins else ReasonStage.SERVER
+        raise _Stop(replace(diagnosis, renewal=access.renewal), stage, error) from None
     return diagnosis

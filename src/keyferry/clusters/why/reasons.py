@@ -8,9 +8,11 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.meta import format_instant
+from keyferry.clusters.review import Review
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.traps import traps_for
-from keyferry.errors import ClusterAuthError, KeyferryError
+from keyferry.clusters.why.verdict import describe_end
+from keyferry.errors import ClusterAuthError, KeyferryError, PluginError
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["reasons_for"]
@@ -60,9 +62,13 @@ def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
     return error.underlying or error if isinstance(error, ClusterAuthError) else error
 
 
-def _words(error: object) -> str:
-    """Return an error on one line, without the password that the server's URL may contain."""
-    return hide_in_text("; ".join(str(error).splitlines()))
+def _words(error: KeyferryError | None) -> str:
+    """Return an error on one line, without the password that the server's URL may contain.
+
+    What a plugin wrote has a line of its own.
+    """
+    text = f"plugin {error.plugin!r}: {describe_end(error)}" if isinstance(error, PluginError) else str(error)
+    return hide_in_text("; ".join(text.splitlines()))
 
 
 def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -195,7 +201,8 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
     text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
     yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text, facts)
     yield from _certificate(diagnosis)
-    yield from _standard_error(diagnosis, command)
+    if diagnosis.renewal is None:
+        yield from _standard_error(diagnosis, command)
 
 
 def _standard_error(diagnosis: Diagnosis, command: str) -> Iterator[Reason]:
@@ -220,6 +227,7 @@ def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
     answer, server = diagnosis.review, hide_in_url(diagnosis.config.server)
+    yield from _renewal(diagnosis, server)
     if diagnosis.stage is ReasonStage.SERVER:
         yield Reason(ReasonStage.SERVER, server, ReasonOutcome.FAILED, _words(diagnosis.error))
     elif answer is not None and not answer.status:
@@ -233,19 +241,43 @@ def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
             facts,
         )
     elif answer is not None:
-        yield _refusal(diagnosis, answer.status, answer.problem)
+        yield from _refusals(diagnosis, answer)
 
 
-def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
-    server, asked = hide_in_url(diagnosis.config.server), diagnosis.version_status
-    if 200 <= asked < 300:
-        text = f"does not identify you (status {status}), but /version has status {asked}"
-        return Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": asked})
-    again = ", also after a second run of the plugin" if status == 401 and diagnosis.ran else ""
-    return Reason(
-        ReasonStage.SERVER,
-        server,
-        ReasonOutcome.REFUSED,
-        f"responded {status} {problem}{again}",
-        {"status": status},
-    )
+def _renewal(diagnosis: Diagnosis, server: str) -> Iterator[Reason]:
+    """Yield the first response, if it made the plugin run again, and the result of that run."""
+    renewal = diagnosis.renewal
+    if renewal is None:
+        return
+    text = "responded 401 to the credential of the plugin's first run"
+    yield Reason(ReasonStage.SERVER, server, ReasonOutcome.REFUSED, text, {"status": 401})
+    command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
+    if renewal.credential is None:
+        text = f"run again after the response 401, it gave no other credential: {_words(renewal.error)}"
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
+    else:
+        which = "the same" if renewal.credential == diagnosis.credential else "another"
+        text = f"run again after the response 401, it answered with {which} credential"
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text)
+    yield from _standard_error(diagnosis, command)
+
+
+def _refusals(diagnosis: Diagnosis, answer: Review) -> Iterator[Reason]:
+    server, version, renewal = hide_in_url(diagnosis.config.server), diagnosis.version, diagnosis.renewal
+    if version is not None and diagnosis.is_accepted:
+        text = f"does not identify you (status {answer.status}), but /version has status {version.status}"
+        yield Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": version.status})
+        return
+    if renewal is None or renewal.credential is not None:
+        which = "" if renewal is None else " to the credential of its second run"
+        yield _refusal(server, answer, which)
+    if version is not None:
+        yield _refusal(server, version, " to a request for /version")
+
+
+def _refusal(server: str, answer: Review, which: str) -> Reason:
+    facts: dict[str, object] = {"status": answer.status}
+    if answer.denied is not None:
+        facts |= {"username": answer.username, "denied": str(answer.denied)}
+    text = f"responded {answer.status}{which}: {answer.problem}"
+    return Reason(ReasonStage.SERVER, server, ReasonOutcome.REFUSED, text, facts)

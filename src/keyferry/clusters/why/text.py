@@ -8,7 +8,7 @@ from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.verdict import ClusterVerdict, Works, find_verdict
 from keyferry.show.documents import make_document, reason_document
 from keyferry.show.marks import Mark, mark
-from keyferry.show.text import sections
+from keyferry.show.text import fold, sections
 from keyferry.show.writer import Lines, style
 
 __all__ = ["document", "render"]
@@ -37,6 +37,20 @@ _GOOD = (
     ReasonOutcome.ACCEPTED,
     ReasonOutcome.ANSWERS,
 )
+# The outcomes that are shown without -o wide: what was chosen, what came of it, and what failed.
+_TOLD = (
+    *_BAD,
+    ReasonOutcome.CHOSEN,
+    ReasonOutcome.ANONYMOUS,
+    ReasonOutcome.IMPERSONATES,
+    ReasonOutcome.NOT_RUN,
+    ReasonOutcome.ANSWERED,
+    ReasonOutcome.CERTIFICATE,
+    ReasonOutcome.STDERR,
+    ReasonOutcome.ACCEPTED,
+    ReasonOutcome.ANSWERS,
+)
+_MAX_LINES = 24
 # The stages whose subject is shown beside the text.
 _NAMED = (
     ReasonStage.FILE,
@@ -54,21 +68,32 @@ _VERDICTS = {
 }
 
 
-def render(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> Lines:
-    """Return the explanation as text: the verdict, and then sections."""
+def render(diagnosis: Diagnosis, reasons: Sequence[Reason], *, is_wide: bool = False) -> Lines:
+    """Return the explanation as text: the verdict with its cause, what to do, and the steps.
+
+    Unless it *is_wide*, it has only the steps that bear on the verdict, and at most as many lines as a small terminal.
+    """
     verdict = find_verdict(diagnosis, _problem(diagnosis, reasons))
-    steps = [
-        (title, [_line(reason) for reason in reasons if reason.stage in stages]) for title, stages in _TITLES
-    ]
-    cause = [printable(verdict.cause)] if verdict.cause else []
     cures = [f"{mark(Mark.NEXT)} {printable(cure)}" for cure in verdict.cures]
-    parts = sections((("likely cause", cause), ("what to do", cures), *steps))
-    return Lines(f"{_head(verdict)}\n\n{parts}")
+    if is_wide:
+        steps = [
+            (title, [_line(each) for each in reasons if each.stage in stages]) for title, stages in _TITLES
+        ]
+        return Lines(f"{_head(verdict)}\n\n{sections((('what to do', cures), *steps))}")
+    traps = [_line(each) for each in reasons if each.stage is ReasonStage.TRAP]
+    told = [_line(each) for each in reasons if each.outcome in _TOLD]
+    parts = sections((("what to do", cures), ("steps", told), ("beware", traps)))
+    lines = f"{_head(verdict)}\n\n{parts}".split("\n")
+    kept = lines if len(lines) <= _MAX_LINES - 2 else [*lines[: _MAX_LINES - 3], "  ..."]
+    return Lines("\n".join((*kept, "", "for every step: -o wide")))
 
 
 def _head(verdict: ClusterVerdict) -> str:
+    """Return the verdict with its cause, folded below the text after the mark."""
     sign, colour = _VERDICTS[verdict.outcome]
-    return f"{mark(sign)} {style(printable(verdict.text), colour, 'bold')}"
+    cause = f": {printable(verdict.cause)}" if verdict.cause else ""
+    text = f"{style(printable(verdict.text), colour, 'bold')}{cause}"
+    return "\n".join(fold(text, f"{mark(sign)} ", "  "))
 
 
 def _problem(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> str:

@@ -1,4 +1,4 @@
-"""The node agents: whether they answer, with which version and config."""
+"""The node agents: whether they answer, with which version and config, and which of their providers fail."""
 
 from collections.abc import Iterator
 
@@ -54,6 +54,10 @@ def _told(agent: AgentFacts, where: str) -> Iterator[HealthLine]:
         more = len(agent.reload_problems) - 1
         text = f"its last reload was refused: {problem}{f'; and {more} more' if more else ''}"
         yield _line(HealthLevel.WARNING, text, _command(agent, "status"))
+    for failure in agent.failures:
+        level = HealthLevel.WARNING if failure.is_recent else HealthLevel.OK
+        text = f"its provider {failure.provider} last failed at {failure.at}: {failure.message}"
+        yield _line(level, text, _command(agent, "status"))
 
 
 def _command(agent: AgentFacts, name: str) -> str:

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 
+from keyferry.api.meta import format_time
 from keyferry.doctor.facts import KubeletFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
+from keyferry.images.node.changes import Newer
 from keyferry.images.node.kubelet import Kubelet
+from keyferry.images.node.settings import RECORDS_GATE
+from keyferry.lint.kubelet_config import describe_panic
+from keyferry.lint.versions import MAX_PARALLEL_PULLS, panics_beyond
 
 __all__ = ["check_kubelet"]
+
+_SECOND = 1_000_000_000
 
 
 def check_kubelet(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[HealthLine]:
@@ -26,6 +33,8 @@ def check_kubelet(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterat
         yield HealthLine(HealthLevel.WARNING, "kubelet", text)
     yield HealthLine(HealthLevel.OK, "flags", _flags(kubelet))
     yield from _files(facts, hints, is_root=is_root)
+    yield from (_newer(each, kubelet) for each in facts.newer)
+    yield from _parallel_pulls(facts)
 
 
 def _foreign(kubelet: Kubelet) -> str:
@@ -65,3 +74,29 @@ def _files(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[Heal
     files = ", ".join(filter(None, named))
     if files and not settings.notes and not settings.ignored:
         yield HealthLine(HealthLevel.OK, "config file", f"{files} can be read")
+
+
+def _newer(newer: Newer, kubelet: Kubelet) -> HealthLine:
+    """Return the line about a file that changed after the kubelet started, which reads it only then."""
+    changed, started = (format_time(int(seconds) * _SECOND) for seconds in (newer.changed, newer.started))
+    text = (
+        f"{newer.path} ({newer.kind}) changed at {changed}, after the kubelet started at {started}: the kubelet may "
+        "not have read it as it is now; restart the kubelet"
+    )
+    command = "systemctl restart kubelet" if kubelet.program == "kubelet" else ""
+    return HealthLine(HealthLevel.WARNING, "restart", text, command)
+
+
+def _parallel_pulls(facts: KubeletFacts) -> Iterator[HealthLine]:
+    """Yield a problem if the kubelet panics with so many pulls, a warning if that is so in some versions."""
+    settings = facts.settings
+    found = None if settings is None else settings.parallel_pulls
+    if settings is None or found is None or found <= MAX_PARALLEL_PULLS:
+        return
+    text = describe_panic(found)
+    if not facts.version:
+        if settings.gates.get(RECORDS_GATE) is not False:
+            text += "; the version of this kubelet is not known (--kubernetes)"
+            yield HealthLine(HealthLevel.WARNING, "maxParallelImagePulls", text)
+    elif panics_beyond(facts.version, settings.gates):
+        yield HealthLine(HealthLevel.PROBLEM, "maxParallelImagePulls", text)

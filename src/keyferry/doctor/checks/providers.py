@@ -1,5 +1,6 @@
 """The provider config, its plugins and its patterns: the findings are those of lint, each shown once."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.severity import Severity
@@ -121,13 +122,13 @@ def _of(provider: ProviderFacts, findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _shown(findings: list[Finding], subject: str, command: str) -> Iterator[HealthLine]:
-    """Yield the first findings, the worst first, and the number of the others."""
+    """Yield the first findings, the worst first, and the number of the others of each severity."""
     ranked = sorted(findings, key=lambda each: each.severity is not Severity.ERROR)
     for finding in ranked[:_MOST_LINES]:
         where = f"{finding.file}:{finding.line}: " if finding.line is not None else ""
         text = f"{where}{finding.message} ({finding.code})"
         yield HealthLine(_LEVELS[finding.severity], subject, text, command)
-    left = ranked[_MOST_LINES:]
-    if left:
-        text = f"and {len(left)} more findings"
-        yield HealthLine(_LEVELS[left[0].severity], subject, text, command)
+    left = Counter(finding.severity for finding in ranked[_MOST_LINES:])
+    for severity, number in left.items():
+        text = f"and {number} more {severity}{'s' * (number > 1)}"
+        yield HealthLine(_LEVELS[severity], subject, text, command, number)

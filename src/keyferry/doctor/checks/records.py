@@ -14,6 +14,7 @@ __all__ = ["check_disk", "check_records"]
 
 # Below this the kubelet evicts pods (nodefs.available).
 _LEAST_FREE_PERCENT = 10
+_LEVELS = {Severity.ERROR: HealthLevel.PROBLEM, Severity.WARNING: HealthLevel.WARNING}
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -37,19 +38,19 @@ def check_records(facts: RecordsFacts | None, hints: Hints, *, is_root: bool) ->
         text = f"{folder} does not exist: kubelets keep records from 1.35 on, or with the gate {RECORDS_GATE}"
         yield HealthLine(HealthLevel.OK, "records", text)
     else:
-        yield _folder(folder, facts.count, facts.report, hints)
+        yield from _folder(folder, facts.count, facts.report, hints)
 
 
-def _folder(folder: str, count: int, report: LintReport, hints: Hints) -> HealthLine:
+def _folder(folder: str, count: int, report: LintReport, hints: Hints) -> Iterator[HealthLine]:
     counts = Counter(finding.severity for finding in report.findings)
-    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     text = f"{folder} has {count} records"
-    if not errors and not warnings:
-        return HealthLine(HealthLevel.OK, "records", text, "keyferry records list")
-    level = HealthLevel.PROBLEM if errors else HealthLevel.WARNING
-    return HealthLine(
-        level, "records", f"{text}; lint: {errors} errors, {warnings} warnings", hints.lint(folder)
-    )
+    if not counts[Severity.ERROR] and not counts[Severity.WARNING]:
+        yield HealthLine(HealthLevel.OK, "records", text, "keyferry records list")
+    for severity, level in _LEVELS.items():
+        number = counts[severity]
+        if number:
+            found = f"{text}; lint: {number} {severity}{'s' * (number > 1)}"
+            yield HealthLine(level, "records", found, hints.lint(folder), number)
 
 
 def check_disk(facts: DiskFacts | None) -> Iterator[HealthLine]:

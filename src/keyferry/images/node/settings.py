@@ -58,7 +58,7 @@ class KubeletSettings(Value):
 
     *gates* are the feature gates that are set; *notes* name the files that could not be read, *ignored* the fields
     that are meant to name a provider config and that no kubelet has. *files* are the config file and the drop-in
-    files that were read, as this process finds them.
+    files that were read, as this process finds them. *parallel_pulls* is ``maxParallelImagePulls``.
     """
 
     kubelet: Kubelet
@@ -74,6 +74,7 @@ class KubeletSettings(Value):
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    parallel_pulls: int | None = None
 
 
 def read_settings(kubelet: Kubelet) -> KubeletSettings:
@@ -84,6 +85,7 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
     # A file that was not read may set another endpoint.
     if endpoint is None and default is not None and not merged.notes:
         endpoint = Setting(default, "the kubelet's default")
+    parallel_pulls = merged.number("maxParallelImagePulls")
     return KubeletSettings(
         kubelet,
         merged.find("", "--root-dir") or Setting(KUBELET_ROOT, "the kubelet's default"),
@@ -98,6 +100,7 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
         tuple(merged.notes),
         merged.ignored,
         tuple(merged.files),
+        parallel_pulls,
     )
 
 
@@ -143,6 +146,11 @@ class _Merged:
         """Return a field that is a list of strings."""
         found = self._checked(field, "a list of strings", _is_texts)
         return tuple(found) if isinstance(found, list) else ()
+
+    def number(self, field: str) -> int | None:
+        """Return a field that is a whole number."""
+        found = self._checked(field, "a whole number", lambda value: type(value) is int)
+        return found if isinstance(found, int) else None
 
     def gates(self) -> dict[str, bool]:
         """Return the feature gates of the files."""

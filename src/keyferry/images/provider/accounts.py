@@ -5,7 +5,7 @@ import time
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
-from keyferry.errors import ServiceAccountError
+from keyferry.errors import NodeAudienceError, ServiceAccountError
 from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 
@@ -220,6 +220,8 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
     except NotGivenError as untold:
         raise NotGivenError((*missing, *untold.missing)) from None
+    except NodeAudienceError:
+        raise
     except ServiceAccountError as error:
         raise _reworded("failed to get service account token", error) from None
     _check_audience(token, attributes.service_account_token_audience)

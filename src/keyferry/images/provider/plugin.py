@@ -105,7 +105,10 @@ class ExecPlugin(Value):
         reason = go_strerror(error)
         text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
         if isinstance(error, FileNotFoundError) and not os.path.exists(self.path):
-            return PluginNotFoundError(self.name, f"the executable {self.path} is missing", text)
+            message = f"the executable {self.path} is missing"
+            return PluginNotFoundError(
+                self.name, message, text, path=self.path, folder_changed_ns=_changed_ns(self.path)
+            )
         problem = describe_start_problem(self.path, error)
         return PluginStartError(self.name, f"the executable {self.path} {problem}", text)
 
@@ -144,6 +147,14 @@ class ExecPlugin(Value):
 
     def _secrets(self, request: CredentialProviderRequest) -> tuple[str, ...]:
         return (request.service_account_token, *secret_values(self.env), *secret_arguments(self.args))
+
+
+def _changed_ns(path: str) -> int | None:
+    """Return when the folder of *path* was changed last, or None if that cannot be read."""
+    try:
+        return os.stat(os.path.dirname(path)).st_mtime_ns
+    except OSError:
+        return None
 
 
 def decode_response(

@@ -1,7 +1,5 @@
 """Near misses: patterns and auth keys that do not match an image, and need only a small change to match it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from os.path import commonprefix
@@ -122,7 +120,7 @@ def _remoteness(miss: Miss, name: str) -> tuple[bool, int, bool, int, int]:
     path, its_path = miss.pattern.partition("/")[2], name.partition("/")[2]
     common = commonprefix((path, its_path))  # noqa: RUF071 - characters are meant, as in the matching of paths
     # A pattern without a path matches every one, which says little, unless all that it lacks is the port.
-    is_path = Difference.PATH not in miss.differences and bool(path)
+    is_path = bool(path) and its_path.startswith(path)
     is_specific = is_path or miss.differences == (Difference.NO_PORT,)
     return not miss.is_near, len(miss.differences), not is_specific, -len(common), _RANKS[miss.kind]
 

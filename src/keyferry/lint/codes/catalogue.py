@@ -78,6 +78,7 @@ _VERSIONS = {
     "KF273": "v1 since 1.22",
     "KF365": "name in 1.35, command since 1.36",
     "KF422": "v1beta1 since 1.35",
+    "KF710": "1.34 to 1.36; the gate is off by default in 1.34",
 }
 
 

@@ -13,6 +13,12 @@ REFUSED_KUBELET: dict[str, tuple[str, str, str]] = {
         "only KubeletConfiguration of kubelet.config.k8s.io/v1beta1 is read",
         "correct apiVersion and kind",
     ),
+    "KF710": (
+        "maxParallelImagePulls is above 31",
+        "a kubelet of 1.34 to 1.36 that keeps pull records has 31 locks for them at most and counts more: it panics "
+        "at the first image that falls to a missing one (kubernetes#138937)",
+        "set 31 or less, or upgrade to a version with the correction",
+    ),
 }
 
 SUSPECT_KUBELET: dict[str, tuple[str, str, str]] = {

@@ -69,7 +69,7 @@ def _compare(entry: ImagePullCredentials, pod: PodCredentials) -> _Match:
         for recorded in entry.kubernetes_secrets:
             rule = _match(recorded, shown, number)
             if rule is not None:
-                return rule, recorded, shown, _addition(recorded, shown, number)
+                return rule, recorded, shown, _addition(entry, shown)
     account = pod.service_account
     if account is not None and account in entry.kubernetes_service_accounts:
         return DecisionRule.SAME_ACCOUNT, account, account, None
@@ -86,8 +86,9 @@ def _match(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> De
     return None
 
 
-def _addition(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> ImagePullCredentials | None:
-    if recorded == shown or number >= MOST_ADDED:
+def _addition(entry: ImagePullCredentials, shown: ImagePullSecret) -> ImagePullCredentials | None:
+    # Another recorded secret with the same credential may have matched before the pod's own.
+    if shown in entry.kubernetes_secrets or len(entry.kubernetes_secrets) >= MOST_ADDED:
         return None
     return ImagePullCredentials((shown,))
 

@@ -14,6 +14,7 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.api.meta import format_instant
 from keyferry.errors import KeyferryError, Kind, RecordError
+from keyferry.images.reference import trim
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import PRELOADED, PolicyRule, PolicyVerdict, VerificationPolicy
 
@@ -215,8 +216,25 @@ def _credential(decision: Decision) -> Iterator[Reason]:
     kind = "account" if decision.rule is DecisionRule.SAME_ACCOUNT else "secret"
     text = f"the pod's {kind} {shown} matches the recorded {kind} {recorded}"
     if decision.addition is not None:
-        text += f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
+        text += "".join(_describe_addition(decision, each) for each in decision.addition.kubernetes_secrets)
     yield _reason(ReasonStage.CREDENTIAL, shown, decision.rule, text, facts)
+
+
+def _describe_addition(decision: Decision, shown: ImagePullSecret) -> str:
+    """Return what the kubelet writes into the record; nothing for a secret that is there already."""
+    record = decision.record
+    entry = None if record is None else record.credential_mapping.get(trim(decision.situation.image))
+    # A secret from a file that was written by hand has no UID.
+    known = [
+        each
+        for each in (entry.kubernetes_secrets if entry is not None else ())
+        if each.coordinates[:2] == shown.coordinates[:2] and shown.uid in ("", each.uid)
+    ]
+    if not known:
+        return f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
+    if any(each.credential_hash == shown.credential_hash for each in known):
+        return ""
+    return "; the record takes the secret's present hash"
 
 
 def _rule(decision: Decision) -> Reason:

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import pickle
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -70,28 +72,80 @@ def test_the_cluster_is_told_only_if_asked_for(tmp_path: Path, metrics: CallMetr
     assert b"cluster" not in ExecRunner(config, ClusterInfo(server="x"), recorder=metrics).run()
 
 
-def test_standard_error_goes_straight_through(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], metrics: CallMetrics
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("exit 3", PluginExitError),
+        ("sleep 60", PluginTimeoutError),
+        ("yes", PluginOutputError),
+        ("echo no document", PluginProtocolError),
+        ("", PluginProtocolError),
+    ],
+    ids=["exit", "time", "flood", "no document", "nothing"],
+)
+def test_what_a_plugin_says_is_part_of_its_error(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    metrics: CallMetrics,
+    end: str,
+    error: type[PluginError],
 ) -> None:
-    """At once, while the plugin runs, and into no error."""
-    ExecRunner(plugin(tmp_path, f"echo open this page >&2; {SAY}"), recorder=metrics).run()
-    assert capfd.readouterr().err == "open this page\n"
-    with pytest.raises(PluginExitError) as caught:
-        ExecRunner(plugin(tmp_path, "echo hidden >&2; exit 3"), recorder=metrics).run()
-    assert "hidden" in capfd.readouterr().err
-    assert "hidden" not in f"{caught.value} {caught.value.kubernetes_text}"
+    """A plugin that may not prompt has no other reader: nothing reaches this process's standard error."""
+    config = plugin(tmp_path, f"echo SSO session expired >&2; {end}")
+    with pytest.raises(error) as caught:
+        ExecRunner(config, recorder=metrics, limits=Limits(1, stdout_bytes=1000)).credential()
+    assert caught.value.stderr_tail == "SSO session expired"
+    assert str(caught.value).endswith("; stderr: SSO session expired")
+    assert "SSO" not in caught.value.kubernetes_text
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert capfd.readouterr().err == ""
 
 
-def test_standard_error_may_go_elsewhere(tmp_path: Path, metrics: CallMetrics) -> None:
-    with (tmp_path / "log").open("wb") as log:
-        ExecRunner(plugin(tmp_path, "echo said >&2"), recorder=metrics, stderr_fd=log.fileno()).run()
-    assert (tmp_path / "log").read_text() == "said\n"
+@pytest.mark.parametrize("end", ["exit 3", "echo"], ids=["exit", "no document"])
+@pytest.mark.parametrize("said", ['{"status": {"token": "kf-Opq4que"}}', "token: kf-Opq4que"])
+def test_an_error_repeats_neither_settings_nor_output(
+    tmp_path: Path, metrics: CallMetrics, said: str, end: str
+) -> None:
+    body = f"echo 'was given Zq7x and --pin=Ab3y, got kf-Opq4que' >&2; echo '{said}'; {end}"
+    env = (ExecEnvVar("PIN", "Zq7x"),)
+    config = replace(plugin(tmp_path, body), args=("--token", "Ab3y"), env=env)
+    with pytest.raises(PluginError) as caught:
+        ExecRunner(config, recorder=metrics).credential()
+    assert caught.value.stderr_tail == "was given ******** and --pin=********, got ********"
 
 
-def test_a_closed_standard_error_is_no_error(tmp_path: Path, metrics: CallMetrics) -> None:
-    fd = os.dup(2)
-    os.close(fd)
-    ExecRunner(plugin(tmp_path, "echo said >&2"), recorder=metrics, stderr_fd=fd).run()
+def test_what_a_plugin_says_beside_its_answer_is_logged(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    metrics: CallMetrics,
+) -> None:
+    """A warning, without the token of the answer; nothing is written but the log."""
+    caplog.set_level("DEBUG", "keyferry.clusters")
+    answer = ANSWER.replace('"t"', '"kf-Opq4que"')
+    body = f"echo 'deprecated, use v2; kf-Opq4que' >&2; echo '{answer}'"
+    assert ExecRunner(plugin(tmp_path, body), recorder=metrics).credential().token == "kf-Opq4que"
+    assert "wrote on standard error: deprecated, use v2; ********" in caplog.text
+    assert capfd.readouterr().err == ""
+
+
+def test_a_plugin_that_may_prompt_writes_to_the_terminal_itself(tmp_path: Path, metrics: CallMetrics) -> None:
+    """At once, while it runs: it may wait for the answer. What it wrote there is in no error."""
+    config = replace(
+        plugin(tmp_path, "echo the code: >&2; read code; exit 3"), interactive_mode="IfAvailable"
+    )
+    stdin, answer = os.pipe()
+    shown, stderr = os.pipe()
+    runner = ExecRunner(config, recorder=metrics, terminal=lambda: True, stdin_fd=stdin, stderr_fd=stderr)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(runner.run)
+        assert os.read(shown, 100) == b"the code:\n"
+        os.write(answer, b"7\n")
+        error = run.exception(20)
+    for fd in (stdin, answer, shown, stderr):
+        os.close(fd)
+    assert isinstance(error, PluginExitError)
+    assert error.stderr_tail == ""
 
 
 @pytest.mark.parametrize(("body", "code"), [("exit 1", 1), ("exit 255", 255), ("kill -KILL $$", -1)])

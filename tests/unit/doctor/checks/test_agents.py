@@ -4,7 +4,7 @@ import pytest
 
 from keyferry import __version__
 from keyferry.doctor.checks.agents import check_agents
-from keyferry.doctor.facts import AgentFacts, KubeletFacts, NodeFacts
+from keyferry.doctor.facts import AgentFacts, AgentFailure, KubeletFacts, NodeFacts
 from keyferry.doctor.health import HealthLevel
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import Kubelets
@@ -79,3 +79,17 @@ def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
         "KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the absolute path of a socket; "
         "plugins are run without it"
     )
+
+
+def test_a_provider_that_failed_within_the_hour_is_a_warning() -> None:
+    """What came after the failure is not known, so an old one is only told."""
+    failures = (
+        AgentFailure("ecr", "2026-11-18T01:00:00Z", "exit status 3: no role", is_recent=True),
+        AgentFailure("gcr", "2026-11-01T01:00:00Z", "timed out", is_recent=False),
+    )
+    _, recent, old = lines(version=__version__, failures=failures)
+    assert recent == (
+        HealthLevel.WARNING,
+        "its provider ecr last failed at 2026-11-18T01:00:00Z: exit status 3: no role",
+    )
+    assert old[0] is HealthLevel.OK

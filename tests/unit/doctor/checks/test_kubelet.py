@@ -1,11 +1,14 @@
 """Lines about kubelets."""
 
+import pytest
+
+from keyferry._core.values import replace
 from keyferry.doctor.checks.kubelet import check_kubelet
 from keyferry.doctor.facts import KubeletFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import Kubelet, Kubelets
-from keyferry.images.node.settings import KubeletSettings, Setting
+from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Setting
 
 KUBELET = Kubelet(7, "kubelet", "/proc/7", frozenset({0}), {"--root-dir": "/r", "--config": "/c"})
 SETTINGS = KubeletSettings(KUBELET, Setting("/r", "flags"), notes=("/c of the kubelet: cannot be read",))
@@ -37,3 +40,28 @@ def test_a_file_that_cannot_be_read_is_a_problem_for_root_alone() -> None:
     assert lines(facts)[-1].level is HealthLevel.PROBLEM
     last = lines(facts, is_root=False)[-1]
     assert (last.level, last.next_command) == (HealthLevel.UNKNOWN, "sudo keyferry doctor")
+
+
+@pytest.mark.parametrize(
+    ("pulls", "version", "gates", "levels"),
+    [
+        (32, "1.36", {}, [HealthLevel.PROBLEM]),
+        (31, "1.36", {}, []),
+        (None, "1.36", {}, []),
+        (32, "1.37", {}, []),
+        (32, "1.34", {}, []),
+        (32, "1.34", {RECORDS_GATE: True}, [HealthLevel.PROBLEM]),
+        (32, "1.35", {RECORDS_GATE: False}, []),
+        (32, "", {}, [HealthLevel.WARNING]),
+        (32, "", {RECORDS_GATE: False}, []),
+    ],
+)
+def test_more_parallel_pulls_than_a_kubelet_has_locks(
+    pulls: int | None, version: str, gates: dict[str, bool], levels: list[HealthLevel]
+) -> None:
+    """It panics if it keeps pull records and is of a version with the bug; a version that is not known may be one."""
+    settings = replace(SETTINGS, notes=(), gates=gates, parallel_pulls=pulls)
+    found = lines(KubeletFacts(Kubelets((KUBELET,)), settings, version=version))
+    about = [line for line in found if line.subject == "maxParallelImagePulls"]
+    assert [line.level for line in about] == levels
+    assert all("set 31 or less, or upgrade the kubelet" in line.text for line in about)

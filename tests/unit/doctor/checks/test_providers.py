@@ -3,7 +3,7 @@
 from keyferry._core.severity import Severity
 from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
 from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts, ShimFacts
-from keyferry.doctor.health import HealthLevel
+from keyferry.doctor.health import HealthLevel, HealthSection, NodeHealth
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelets
@@ -48,9 +48,18 @@ def test_each_finding_is_in_one_section() -> None:
 def test_many_findings_and_patterns_are_cut_short() -> None:
     many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(5)]
     lines = list(check_patterns(facts_with(*many), Hints()))
-    assert [line.text for line in lines][3:] == ["and 2 more findings", "b.io"]
+    assert [(line.text, line.count) for line in lines][3:] == [("and 2 more warnings", 2), ("b.io", 1)]
     shown = next(check_patterns(facts_with(patterns=tuple("abcdef")), Hints()))
     assert shown.text == "a, b, c, d, and 2 more"
+
+
+def test_findings_that_are_cut_short_are_counted() -> None:
+    """Each by its own severity."""
+    many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(9)]
+    many += [finding("KF124", f"providers[1].matchImages[{number}]", Severity.ERROR) for number in range(5)]
+    lines = tuple(check_patterns(facts_with(*many), Hints()))
+    health = NodeHealth((HealthSection("patterns", lines),))
+    assert health.verdict == "5 problems, 9 warnings"
 
 
 def test_without_a_config_there_is_nothing_to_say() -> None:

@@ -59,6 +59,16 @@ def test_findings_of_lint_give_the_level(severity: Severity, level: HealthLevel)
     assert (found.level, found.text.startswith("/r/image_manager has 3 records")) == (level, True)
 
 
+def test_errors_and_warnings_are_counted_on_their_own() -> None:
+    kinds = (Severity.ERROR, Severity.WARNING, Severity.WARNING)
+    report = LintReport("/r", "1.37", findings=tuple(Finding("KF400", kind, "m") for kind in kinds))
+    _, *found = lines(RecordsFacts("/r", "X", "f", report=report, count=3))
+    assert [(line.level, line.count) for line in found] == [
+        (HealthLevel.PROBLEM, 1),
+        (HealthLevel.WARNING, 2),
+    ]
+
+
 @pytest.mark.parametrize(("free", "level"), [(10, HealthLevel.OK), (9, HealthLevel.WARNING)])
 def test_little_space_is_a_warning(free: int, level: HealthLevel) -> None:
     (line,) = check_disk(DiskFacts("/r", free << 20, 100 << 20))

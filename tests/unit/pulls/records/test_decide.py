@@ -101,13 +101,32 @@ def test_the_hundredth_secret_ends_trust_in_changed_ones() -> None:
         pytest.param(secret(), False, id="the recorded one"),
         pytest.param(secret("copy"), True, id="a copy with another name"),
         pytest.param(secret("s1", "new"), True, id="the same with a new password"),
+        pytest.param(secret("s2"), False, id="recorded, after one with the same credential"),
     ],
 )
 def test_a_secret_is_added_to_the_record_if_it_is_new(shown: ImagePullSecret, is_added: bool) -> None:
     """So that the next pod with it is not compared with what has been replaced; nothing is written twice."""
-    decision = ask(with_secrets(secret()), PodCredentials((shown,)))
+    decision = ask(with_secrets(secret(), secret("s2")), PodCredentials((shown,)))
     assert not decision.must_pull
     assert decision.addition == (with_secrets(shown) if is_added else None)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_told"),
+    [
+        pytest.param(secret("copy"), True, id="a copy with another name"),
+        pytest.param(secret("s1", uid="another"), True, id="a new secret of the same name"),
+        pytest.param(secret("s2"), False, id="recorded, after one with the same credential"),
+        pytest.param(ImagePullSecret("", "ns", "s2", HASH), False, id="from a file without a uid"),
+        pytest.param(secret("s1", "new"), False, id="the same with a new password"),
+    ],
+)
+def test_only_a_secret_that_is_not_recorded_is_told_to_be_added(
+    shown: ImagePullSecret, is_told: bool
+) -> None:
+    decision = ask(with_secrets(secret("s1"), secret("s2")), PodCredentials((shown,)))
+    (text,) = (reason.text for reason in decision.reasons if reason.stage == "credential")
+    assert ("is added to the record" in text) is is_told
 
 
 def test_a_record_of_another_image_is_told() -> None:

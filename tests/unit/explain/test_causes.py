@@ -1,0 +1,331 @@
+"""What is said of an image: what happened comes first, then what a kubelet would find."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from keyferry._core.values import replace
+from keyferry.errors import Kind, PluginExitError, RegistryError
+from keyferry.explain.causes import explain
+from keyferry.explain.evidence import Evidence, see
+from keyferry.explain.explanation import Explanation, Outcome
+from keyferry.explain.facts import Facts
+from keyferry.explain.registry import RegistryCheck
+from keyferry.images.answer import Answer
+from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.node.changes import ChangedFile, Newer
+from keyferry.images.provider.accounts import Pod
+from keyferry.pulls.trial import Attempt
+from keyferry.workloads.events import pull_events
+from keyferry.workloads.objects import Change, KubernetesObject, ObjectKind
+from keyferry.workloads.pods import read_pod
+from support.function_plugins import answering, failing, provider, providers
+
+IMAGE = "reg.io/team/app:v1"
+POD = Pod("shop", "web", "u", "default")
+LOGIN = ("bob", "hidden-password")
+NOW = 1_790_000_000.0
+FAILED_AT = "2026-09-21T14:13:08Z"  # 12 seconds before NOW
+_PULL = f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": '
+_RESOLVE = f'{_PULL}failed to resolve reference "{IMAGE}": '
+UNAUTHORIZED = f"{_RESOLVE}pulling from host reg.io failed with status code [manifests v1]: 401 Unauthorized"
+
+
+def secret(name: str = "regcred", *hosts: str) -> PullSecret:
+    auths = {host: {"username": LOGIN[0], "password": LOGIN[1]} for host in hosts or ("reg.io",)}
+    data = {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
+    return PullSecret("shop", name, "kubernetes.io/dockerconfigjson", data)
+
+
+def with_secret() -> Answer:
+    return providers().lookup(IMAGE, pod=POD, pull_secrets=(secret(),))
+
+
+def with_plugin() -> Answer:
+    plugin = provider("p", ["reg.io"], answering({"reg.io": LOGIN}))
+    return providers(plugin).lookup(IMAGE, pod=POD)
+
+
+def nothing() -> Answer:
+    return providers().lookup(IMAGE, pod=POD)
+
+
+def seen(
+    *events: tuple[str, str], waiting: str = "", message: str = "", running: bool = False, **more: object
+) -> Evidence:
+    """Return what a pod shows with these events, as reason and message, and this state of its container."""
+    state: dict[str, object] = {"waiting": {"reason": waiting or "ContainerCreating", "message": message}}
+    if running:
+        state = {"running": {"startedAt": "2026-09-21T11:02:00Z"}}
+    value: dict[str, object] = {
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
+        "spec": {"containers": [{"name": "app", "image": IMAGE}]},
+        "status": {"phase": "Pending", "containerStatuses": [{"name": "app", "state": state}]},
+    }
+    pod = read_pod(KubernetesObject("test", ObjectKind.POD, value))
+    items = [
+        {
+            "reason": reason,
+            "message": text,
+            "lastTimestamp": FAILED_AT,
+            "involvedObject": {"name": "web", "fieldPath": "spec.containers{app}"},
+        }
+        for reason, text in events
+    ]
+    return see(pod, pod.containers, pull_events(items), now=NOW, **more)  # type: ignore[arg-type] # by name
+
+
+def refused(**more: object) -> Evidence:
+    return seen(("Failed", UNAUTHORIZED), waiting="ImagePullBackOff", **more)  # type: ignore[arg-type] # by name
+
+
+def explained(answer: Answer, evidence: Evidence | None = None, **facts: object) -> Explanation:
+    more: dict[str, object] = {"pod": POD, "command": "keyferry explain pod/web", **facts}
+    found = explain(Facts(answer, evidence or Evidence(), **more))  # type: ignore[arg-type] # by name
+    assert LOGIN[1] not in str(found)
+    return found
+
+
+def check(answer: Answer, status: int = 0, kind: Kind | None = None) -> RegistryCheck:
+    error = RegistryError("reg.io", status, "responds so", kind) if status or kind else None
+    attempts = tuple(Attempt(each, error) for each in answer.credentials) or (Attempt(None, error),)
+    return RegistryCheck(answer.image, attempts)
+
+
+def test_a_container_that_runs_needs_no_cure() -> None:
+    found = explained(nothing(), seen(running=True))
+    assert (found.outcome, found.cures) == (Outcome.RUNS, ())
+    assert found.text.startswith("runs since ")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (f'Successfully pulled image "{IMAGE}" in 67ms (870ms including waiting).', "was pulled 12 s ago"),
+        (
+            f'Container image "{IMAGE}" already present on machine and can be accessed by the pod',
+            "on the node and this pod may use it",
+        ),
+    ],
+)
+def test_how_it_got_its_image_is_told_from_the_event(message: str, said: str) -> None:
+    found = explained(nothing(), seen(("Pulled", message), running=True))
+    assert found.outcome is Outcome.RUNS
+    assert said in found.text
+
+
+def test_a_failure_that_is_newer_than_every_change_is_never_a_yes() -> None:
+    before = (Change("pull secret shop/regcred", NOW - 60),)
+    found = explained(with_secret(), refused(changes=before))
+    assert found.outcome is Outcome.REFUSED
+    assert found.text == (
+        "the registry refuses user 'bob' of pull secret shop/regcred (401 Unauthorized, 12 s ago)"
+    )
+    accepted = explained(with_secret(), refused(changes=before), check=check(with_secret()))
+    assert accepted.outcome is Outcome.UNEXPLAINED
+
+
+def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
+    since = (Change("pull secret shop/regcred", NOW - 5),)
+    found = explained(with_secret(), refused(changes=since))
+    assert found.outcome is Outcome.CHANGED
+    assert "pull secret shop/regcred changed 5 s ago" in found.text
+    assert "the kubelet tries again by " in found.text
+    answer = with_secret()
+    assert explained(answer, refused(changes=since), check=check(answer)).outcome is Outcome.FOUND
+    assert explained(answer, refused(changes=since), check=check(answer, 401)).outcome is Outcome.REFUSED
+    assert explained(nothing(), refused(changes=since)).outcome is Outcome.NO_CREDENTIAL
+
+
+@pytest.mark.parametrize("is_certain", [True, False])
+def test_a_config_that_is_newer_than_the_kubelet_is_not_the_kubelets(is_certain: bool) -> None:
+    newer = Newer("/etc/p.yaml", NOW - 60, NOW - 3600, ChangedFile.PROVIDER_CONFIG, is_certain=is_certain)
+    found = explained(with_plugin(), refused(unread=(newer,)))
+    assert found.outcome is Outcome.NOT_KNOWN_YET
+    assert ("has not read /etc/p.yaml" in found.text) is is_certain
+    assert "restart" in found.cures[0].text
+    # A secret needs no restart, so its refusal is one.
+    assert explained(with_secret(), refused(unread=(newer,))).outcome is Outcome.REFUSED
+
+
+def test_the_kubelet_may_hold_an_older_answer_until_a_bound() -> None:
+    plugin = provider("p", ["reg.io"], answering({"reg.io": LOGIN}))
+    answer = providers(plugin).lookup(IMAGE, pod=POD)
+    answer = replace(
+        answer, provisions=tuple(replace(each, cache_duration_ns=600 * 10**9) for each in answer.provisions)
+    )
+    found = explained(answer, refused())
+    assert found.outcome is Outcome.REFUSED
+    assert "may hold an older answer of provider 'p' until " in found.text
+    assert "at the latest (cache duration 10 min)" in found.text
+    works = explained(answer, refused(), check=check(answer))
+    assert works.outcome is Outcome.REFUSED
+    assert "which the registry accepts" in works.text
+    assert "older answer" not in explained(answer, refused(), check=check(answer, 401)).text
+
+
+OTHERS = {
+    "not-found": (f"{_RESOLVE}{IMAGE}: not found", "no such image or tag"),
+    "unreachable": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": dial tcp 127.0.0.1:1: connect: connection refused',
+        "cannot reach reg.io: connection refused",
+    ),
+    "dns": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": dial tcp: lookup reg.io on 10.0.0.1:53: '
+        "no such host",
+        "cannot resolve reg.io",
+    ),
+    "certificate": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": x509: certificate signed by unknown authority',
+        "does not trust the certificate of reg.io",
+    ),
+    "protocol": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": http: server gave HTTP response to HTTPS client',
+        "do not speak the same protocol",
+    ),
+    "rate-limit": (
+        f"{_RESOLVE}unexpected status from HEAD request to https://reg.io/v2/: 429 Too Many Requests",
+        "limits the number of pulls",
+    ),
+    "server": (
+        f"{_RESOLVE}unexpected status from HEAD request to https://reg.io/v2/: 503 Service Unavailable",
+        "itself fails: 503",
+    ),
+    "platform": (f"{_PULL}no match for platform in manifest: not found", "not built for the node's platform"),
+    "disk": (f"{_PULL}write /var/lib/x: no space left on device", "is full"),
+    "policy": (
+        f"{_PULL}Source image rejected: A signature was required, but no signature exists",
+        "forbids the image",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("has_credential", [True, False])
+def test_a_reason_that_is_no_credential_comes_first(kind: str, has_credential: bool) -> None:
+    message, said = OTHERS[kind]
+    evidence = seen(("Failed", message), waiting="ErrImagePull")
+    found = explained(with_secret() if has_credential else nothing(), evidence)
+    assert found.outcome is Outcome.OTHER_REASON
+    assert said in found.text
+    assert found.cures
+    assert any("no credential is found" in note for note in found.notes) is not has_credential
+
+
+def test_no_credential_is_found_and_the_registry_wants_one() -> None:
+    found = explained(nothing(), refused())
+    assert found.outcome is Outcome.NO_CREDENTIAL
+    assert found.text.startswith("no credential is found: there is no provider, no pull secret ")
+    plugin = failing(lambda: PluginExitError("p", 3, stderr_tail="token expired"))
+    failed = explained(providers(provider("p", ["reg.io"], plugin)).lookup(IMAGE), refused())
+    assert failed.outcome is Outcome.PLUGIN_FAILED
+    assert "plugin 'p' fails: token expired (exit status 3)" in failed.text
+
+
+def test_an_event_names_the_secret_that_the_kubelet_cannot_read() -> None:
+    """Also to somebody who may not read secrets."""
+    unknown = MissingInput(LookupInput.PULL_SECRET, "regcred", "no permission")
+    evidence = refused()
+    event = {
+        "reason": "FailedToRetrieveImagePullSecret",
+        "message": "Unable to retrieve some image pull secrets (regcred); attempting to pull the image may not "
+        "succeed.",
+    }
+    evidence = replace(evidence, pod_events=pull_events([event]))
+    found = explained(replace(nothing(), untold=(unknown,)), evidence)
+    assert found.outcome is Outcome.NO_CREDENTIAL
+    assert "the kubelet cannot read pull secret shop/regcred" in found.text
+
+
+def test_what_is_known_may_not_explain_a_failure() -> None:
+    strange = seen(("Failed", f"{_PULL}the moon is full"), waiting="ErrImagePull")
+    found = explained(with_secret(), strange)
+    assert found.outcome is Outcome.UNEXPLAINED
+    assert "the moon is full" in found.text
+    unknown = replace(nothing(), untold=(MissingInput(LookupInput.NODE),))
+    assert explained(unknown, refused()).outcome is Outcome.UNEXPLAINED
+    # Before 1.32, and without events, the status tells only that the kubelet waits.
+    silent = seen(waiting="ImagePullBackOff", message=f'Back-off pulling image "{IMAGE}"')
+    assert explained(with_secret(), silent).outcome is Outcome.UNEXPLAINED
+    assert explained(nothing(), silent).outcome is Outcome.NO_CREDENTIAL
+
+
+def test_without_events_the_waiting_message_counts() -> None:
+    message = f'Back-off pulling image "{IMAGE}": ErrImagePull: {UNAUTHORIZED.partition(": ")[2]}'
+    found = explained(with_secret(), seen(waiting="ImagePullBackOff", message=message))
+    assert found.outcome is Outcome.REFUSED
+    assert found.text.endswith("(401 Unauthorized)")
+
+
+def test_nothing_was_tried_yet() -> None:
+    found = explained(with_secret(), seen())
+    assert found.outcome is Outcome.NOT_TRIED
+    assert "a credential is found: user 'bob'" in found.text
+    pulling = seen(("Pulling", f'Pulling image "{IMAGE}"'))
+    assert "is being pulled" in explained(with_secret(), pulling).text
+
+
+def test_the_kubelets_own_limit_is_a_note() -> None:
+    limited = ("Failed", f'Failed to pull image "{IMAGE}": pull QPS exceeded')
+    found = explained(nothing(), seen(limited))
+    assert found.outcome is Outcome.NOT_TRIED
+    assert any("pull QPS exceeded" in note for note in found.notes)
+    after = explained(nothing(), seen(("Failed", UNAUTHORIZED), limited, waiting="ErrImagePull"))
+    assert after.outcome is Outcome.NO_CREDENTIAL
+
+
+def test_an_event_about_another_image_or_container_is_no_evidence() -> None:
+    other = ("Failed", UNAUTHORIZED.replace(IMAGE, "reg.io/team/app:v0"))
+    assert explained(with_secret(), seen(other)).outcome is Outcome.NOT_TRIED
+
+
+def test_without_anything_seen_the_lookup_decides() -> None:
+    found = explained(with_secret())
+    assert (found.outcome, found.text) == (
+        Outcome.FOUND,
+        "a credential is found: user 'bob' of pull secret shop/regcred",
+    )
+    assert explained(nothing()).outcome is Outcome.NO_CREDENTIAL
+    unknown = explained(replace(nothing(), untold=(MissingInput(LookupInput.POD),)))
+    assert unknown.outcome is Outcome.UNKNOWN
+    assert unknown.text.startswith("cannot tell whether the kubelet has a credential: the pod was not given")
+
+
+def test_an_empty_login_is_no_credential_to_rely_on() -> None:
+    content = json.dumps({"auths": {"reg.io": {}}, "credsStore": "desktop"}).encode()
+    empty = PullSecret("shop", "s", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content})
+    found = explained(providers().lookup(IMAGE, pull_secrets=(empty,)))
+    assert found.outcome is Outcome.NO_CREDENTIAL
+    assert found.text.startswith("a login is found, but it is empty: ")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "outcome"),
+    [
+        (0, None, Outcome.FOUND),
+        (401, None, Outcome.REFUSED),
+        (404, None, Outcome.OTHER_REASON),
+        (500, None, Outcome.UNKNOWN),
+        (0, Kind.UNREACHABLE, Outcome.UNKNOWN),
+        (429, Kind.THROTTLED, Outcome.UNKNOWN),
+    ],
+)
+def test_the_registrys_word_decides_where_nothing_was_seen(
+    status: int, kind: Kind | None, outcome: Outcome
+) -> None:
+    answer = with_secret()
+    assert explained(answer, check=check(answer, status, kind)).outcome is outcome
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, None), (500, None), (0, Kind.UNREACHABLE)])
+def test_asking_the_registry_hides_no_cause(status: int, kind: Kind | None) -> None:
+    """Whether it answers or not."""
+    answer = providers(provider("p", ["reg.io:5000"], answering({}))).lookup(IMAGE, pod=POD)
+    for evidence in (Evidence(), refused()):
+        without = explained(answer, evidence)
+        found = explained(answer, evidence, check=check(answer, status, kind))
+        assert (found.outcome, found.cause) == (Outcome.NO_CREDENTIAL, without.cause)
+        assert "pattern 'reg.io:5000' of provider 'p' nearly matches" in found.text
