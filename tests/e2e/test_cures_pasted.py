@@ -241,7 +241,7 @@ def add_refusal(world: PodWorld) -> None:
     event["lastTimestamp"] = datetime.fromtimestamp(time.time() - 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def explain(world: PodWorld, options: str = "--check-registry") -> tuple[int, dict[str, Any]]:
+def explain(world: PodWorld, options: str = "--check-registry --request-token") -> tuple[int, dict[str, Any]]:
     """Return the exit code of the command, and what it says of the pod's image."""
     done = world.run(f"{EXPLAIN} {options} -o json")
     assert done.stdout, done.stderr
@@ -327,8 +327,8 @@ def restore(world: PodWorld, desk: Desk, before: Any) -> None:
     """Create what is gone from the files that are left, check it, then let all be as it was."""
     for key, then in before.items():
         if key not in world.api.objects:
-            (file,) = desk.folder.glob(f"{key[3]}-saved.*")
-            assert desk.paste([f"kubectl create -f {file.name}"], one_by_one=True), desk.pasted[-1]
+            (name,) = (path.name for path in desk.files if path.name.startswith(f"{key[3]}-saved."))
+            assert desk.paste([f"kubectl create -f {name}"], one_by_one=True), desk.pasted[-1]
             assert has_all(world.api.objects[key], then)
     world.api.objects.clear()
     world.api.objects.update(deepcopy(before))

@@ -168,7 +168,11 @@ def test_a_pull_secret_is_created_for_the_pod_without_a_password_on_the_screen(
         *("--docker-username=bob", "--docker-password=its word"),
     ]
     assert patch[:5] == ["patch", "serviceaccount", "default", "-n", "team"]
-    assert json.loads(patch[-1]) == {"imagePullSecrets": [{"name": "regcred"}]}
+    assert json.loads(patch[-1])[-1] == {
+        "op": "add",
+        "path": "/imagePullSecrets",
+        "value": [{"name": "regcred"}],
+    }
 
 
 TOKENS = """\
@@ -191,15 +195,19 @@ def test_inputs_that_are_missing_are_named_with_the_commands_that_give_them(
         )
     )
     lines = cures("reg.io/app", *node.options(), "-f", str(pod))
+    own = [folder / "regcred.yaml", folder / "token"]
+    for path in own:
+        path.write_text("the user's own file")
+    before = {*folder.iterdir()}
     assert [line for line in lines if shell.paste(line).returncode == 2] == []
+    assert {path.read_text() for path in own} == {"the user's own file"}
+    made = {*folder.iterdir()} - before
+    assert len(made) == len(lines) == 2
+    assert {path.stat().st_mode & 0o077 for path in made} == {0}
     words = shell.kubectl_words
     assert words == [
         *("get", "secret", "regcred", "-n", "shop", "-o", "yaml"),
         *("create", "token", "puller", "-n", "shop", "--audience", "the registry"),
-    ]
-    assert [shlex.split(line)[-2:] for line in lines if line.startswith("keyferry ")] == [
-        ["--secret", "regcred.yaml"],
-        ["--service-account-token", "token"],
     ]
 
 

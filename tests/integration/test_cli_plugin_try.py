@@ -228,7 +228,7 @@ def test_a_plugin_that_fails(world: AccountWorld) -> None:
     link = check_broken(done, "plugin", 4)
     assert "no role" in str(link["text"])
     assert "\x1b" not in str(link["text"])
-    assert "--audience registry.audience.example > token && keyferry plugin trace" in str(link["cure"])
+    assert '--audience registry.audience.example > "$token" && keyferry plugin trace' in str(link["cure"])
     assert world.api.issued[-1] not in done.stdout
 
 

@@ -94,7 +94,11 @@ def renewed_secret(facts: Facts, name: str, credential: Credential | None = None
             Cure(f"{text}; {_saved_as(bare)} keeps the secret as it is now", (_edit_line(bare, namespace),)),
         )
     user = credential.username
-    what = f"correct the password of {user!r}" if user else f"write a user and password of {registry} to it"
+    what = (
+        f"correct the password of {user!r}"
+        if user
+        else f"write a user and password of {registry} to pull secret {name}"
+    )
     text = f"{what}; {_saved_as(bare)} keeps the secret as it is now"
     return (Cure(text, (_rewrite_line(registry, namespace, bare, user),)),)
 
