@@ -110,7 +110,7 @@ def used_secret(facts: Facts, unused: UnusedSecret) -> tuple[Cure, ...]:
 
 def _create_absent(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     registry = registry_of(facts.answer.name)
-    is_listed = unused.name in facts.secret_names
+    is_listed = unused.reason is UnusedReason.ABSENT or unused.name in facts.secret_names
     then = "; the kubelet's next attempt uses it" if is_listed else ""
     yield Cure(
         f"create it in {pod.namespace!r}{then}", (_create_secret(registry, pod.namespace, unused.name),)
