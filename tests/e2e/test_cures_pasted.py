@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -17,7 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
-from support.account_world import AUDIENCE, registry_of
+from keyferry.pulls.mirrors.find import find_mirrors
+from keyferry.pulls.mirrors.places import MirrorPlaces
+from support.account_world import AUDIENCE, IMAGE, account_world, registry_of
 from support.kube import TOKEN
 from support.kubernetes_api import Json, account, pod, pull_secret
 from support.parts import need
@@ -354,3 +357,68 @@ def test_a_list_that_the_account_got_since_is_kept(tmp_path: Path) -> None:
         before = deepcopy(world.api.objects)
         assert not desk.paste(commands_of(lines_of(explanation)), one_by_one=True)
         desk.check(before, world.api.objects)
+
+
+# Lines of files, and objects.
+
+
+def test_the_pattern_with_the_port_is_added_to_the_config(tmp_path: Path) -> None:
+    with pod_world(tmp_path) as world:
+        image = f"{HOST}:5000"
+        world.api.add(pod(images=(f"{image}/team/app:v1",)))
+        world.node.add(
+            "acme-registry", [HOST], json.dumps({image: {"username": LOGIN[0], "password": LOGIN[1]}})
+        )
+        _, explanation = explain(world, "")
+        (line,) = lines_of(explanation)
+        text = world.node.config.read_text()
+        world.node.config.write_text(text.replace(f'matchImages: ["{HOST}"]', f"matchImages:\n  {line}"))
+        code, explanation = explain(world, "")
+        assert code == 0, explanation["verdict"]
+
+
+UNTRUSTED = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+
+
+def test_the_lines_for_an_unknown_authority_are_read_by_containerd(tmp_path: Path) -> None:
+    """They name the file with the authority, in the folder that is named, and no mirror."""
+    with pod_world(tmp_path) as world:
+        add_refusal(world)
+        event: Any = world.api.objects["", "events", "shop", "web.1"]
+        request = f'failed to do request: Head "https://{HOST}/v2/team/app/manifests/v1": {UNTRUSTED}'
+        event["message"] = event["message"].partition("pulling from host")[0] + request
+        _, explanation = explain(world, "")
+        (cure,) = explanation["cure"]
+        folder = f"/etc/containerd/certs.d/{HOST}"
+        assert f"{folder}/hosts.toml" in cure["text"]
+        assert f"{folder}/ca.crt" in cure["text"]
+        hosts = tmp_path / "certs.d" / HOST
+        hosts.mkdir(parents=True)
+        text = "\n".join(cure["lines"])
+        (hosts / "hosts.toml").write_text(text)
+        assert tomllib.loads(text) == {"host": {f"https://{HOST}": {"ca": f"{folder}/ca.crt"}}}
+        assert find_mirrors(IMAGE, MirrorPlaces(hosts_dir=str(hosts.parent))) is None
+
+
+def test_what_permits_kubelets_an_audience_takes_no_other_away(tmp_path: Path) -> None:
+    """The objects of one team, then those of another."""
+    need("kubectl")
+    with account_world(tmp_path) as world:
+        world.api.permit(TOKEN, "*", "*")
+        world.api.node_audiences = set()
+        world.api.add(account("other"))
+        desk = Desk(tmp_path / "desk", {"HOME": str(tmp_path), "KUBECONFIG": str(world.kube.path)})
+        wanted = [("puller", "team-a.example"), ("other", "team-b.example"), ("other", "team-a.example")]
+        for name, audience in wanted:
+            world.attributes["serviceAccountTokenAudience"] = audience
+            done = world.run(IMAGE, "-o", "json", name=f"shop/{name}")
+            (link,) = (each for each in json.loads(done.stdout)["links"] if each["manifests"])
+            text = yaml.safe_dump_all(link["manifests"])
+            assert desk.paste([f"kubectl apply -f - <<'END'\n{text}\nEND"], one_by_one=True), desk.pasted[-1]
+        roles: list[Any] = [
+            document for key, document in world.api.objects.items() if key[1] == "clusterroles"
+        ]
+        rules = [rule for role in roles for rule in role["rules"]]
+        assert [(each["resourceNames"][0], each["resources"][0]) for each in rules] == wanted
+        bound = {key[3] for key in world.api.objects if key[1] == "clusterrolebindings"}
+        assert bound == {role["metadata"]["name"] for role in roles}

@@ -102,7 +102,9 @@ def test_an_account_without_the_required_annotation(world: AccountWorld) -> None
     world.attributes["requiredServiceAccountAnnotationKeys"] = ["example.com/role"]
     link = check_broken(world.run(IMAGE, "-o", "json"), "account", 1)
     assert "lacks the annotation 'example.com/role'" in str(link["text"])
-    assert "annotate serviceaccount puller --namespace shop example.com/role=VALUE" in str(link["cure"])
+    assert 'annotate serviceaccount puller --namespace shop example.com/role="${VALUE:?}"' in str(
+        link["cure"]
+    )
 
 
 @pytest.mark.parametrize("name", ["account", "token"])

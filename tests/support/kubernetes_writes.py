@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from .cri_server import decode
+
 Json = dict[str, Any]
 Key = tuple[str, str, str, str]
 
@@ -36,6 +38,8 @@ _MERGED_LISTS = {
         ("spec", "volumes"): "name",
     },
 }
+# How a body in protobuf begins, in which newer versions of kubectl create objects.
+_PROTOBUF = b"k8s\0"
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -69,6 +73,8 @@ class Write:
 
     def document(self) -> Any:
         """Return the body, decoded."""
+        if self.body.startswith(_PROTOBUF):
+            return _secret_of(self.body)
         try:
             return json.loads(self.body)
         except ValueError as error:
@@ -198,6 +204,22 @@ def _with_head(write: Write, document: Json) -> Json:
     if found != (write.kind, write.api_version):
         raise WriteRefused(400, "BadRequest", f"the object provided is unrecognized: {found}")
     return {**deepcopy(document), "kind": write.kind, "apiVersion": write.api_version}
+
+
+def _secret_of(body: bytes) -> Json:
+    """Return a Secret from its protobuf."""
+    fields = _message(_message(body.removeprefix(_PROTOBUF))[2][0])
+    metadata = _message(fields[1][0])
+    entries = [_message(each) for each in fields.get(2, [])]
+    return {
+        "metadata": {"name": metadata[1][0].decode(), "namespace": metadata[3][0].decode()},
+        "data": {each[1][0].decode(): base64.b64encode(each[2][0]).decode() for each in entries},
+        "type": fields[3][0].decode(),
+    }
+
+
+def _message(data: Any) -> dict[int, list[Any]]:
+    return decode(data)
 
 
 def _now() -> str:
