@@ -71,9 +71,9 @@ def secret(data: dict[str, str], name: str = "regcred", **more: Any) -> Json:
     return made
 
 
-def lists_secret(*names: str, image: str = f"{HOST}/team/app:v1", **spec: object) -> Json:
+def lists_secret(*names: str, image: str = IMAGE) -> Json:
     listed = [{"name": name} for name in names or ("regcred",)]
-    return pod(images=(image,), imagePullSecrets=listed, **spec)
+    return pod(images=(image,), imagePullSecrets=listed)
 
 
 def wrong_password(world: PodWorld) -> None:
@@ -357,6 +357,23 @@ def test_a_list_that_the_account_got_since_is_kept(tmp_path: Path) -> None:
         before = deepcopy(world.api.objects)
         assert not desk.paste(commands_of(lines_of(explanation)), one_by_one=True)
         desk.check(before, world.api.objects)
+
+
+@pytest.mark.parametrize("listed", [(), ("other",)], ids=["no list", "a list"])
+def test_an_account_that_is_not_known_gets_the_secret_beside_its_others(
+    listed: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As for a pod in a file."""
+    with world_of(CASES["nothing"], tmp_path) as (world, desk):
+        world.api.add(account(secrets=listed))
+        file = tmp_path / "pod.json"
+        file.write_text(json.dumps(world.api.objects[POD_KEY]))
+        done = world.run(f"keyferry explain {IMAGE} -f {file} -o json")
+        lines = [line for line in lines_of(json.loads(done.stdout)) if "kubectl patch" in line]
+        assert lines
+        assert desk.paste(lines, one_by_one=True), (done.stdout, *desk.pasted)
+        now: Any = world.api.objects["", "serviceaccounts", "shop", "default"]
+        assert [each["name"] for each in now["imagePullSecrets"]] == [*listed, "regcred"]
 
 
 # Lines of files, and objects.

@@ -168,11 +168,8 @@ def test_a_pull_secret_is_created_for_the_pod_without_a_password_on_the_screen(
         *("--docker-username=bob", "--docker-password=its word"),
     ]
     assert patch[:5] == ["patch", "serviceaccount", "default", "-n", "team"]
-    assert json.loads(patch[patch.index("-p") + 1])[-1] == {
-        "op": "add",
-        "path": "/imagePullSecrets",
-        "value": [{"name": "regcred"}],
-    }
+    (operation,) = json.loads(patch[patch.index("-p") + 1])
+    assert operation == {"op": "add", "path": "/imagePullSecrets/-", "value": {"name": "regcred"}}
 
 
 TOKENS = """\

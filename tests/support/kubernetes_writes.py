@@ -30,7 +30,7 @@ _PULL_SECRETS = {
 }
 # The lists that a strategic merge patch merges, and the field by which; it replaces all others as a whole. The pull
 # secrets of a pod are merged, those of a service account are not.
-_MERGED_LISTS = {
+_MERGED_LISTS: dict[str, dict[tuple[str, ...], str]] = {
     "ServiceAccount": {("secrets",): "name"},
     "Pod": {
         ("spec", "imagePullSecrets"): "name",
@@ -252,7 +252,7 @@ def _check_secret(write: Write, new: Json, old: Json | None) -> None:
     for key, value in (new.pop("stringData", None) or {}).items():
         data[key] = base64.b64encode(value.encode()).decode()
     new["data"] = data
-    kind = new.setdefault("type", "Opaque" if old is None else old["type"])
+    kind = str(new.setdefault("type", "Opaque" if old is None else old["type"]))
     if old is not None and kind != old["type"]:
         raise _invalid(write, name, f'type: Invalid value: "{kind}": field is immutable')
     if old is not None and old.get("immutable") and data != old.get("data", {}):
@@ -277,12 +277,11 @@ def _patched(write: Write, old: Json) -> Json:
     patch = write.document()
     if write.content_type == _JSON_PATCH:
         return _json_patched(deepcopy(old), patch)
-    if write.content_type == _MERGE_PATCH:
-        return _merged({}, (), deepcopy(old), patch)
-    if write.content_type == _STRATEGIC_PATCH:
-        return _merged(_MERGED_LISTS.get(write.kind, {}), (), deepcopy(old), patch)
-    message = f"the body of the request was in an unknown format: {write.content_type}"
-    raise WriteRefused(415, "UnsupportedMediaType", message)
+    if write.content_type not in (_MERGE_PATCH, _STRATEGIC_PATCH):
+        message = f"the body of the request was in an unknown format: {write.content_type}"
+        raise WriteRefused(415, "UnsupportedMediaType", message)
+    lists = _MERGED_LISTS.get(write.kind, {}) if write.content_type == _STRATEGIC_PATCH else {}
+    return dict(_merged(lists, (), deepcopy(old), patch))
 
 
 def _merged(lists: dict[tuple[str, ...], str], path: tuple[str, ...], old: Any, patch: Any) -> Any:

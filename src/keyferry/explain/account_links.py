@@ -77,8 +77,8 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     path = f"{question.path}/serviceaccounts/{encode_percent(question.name)}"
     found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
     if isinstance(found, ApiProblem):
-        account = f"{quote_word(question.name)} --namespace {quote_word(question.namespace)}"
-        cure = f"{question.kubectl} create serviceaccount {account}"
+        words = f"{quote_word(question.name)} --namespace {quote_word(question.namespace)}"
+        cure = f"{question.kubectl} create serviceaccount {words}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
     item = KubernetesObject(hide_in_url(question.session.server), ObjectKind.SERVICE_ACCOUNT, found)
     account = ServiceAccount(item.uid, item.annotations)

@@ -50,18 +50,25 @@ def _listed_secret(facts: Facts, pod: Pod, name: str) -> Cure:
         # The account's secrets are used only for a pod that lists none itself, and both look the same in the pod.
         where = f"imagePullSecrets of the pod, or of service account {account!r} if they are listed there"
         return Cure(f"then add this to {where}, and create the pod again", (f"- name: {name}",))
-    command = f"kubectl patch serviceaccount {quote_word(account)} -n {quote_word(pod.namespace)}"
-    path, entry = "/imagePullSecrets", {"name": name}
     # A patch of the whole list would take away the secrets that are in it, or that somebody added since.
-    patch: list[dict[str, object]] = [{"op": "add", "path": f"{path}/-", "value": entry}]
-    if facts.account_secrets == ():
-        patch = [
-            {"op": "test", "path": path, "value": None},
-            {"op": "add", "path": path, "value": [entry]},
-        ]
-    line = f"{command} --type=json -p {quote_word(dumps(patch))}"
+    path, entry = "/imagePullSecrets", {"name": name}
+    append = _patch_account(account, pod.namespace, {"op": "add", "path": f"{path}/-", "value": entry})
+    begin = _patch_account(
+        account,
+        pod.namespace,
+        {"op": "test", "path": path, "value": None},
+        {"op": "add", "path": path, "value": [entry]},
+    )
+    line = append if facts.account_secrets else begin
+    if facts.account_secrets is None:
+        line = f"{append} || {begin}"
     recreate = recreated_pod(facts, pod)
     return Cure("then let its service account use it, and create the pod again", (line, *recreate.lines))
+
+
+def _patch_account(account: str, namespace: str, *operations: dict[str, object]) -> str:
+    patch = quote_word(dumps(operations))
+    return f"kubectl patch serviceaccount {quote_word(account)} -n {quote_word(namespace)} --type=json -p {patch}"
 
 
 def recreated_pod(facts: Facts, pod: Pod) -> Cure:
