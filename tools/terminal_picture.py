@@ -1,7 +1,7 @@
 """Draw docs/pictures/terminal.svg: a terminal on which keyferry explains why a pod cannot pull its image.
 
-The commands are really run, on a pseudo-terminal, against the API server and the node of the tests. A line "..."
-stands for output that is left out.
+The commands are really run, on a pseudo-terminal, against the API server and the node of the tests; ages and times of
+day are always the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.commands import Node
 from support.kubernetes_api import pod
 from support.pod_world import PodWorld, pod_world
+from support.pull_reports import pulled
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "terminal.svg"
 COLUMNS = 98
@@ -80,6 +81,9 @@ def lines() -> list[str]:
         (world.node.bin_dir / "ecr").unlink()
         world.node.bin_dir.rmdir()
         _set_up(world, Path(etc), CURE)
+        world.forget_events()
+        world.report(pulled(IMAGE))
+        world.publish()
         after = _run(world)
     return [
         f"{_DIM}# the event, in kubectl describe pod web -n shop{_RESET}",
@@ -92,16 +96,11 @@ def lines() -> list[str]:
         ),
         "",
         f"{_BOLD}$ {EXPLAIN}{_RESET}",
-        *_part(before, "✗ container", "POD"),
-        "...",
+        *before,
         "",
-        *_part(before, "LIKELY CAUSE", "HOW IT WAS FOUND"),
-        "...",
-        "",
-        f"{_DIM}# with that pattern in the config:{_RESET}",
+        f"{_DIM}# with that pattern in the config, after a restart of the kubelet:{_RESET}",
         f"{_BOLD}$ {EXPLAIN}{_RESET}",
-        *_part(after, "✓ container", "POD"),
-        "...",
+        *after,
     ]
 
 
@@ -113,21 +112,10 @@ def _set_up(world: PodWorld, folder: Path, pattern: str) -> None:
 
 
 def _run(world: PodWorld) -> list[str]:
-    return world.show(EXPLAIN, COLUMNS).replace("\r\n", "\n").split("\n")
-
-
-def _part(shown: list[str], first: str, after: str) -> list[str]:
-    """Return the lines from the one that begins with *first* to the last one with text before *after*."""
-    plain = [_plain(line) for line in shown]
-    begin = next(at for at, line in enumerate(plain) if line.startswith(first))
-    end = next(at for at in range(begin, len(plain)) if plain[at].startswith(after))
-    while not plain[end - 1]:
-        end -= 1
-    return shown[begin:end]
-
-
-def _plain(line: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", line)
+    """Return what the command shows, with the same ages and times of day in every picture."""
+    shown = world.show(EXPLAIN, COLUMNS).replace("\r\n", "\n")
+    shown = re.sub(r"\d+ s ago|less than a second ago", "12 s ago", shown)
+    return re.sub(r"\b\d\d:\d\d:\d\d\b", "11:52:07", shown).rstrip("\n").split("\n")
 
 
 def spans(line: str) -> Iterator[tuple[int, str, str]]:
@@ -136,7 +124,8 @@ def spans(line: str) -> Iterator[tuple[int, str, str]]:
     for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
         if piece.startswith("\x1b"):
             codes = piece[2:-1].split(";")
-            classes = "" if codes[-1] in ("", "0") else f"{classes} {_CLASSES[codes[-1]]}".strip()
+            added = " ".join(_CLASSES[code] for code in codes if code in _CLASSES)
+            classes = "" if codes[-1] in ("", "0") else f"{classes} {added}".strip()
         elif piece:
             yield column, classes, piece
             column += len(piece)

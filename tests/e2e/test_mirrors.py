@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError
+from keyferry.errors import ContainerRuntimeError, Kind
 from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.reference import parse_image
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.mirrors.containerd_config import read_section
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
-from keyferry.pulls.mirrors.find import find_mirrors
+from keyferry.pulls.mirrors.find import find_endpoints, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces
+from keyferry.pulls.registry.endpoints import check_endpoints
 from support.containerd import Containerd, running_containerd
-from support.fake_cloud import FakeServer, Received, Reply, serving
+from support.fake_cloud import Authority, FakeServer, Received, Reply, serving
 from support.mirrors import write
 from support.parts import need
 
@@ -70,6 +72,63 @@ def test_containerd_offers_the_credential_to_every_host_in_order(containerd: Con
     starts = [asked(each)[0][0] for each in servers]
     assert starts[0].startswith("/v2/team/app/")
     assert starts[1].startswith("/sub/v2/team/app/")
+
+
+def test_a_check_sends_what_containerd_sends(containerd: Containerd, tmp_path: Path) -> None:
+    """To every host in order: the trust and the headers of its own, the namespace, then the credential."""
+    authority = Authority(tmp_path)
+
+    def sent(server: FakeServer) -> set[tuple[str, str, str]]:
+        found = {
+            (each.target, each.headers.get("authorization", ""), each.headers.get("x-key", ""))
+            for each in server.received
+        }
+        server.received.clear()
+        return found
+
+    with ExitStack() as stack:
+        contexts = (authority.context("127.0.0.1"), authority.context("127.0.0.1"), None, None)
+        servers = [stack.enter_context(serving(refuse, context)) for context in contexts]
+        first, second, third, own = servers
+        image, folder = "asked.example/team/app:v1", containerd.folder / "certs.d"
+        header = 'X-Key = "k"\nAuthorization = "Basic bzpv"\n'
+        text = (
+            f'server = "{own.url}"\n'
+            f'[host."{first.url}"]\nca = "ca.pem"\n[host."{first.url}".header]\n{header}'
+            f'[host."{second.url}/a"]\nskip_verify = true\noverride_path = true\n'
+            f'[host."{third.url}"]\ncapabilities = ["pull"]\n'
+        )
+        write(folder, "asked.example/hosts.toml", text)
+        write(folder, "asked.example/ca.pem", authority.bundle.read_text())
+        with connect_runtime(str(containerd.socket)) as runtime, pytest.raises(ContainerRuntimeError):
+            runtime.pull_image(image, CREDENTIAL)
+        theirs = [sent(each) for each in servers]
+        mirrors = find_endpoints(image, MirrorPlaces(hosts_dir=str(folder)))
+        (attempt,) = check_endpoints(image, [CREDENTIAL], mirrors)
+        ours = [sent(each) for each in servers]
+    assert ours == theirs
+    assert (theirs[2], len(theirs[0])) == (set(), 2)
+    assert attempt.kind is Kind.REFUSED
+
+
+@pytest.mark.parametrize("file", ["absent.pem", "wrong.pem"])
+def test_containerd_asks_nobody_with_an_authority_that_it_cannot_read(
+    containerd: Containerd, file: str
+) -> None:
+    folder = containerd.folder / "certs.d"
+    with serving(refuse) as server:
+        text = f'server = "{server.url}"\n[host."https://127.0.0.1:9"]\nca = "{file}"\n'
+        write(folder, "unread.example/hosts.toml", text)
+        write(folder, "unread.example/wrong.pem", "no certificate")
+        with (
+            connect_runtime(str(containerd.socket)) as runtime,
+            pytest.raises(ContainerRuntimeError, match=file),
+        ):
+            runtime.pull_image("unread.example/app:v1", CREDENTIAL)
+        mirrors = find_endpoints("unread.example/app:v1", MirrorPlaces(hosts_dir=str(folder)))
+        (attempt,) = check_endpoints("unread.example/app:v1", [CREDENTIAL], mirrors)
+        assert server.received == []
+    assert file in attempt.answers[0].doubt
 
 
 @pytest.mark.parametrize("text", ["[host", '[host."http://127.0.0.1:9"]\ncapabilities = ["pul"]\n'])
@@ -132,3 +191,37 @@ def test_skopeo_sends_the_credential_to_the_images_own_host_alone(tmp_path: Path
     assert done.returncode != 0
     assert found == [(f"localhost:{mirror.port}", False), (f"127.0.0.1:{own.port}", True)]
     assert (bool(mirror.received), had_login(mirror), had_login(own)) == (True, False, True)
+
+
+@pytest.mark.parametrize(("insecure", "is_tls"), [(True, False), (True, True), (False, False), (False, True)])
+def test_a_check_reaches_what_skopeo_reaches(tmp_path: Path, insecure: bool, is_tls: bool) -> None:
+    """The certificates of the folder, any certificate, or plain HTTP; a loopback address is no exception."""
+    authority = Authority(tmp_path)
+    with serving(refuse, authority.context("127.0.0.1") if is_tls else None) as server:
+        host = f"127.0.0.1:{server.port}"
+        text = f'[[registry]]\nlocation = "{host}"\ninsecure = {str(insecure).lower()}\n'
+        conf = write(tmp_path, "registries.conf", text)
+        if not insecure:
+            write(tmp_path, f"certs.d/{host}/ca.crt", authority.bundle.read_text())
+        write(tmp_path, "auth.json", json.dumps({}))
+        words = [need("skopeo"), "--registries-conf", conf, "inspect", "--creds", "user:pass-word"]
+        home = write(tmp_path, ".config/containers/certs.d/x", "")
+        os.remove(home)
+        os.rmdir(os.path.dirname(home))
+        os.symlink(tmp_path / "certs.d", os.path.dirname(home))
+        subprocess.run(
+            [*words, f"docker://{host}/team/app:v1"],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "REGISTRY_AUTH_FILE": str(tmp_path / "auth.json"),
+                "HOME": str(tmp_path),
+            },
+            capture_output=True,
+            check=False,
+        )
+        is_reached = had_login(server)
+        server.received.clear()
+        mirrors = find_endpoints(f"{host}/team/app:v1", MirrorPlaces(registries_conf=conf))
+        check_endpoints(f"{host}/team/app:v1", [CREDENTIAL], mirrors)
+        assert had_login(server) is is_reached
+    assert is_reached is (insecure or is_tls)

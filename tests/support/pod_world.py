@@ -1,8 +1,10 @@
 """A pod that cannot pull its image: a cluster, the pod's node with a running kubelet, and the registry."""
 
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,16 +13,21 @@ from subprocess import CompletedProcess
 from .account_world import AudienceApi
 from .certificates import Authority as Signer
 from .commands import Node, run_keyferry
+from .cri_server import Field, Message, decode, encode, running_cri
+from .cri_server import image as stored
 from .fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from .kube import TOKEN, Kube
 from .kubelets import Processes, write_config
 from .kubernetes_api import Json, account, pod
+from .pull_reports import LONG_AGO, Report, stamp, waiting
 from .terminal import Terminal
 
 HOST = "registry.example"
 NODE = "node1"
 READABLE = "pods secrets serviceaccounts events"
 PID = "812"
+# The system counts the start of a process in hundredths of a second.
+_TICK_SECONDS = 0.03
 
 
 @dataclass
@@ -38,8 +45,14 @@ class PodWorld:
     env: dict[str, str]
     names: dict[str, str]
     bundle: Path
+    stack: ExitStack
     is_node: bool = True
+    has_provider_flags: bool = True
+    kubelet: ExitStack = field(default_factory=ExitStack)
+    kubelet_pid: int | None = None
+    event_ago: float = 12
     kubelet_config: dict[str, object] = field(default_factory=dict)
+    reported: list[tuple[Json, tuple[Report, ...]]] = field(default_factory=list)
     answer: Callable[[Received], Reply] = lambda _: Reply(404)
 
     @property
@@ -48,23 +61,87 @@ class PodWorld:
         return self.folder / "root"
 
     def add_event(self, message: str) -> None:
-        """Add an event of the pod, as its kubelet sends it."""
+        """Add an event of the pod or its container, as its kubelet sent it *event_ago* seconds ago."""
         uid = self.api.objects["", "pods", "shop", "web"]["metadata"]["uid"]  # type: ignore[index] # a map
+        involved = {"kind": "Pod", "name": "web", "namespace": "shop", "uid": uid}
+        for own, name in self.names.items():
+            message = message.replace(name, own)
+        reason = "Failed"
+        if message.startswith("Unable to retrieve"):
+            reason = "FailedToRetrieveImagePullSecret"
+        else:
+            involved["fieldPath"] = "spec.containers{app}"
         event: Json = {
             "kind": "Event",
             "metadata": {"name": "web.1", "namespace": "shop"},
-            "involvedObject": {"kind": "Pod", "name": "web", "namespace": "shop", "uid": uid},
+            "involvedObject": involved,
             "type": "Warning",
-            "reason": "Failed",
+            "reason": reason,
             "message": message,
-            "lastTimestamp": "2026-11-16T10:00:00Z",
+            "lastTimestamp": stamp(self.event_ago),
         }
         self.api.add(event)
 
-    def run(self, line: str) -> CompletedProcess[str]:
+    def forget_events(self) -> None:
+        """Let the pod be a new one, of which there are no events."""
+        for place in [place for place in self.api.objects if place[1] == "events"]:
+            del self.api.objects[place]
+
+    def report(self, *reports: Report) -> None:
+        """Let the kubelet report of the pod that there is now, at ``publish``."""
+        self.reported.append((self.api.objects["", "pods", "shop", "web"], reports))
+
+    def publish(self) -> None:
+        """Set the status of pods, and add their events, as the kubelet has reported them.
+
+        All that happened in the world before was in an earlier second, which is how exact its times are.
+        """
+        if self.is_node:
+            time.sleep(1 - time.time() % 1)
+        for about, reports in self.reported:
+            about["status"] = pod_status(about, [each for each in reports if each.container])
+            for each in reports:
+                self.api.add(*each.event_documents(about))
+
+    def run_runtime(self, images: Mapping[str, str]) -> None:
+        """Run a container runtime that has *images*, ids by name, and let the kubelet's config name its socket."""
+
+        def find(message: Message) -> bytes:
+            name = decode(message[1][0])[1][0].decode()
+            return encode(*(entry(each) for each in images if name in (each, images[each])))
+
+        def entry(name: str) -> Field:
+            return stored(images[name], name, digests=[f"{name.rpartition(':')[0]}@{images[name]}"])
+
+        runtime = running_cri(
+            Version=lambda _: encode((1, "0.1.0"), (2, "containerd"), (3, "v1.6.20"), (4, "v1")),
+            ImageStatus=find,
+            ListImages=lambda _: encode(*map(entry, images)),
+        )
+        server = self.stack.enter_context(runtime)
+        self.kubelet_config["containerRuntimeEndpoint"] = server.address
+        self.names[server.socket] = "/run/containerd/containerd.sock"
+
+    def age_files(self, ago: float = LONG_AGO) -> None:
+        """Let the node's files look as if they were written *ago*; when they were changed stays as it is."""
+        then = time.time() - ago
+        for top in (self.node.folder, self.root):
+            for folder, _, names in os.walk(top):
+                for path in (folder, *(os.path.join(folder, name) for name in names)):
+                    os.utime(path, (then, then), follow_symlinks=False)
+
+    def start_kubelet(self) -> None:
+        """Start the node's kubelet, again if it runs; all files that there are were there before."""
+        self.kubelet.close()
+        flags = self._flags()
+        time.sleep(_TICK_SECONDS)
+        self.kubelet_pid = self.kubelet.enter_context(self.processes.kubelet(*flags))
+        time.sleep(_TICK_SECONDS)
+
+    def run(self, line: str, **env: str) -> CompletedProcess[str]:
         """Run a command line on the pod's node, or else on a machine without a kubelet."""
         with self._machine() as names:
-            done = run_keyferry(*self._words(line), cwd=self.folder, **self.env)
+            done = run_keyferry(*self._words(line), cwd=self.folder, **{**self.env, **env})
         for own, name in names.items():
             done.stdout = done.stdout.replace(own, name)
             done.stderr = done.stderr.replace(own, name)
@@ -96,19 +173,48 @@ class PodWorld:
         if not self.is_node:
             yield self.names
             return
+        if self.kubelet_pid is not None:
+            yield {**self.names, f"process {self.kubelet_pid}": f"process {PID}"}
+            return
         with self.processes.kubelet(*self._flags()) as pid:
             yield {**self.names, f"process {pid}": f"process {PID}"}
 
     def _flags(self) -> list[str]:
         config = write_config(self.folder / "kubelet.json", **self.kubelet_config)
         flags = [f"--hostname-override={NODE}", f"--root-dir={self.root}", f"--config={config}"]
-        if not self.node.config.exists():
+        if not (self.has_provider_flags and self.node.config.exists()):
             return flags
         return [
             *flags,
             f"--image-credential-provider-config={self.node.config}",
             f"--image-credential-provider-bin-dir={self.node.bin_dir}",
         ]
+
+
+def pod_status(about: Json, reports: Sequence[Report]) -> Json:
+    """Return the status of a pod on its node; containers without a report are waiting."""
+    spec = about["spec"]
+    assert isinstance(spec, dict)
+    known = {each.container: each for each in reports}
+    status: Json = {}
+    for name, field_name in (
+        ("initContainers", "initContainerStatuses"),
+        ("containers", "containerStatuses"),
+    ):
+        status[field_name] = [
+            known.get(each["name"], Report(waiting("ContainerCreating"), container=each["name"])).status(
+                each["image"]
+            )
+            for each in spec.get(name, [])
+        ]
+    is_running = all("running" in each.state for each in reports)
+    return {
+        "phase": "Running" if is_running else "Pending",
+        "hostIP": "10.0.0.1",
+        "qosClass": "BestEffort",
+        "startTime": stamp(LONG_AGO),
+        **status,
+    }
 
 
 @contextmanager
@@ -125,7 +231,10 @@ def pod_world(folder: Path) -> Iterator[PodWorld]:
         api.add(account(), pod())
         kube = Kube(folder)
         kube.write(api.url, ca=signer.pem, user={"token": TOKEN})
-        world = PodWorld(folder, api, Node(machine), Processes(folder / "proc"), {}, {}, authority.bundle)
+        world = PodWorld(
+            folder, api, Node(machine), Processes(folder / "proc"), {}, {}, authority.bundle, stack
+        )
+        stack.enter_context(world.kubelet)
 
         def answer(received: Received) -> Reply:
             return world.answer(received)

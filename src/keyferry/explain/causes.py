@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from keyferry._core.values import replace
-from keyferry.errors import Kind, ServiceAccountError
+from keyferry.errors import Kind
 from keyferry.explain.evidence import AttemptKind
 from keyferry.explain.explanation import Cure, Explanation, Outcome, Subject
 from keyferry.explain.facts import Facts
-from keyferry.explain.forecast import MAX_CURES, credential_cures, foresee, foresee_lookup, with_inputs
+from keyferry.explain.forecast import (
+    MAX_CURES,
+    credential_cures,
+    foresee,
+    foresee_lookup,
+    outcome_without,
+    with_inputs,
+)
 from keyferry.explain.input_cures import input_cures
-from keyferry.explain.lookup_causes import describe_miss, find_lookup_cause
+from keyferry.explain.lookup_causes import find_lookup_cause
 from keyferry.explain.other_causes import find_other_cause
 from keyferry.explain.registry import PullVerdict
 from keyferry.explain.registry import verdict as check_text
@@ -37,13 +44,13 @@ from keyferry.explain.wording import (
 )
 from keyferry.images.credential import SourceKind
 from keyferry.images.result import LookupOutcome
-from keyferry.images.why.nearness import find_misses
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
 
 __all__ = ["explain"]
 
 _SECOND = 1_000_000_000
+_FORBIDDEN = 403
 _RESTART = "sudo systemctl restart kubelet"
 
 _Rule = Callable[[Facts], Explanation | None]
@@ -102,7 +109,7 @@ def _unreadable_secret(facts: Facts) -> Explanation | None:
     found = None if unused is None else find_lookup_cause(facts)
     if unused is None or found is None:
         return None
-    text = f"no image of the pod is pulled: {found.cause}{seen_text(facts)}"
+    text = f"{found.cause}{seen_text(facts)}"
     return Explanation(facts, Outcome.NO_CREDENTIAL, text, found.cause, found.cures, about=Subject.CREDENTIAL)
 
 
@@ -205,7 +212,9 @@ def _mended(facts: Facts) -> Explanation | None:
     if not changes or not has_credentials(facts) or (check is not None and check.kind is Kind.REFUSED):
         return None
     last = max(changes, key=lambda change: change.at)
-    changed = f"{last.what} changed {age_text(last.at, evidence.now)}"
+    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    if last.delay_seconds:
+        changed += f", which the kubelet knows after {duration_text(last.delay_seconds)}"
     retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"
@@ -303,6 +312,12 @@ def _refused(facts: Facts) -> Explanation:
     whom = who(first) if not others else f"all {len(others) + 1} credentials, first {who(first)}"
     cause = f"the registry refuses {whom}"
     cures = [cure for each in facts.answer.credentials for cure in credential_cures(facts, each)]
+    if _is_known_user(facts):
+        cause = f"the registry does not let {whom} pull this image, or has no such image"
+        cures = [
+            Cure("check the name of the image; if it is right, let that user read it, at the registry"),
+            *cures,
+        ]
     return Explanation(
         facts,
         Outcome.REFUSED,
@@ -310,6 +325,12 @@ def _refused(facts: Facts) -> Explanation:
         cause,
         tuple(dict.fromkeys(cures))[:MAX_CURES],
     )
+
+
+def _is_known_user(facts: Facts) -> bool:
+    """Return whether the registry knows who asks, so that not the password but the access may be at fault."""
+    failure = facts.evidence.last_attempt.failure
+    return failure is not None and (failure.kind is FailureKind.HIDDEN or failure.status == _FORBIDDEN)
 
 
 def _cache_seconds(facts: Facts, provider: str) -> float:
@@ -326,23 +347,6 @@ def _cache_seconds(facts: Facts, provider: str) -> float:
 
 
 @_rule
-def _token_not_for_node(facts: Facts) -> Explanation | None:
-    """The node may not request the token that a provider needs."""
-    failures = facts.answer.kubelet_failures
-    error = failures[0].error if failures else None
-    if (
-        facts.answer.credentials
-        or not isinstance(error, ServiceAccountError)
-        or error.kind is not Kind.REFUSED
-    ):
-        return None
-    found = find_lookup_cause(facts)
-    cures = () if found is None else found.cures
-    text = f"{why_pulled(facts)}no credential is found: {error}{seen_text(facts)}"
-    return Explanation(facts, Outcome.NO_CREDENTIAL, text, str(error), (*cures, *input_cures(facts)))
-
-
-@_rule
 def _no_credential(facts: Facts) -> Explanation | None:
     answer = facts.answer
     is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
@@ -351,9 +355,9 @@ def _no_credential(facts: Facts) -> Explanation | None:
     found = find_lookup_cause(facts)
     if found is None or (answer.outcome is LookupOutcome.UNKNOWN and not found.is_certain):
         return None
-    outcome = Outcome.PLUGIN_FAILED if answer.kubelet_failures else Outcome.NO_CREDENTIAL
     text = f"{why_pulled(facts)}no credential is found: {found.cause}{seen_text(facts)}"
-    return with_inputs(Explanation(facts, outcome, text, found.cause, found.cures, miss=found.miss))
+    explanation = Explanation(facts, outcome_without(answer), text, found.cause, found.cures, miss=found.miss)
+    return explanation if found.is_certain else with_inputs(explanation)
 
 
 @_rule
@@ -403,15 +407,7 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         now = facts.evidence.now
         started, changed = clock_text(file.started, now), clock_text(file.changed, now)
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
-    yield from (note for note in facts.notes if note not in explanation.text)
-    answer = facts.answer
-    # Beside a provider or a key that matches, what nearly matches does not matter.
-    if answer.credentials or answer.provisions or explanation.outcome is Outcome.RUNS:
-        return
-    misses = find_misses(answer)
-    yield from (describe_miss(miss) for miss in misses if miss.is_near and miss != explanation.miss)
-    others = sum(not miss.is_near and miss.source.kind == SourceKind.PROVIDER for miss in misses)
-    if others:
-        yield (
-            "one provider is for other images" if others == 1 else f"{others} providers are for other images"
-        )
+    if facts.decision is not None and may_use(facts) is False and explanation.verdict is not PullVerdict.NO:
+        yield f"the image is on the node, and this pod must pull it to verify its access: {facts.decision.summary}"
+    told = " ".join((explanation.text, *explanation.notes))
+    yield from (note for note in facts.notes if note not in told)

@@ -87,10 +87,11 @@ class Evidence(Value):
         if has_all:
             return _running(self.states, success)
         failed = self._last_failure(since=success)
-        if waiting is not None:
-            return failed or LastAttempt(AttemptKind.FAILED, failure=_failure_of_state(waiting))
         if failed is not None:
             return failed
+        failure = None if waiting is None else _failure_of_state(waiting)
+        if waiting is not None and (failure is None or failure.kind is not FailureKind.QPS):
+            return LastAttempt(AttemptKind.FAILED, failure=failure)
         if success is not None:
             return _running(self.states, success)
         if any(event.reason == _PULLING for event in self.events) or self.is_limited:
@@ -110,11 +111,11 @@ class Evidence(Value):
         return None
 
     def since_the_failure(self) -> tuple[Change, ...]:
-        """Return the changes that are newer than the last attempt, which failed."""
+        """Return the changes that the kubelet may not have known at the last attempt, which failed."""
         failed_at = self.last_attempt.at
         if self.last_attempt.kind is not AttemptKind.FAILED or failed_at is None:
             return ()
-        return tuple(each for each in self.changes if each.at > failed_at)
+        return tuple(each for each in self.changes if each.at + each.delay_seconds > failed_at)
 
     @property
     def retried_by(self) -> float | None:
@@ -170,7 +171,7 @@ def _failure_of(event: PullEvent) -> PullFailure:
 
 def _failure_of_state(state: ContainerState) -> PullFailure | None:
     """Return why a container waits; None if its message tells only that the kubelet waits, as before 1.32."""
-    if not says_why(state.message) and state.reason != _NEVER:
+    if not says_why(state.message) and state.reason != _NEVER and " " not in state.reason:
         return None
     return recognise(state.message, state.reason)
 

@@ -95,4 +95,5 @@ class Explanation(Value):
     @property
     def told(self) -> tuple[object, ...]:
         """What people are told of it; images for which it is the same are one block."""
-        return self.outcome, self.text, self.cures
+        # Without a cause the text has it; with one, the text may also tell when.
+        return self.outcome, self.cause or self.text, self.cures

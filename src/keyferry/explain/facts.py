@@ -27,9 +27,9 @@ class Facts(Value):
     that it takes no login from. *traps* are added to those of the answer. *hints* name the options that supply missing
     inputs. *pod* is the pod, if it is known, *node_name* its node, *secret_names* are the pull secrets that it lists,
     and *account_secrets* those of its service account, None if they are not known. *is_replaced* tells that another
-    object replaces the pod when it is deleted. *command* is the command line that asked, to which options can be
-    added; *try_command* is the one that tries the way of a token that is refused. *account_lines* add the service
-    account to the file with the pod.
+    object replaces the pod when it is deleted. *ignored_settings* are those of the kubelet's config that no kubelet
+    reads. *command* is the command line that asked, to which options can be added; *try_command* is the one that tries
+    the way of a token that is refused. *account_lines* add the service account to the file with the pod.
     """
 
     answer: Answer
@@ -48,6 +48,7 @@ class Facts(Value):
     account_secrets: tuple[str, ...] | None = None
     is_replaced: bool = False
     unused: tuple[UnusedSecret, ...] = ()
+    ignored_settings: tuple[str, ...] = ()
     command: str = ""
     try_command: str = ""
     account_lines: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.values import replace
-from keyferry.errors import Kind
+from keyferry.errors import Kind, NodeAudienceError, RegistryError
 from keyferry.explain.explanation import Cure, Explanation, LikelyCause, Outcome, Subject
 from keyferry.explain.facts import Facts
 from keyferry.explain.input_cures import input_cures
@@ -20,10 +20,11 @@ from keyferry.explain.wording import (
     wait_cure,
     who,
 )
+from keyferry.images.answer import Answer
 from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.result import LookupOutcome
 
-__all__ = ["MAX_CURES", "credential_cures", "foresee", "foresee_lookup", "with_inputs"]
+__all__ = ["MAX_CURES", "credential_cures", "foresee", "foresee_lookup", "outcome_without", "with_inputs"]
 
 # More of them are hard to choose from.
 MAX_CURES = 3
@@ -68,11 +69,21 @@ def foresee_lookup(facts: Facts) -> Explanation:
         text = f"cannot tell whether the kubelet has a credential: {answer.missing[0]}"
         text = f"no credential is found as far as is known: {cause.cause}" if cause.cause else text
     else:
-        outcome = Outcome.PLUGIN_FAILED if answer.kubelet_failures else Outcome.NO_CREDENTIAL
+        outcome = outcome_without(answer)
         text = f"no credential is found: {cause.cause}"
     return with_inputs(
         Explanation(facts, outcome, text, cause.cause, cures, miss=cause.miss, about=Subject.CREDENTIAL)
     )
+
+
+def outcome_without(answer: Answer) -> Outcome:
+    """Return the outcome of an answer without credentials: that a plugin failed, or only that there are none.
+
+    A plugin whose token the node may not request was not run.
+    """
+    failures = answer.kubelet_failures
+    has_failed = bool(failures) and not isinstance(failures[0].error, NodeAudienceError)
+    return Outcome.PLUGIN_FAILED if has_failed else Outcome.NO_CREDENTIAL
 
 
 def credential_cures(facts: Facts, credential: Credential) -> tuple[Cure, ...]:
@@ -109,7 +120,8 @@ def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
         who(refused[0]) if len(refused) == 1 else f"all {len(refused)} credentials, first {who(refused[0])}"
     )
     message = "" if check.error is None else f": {check.error.message}"
-    cause = f"{registry(facts)} refuses {whom}{message}"
+    host = check.error.registry if isinstance(check.error, RegistryError) else registry(facts)
+    cause = f"{host} refuses {whom}{message}"
     outcome = Outcome.REFUSED if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     text = cause if outcome is Outcome.REFUSED else f"{check_text(check)}; {cause}"
     return with_inputs(Explanation(facts, outcome, text, cause, tuple(dict.fromkeys(cures))[:MAX_CURES]))

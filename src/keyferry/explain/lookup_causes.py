@@ -7,17 +7,26 @@ from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.program.start_problem import missing_interpreter
-from keyferry.errors import KeyferryError, Kind, PluginExitError, PullSecretError
+from keyferry.errors import (
+    KeyferryError,
+    Kind,
+    NodeAudienceError,
+    PluginExitError,
+    PluginNotFoundError,
+    PullSecretError,
+)
 from keyferry.explain.explanation import Cure, LikelyCause
 from keyferry.explain.facts import Facts
 from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.secret_cures import new_secret, renewed_secret, used_secret
+from keyferry.explain.times import clock_text
 from keyferry.images.answer import Answer
 from keyferry.images.credential import Source, SourceKind
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.missing import LookupInput
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
@@ -71,16 +80,31 @@ def _empty_login(facts: Facts) -> LikelyCause | None:
 
 
 @_cause
+def _node_may_not_request_token(facts: Facts) -> LikelyCause | None:
+    failures = facts.answer.kubelet_failures
+    error = failures[0].error if failures else None
+    if not isinstance(error, NodeAudienceError):
+        return None
+    objects = {"apiVersion": "v1", "kind": "List", "items": list(error.manifests)}
+    line = f"echo {quote_word(dumps(objects))} | kubectl apply -f -"
+    text = "as an administrator of the cluster, permit it; this adds objects of their own, and takes nothing away"
+    return LikelyCause(str(error), (Cure(text, (line,)),))
+
+
+@_cause
 def _failed_plugin(facts: Facts) -> LikelyCause | None:
     failures = facts.answer.kubelet_failures
     if not failures:
         return None
     provider, error = failures[0].provider, failures[0].error
-    return LikelyCause(_plugin_words(error), _plugin_cures(facts, provider, error))
+    return LikelyCause(_plugin_words(facts, error), _plugin_cures(facts, provider, error))
 
 
-def _plugin_words(error: KeyferryError) -> str:
-    """Return an error of a plugin with the plugin's own sentence first."""
+def _plugin_words(facts: Facts, error: KeyferryError) -> str:
+    """Return an error of a plugin with the plugin's own sentence first, or since when the plugin is gone."""
+    if isinstance(error, PluginNotFoundError) and error.folder_changed_ns and facts.evidence.now:
+        since = clock_text(error.folder_changed_ns / 1e9, facts.evidence.now)
+        return f"{error}, since {since} at the latest"
     if isinstance(error, PluginExitError) and error.stderr_tail and error.status >= 0:
         return f"plugin {error.plugin!r} fails: {error.stderr_tail} (exit status {error.status})"
     return str(error)
@@ -148,6 +172,16 @@ def trace_cure(facts: Facts, provider: str, text: str) -> Cure:
     if not facts.bin_dir:
         return Cure(text)
     return Cure(text, (trace_command(provider, facts.answer.name, facts.config_path, facts.bin_dir),))
+
+
+@_cause
+def _ignored_setting(facts: Facts) -> LikelyCause | None:
+    """The kubelet's config names providers where no kubelet looks for them."""
+    if facts.config_path or not facts.ignored_settings:
+        return None
+    text = "give the kubelet these flags, in the file or unit that starts it, and restart it"
+    lines = (f"{CONFIG_FLAG}=FILE {BIN_DIR_FLAG}=DIR",)
+    return LikelyCause(facts.ignored_settings[0], (Cure(text, lines),))
 
 
 @_cause

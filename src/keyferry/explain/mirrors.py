@@ -24,7 +24,8 @@ class MirrorTrap(WordEnum):
 
 def mirror_traps(answer: Answer, mirrors: Mirrors | None) -> tuple[Reason, ...]:
     """Return what differs from a pull at the image's own registry."""
-    if mirrors is None:
+    # Where the runtime asks the registry alone, a credential goes where it belongs, whatever the settings of TLS.
+    if mirrors is None or mirrors.is_registry_alone(answer.name.partition("/")[2]):
         return ()
     facts = mirrors_document(mirrors)
     if mirrors.problem or mirrors.is_blocked:
@@ -121,6 +122,9 @@ def mirrors_document(mirrors: Mirrors) -> dict[str, object]:
                 "credential": str(each.offer),
                 "insecure": each.is_insecure,
                 "login": each.has_login,
+                "ca": list(each.trust.ca_files),
+                "clientCertificates": [certificate for certificate, _ in each.trust.client_pairs],
+                "headers": [name for name, _ in each.trust.headers],
             }
             for each in mirrors.endpoints
         ],

@@ -52,9 +52,9 @@ def _host(facts: Facts, failure: PullFailure) -> str:
 
 @_of(FailureKind.NOT_FOUND)
 def _no_such_image(facts: Facts, _: PullFailure) -> OtherCause:
-    users = [who(each) for each in facts.answer.credentials]
-    whom = users[0] if users else "users without access"
-    access = f"give {users[0]} access to it" if users else "give the pod a credential that may read it"
+    users = " and ".join(who(each) for each in facts.answer.credentials)
+    whom = users or "users without access"
+    access = f"give {users} access to it" if users else "give the pod a credential that may read it"
     return OtherCause(
         f"the registry has no such image or tag, or hides it from {whom}: {facts.answer.image}",
         (Cure(f"check the name and the tag in the pod; if they are right, {access}"),),

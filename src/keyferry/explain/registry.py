@@ -9,8 +9,7 @@ from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
-from keyferry.images.reference import parse_image
-from keyferry.pulls.trial import Attempt, most_telling
+from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
 from keyferry.show.marks import Mark, mark
 
 TYPE_CHECKING = False
@@ -31,28 +30,32 @@ class PullVerdict(WordEnum):
 class RegistryCheck(Value):
     """A registry's response to each credential, and the other facts that decide whether the image can be pulled.
 
-    *missing* are inputs that were not given and may hold another credential. The container runtime tries *mirrors*
-    before the registry; they were not tried here.
+    *missing* are inputs that were not given and may hold another credential. *mirrors* tell where and how the container
+    runtime asks, and the attempts were made so. Where the runtime may not read that file, *without_file* are the
+    attempts without it.
     """
 
     image: str
     attempts: tuple[Attempt, ...]
     missing: tuple[MissingInput, ...] = ()
     mirrors: "Mirrors | None" = None
+    without_file: tuple[Attempt, ...] = ()
 
     @property
     def verdict(self) -> PullVerdict:
-        """Whether the image can be pulled; NO only if the registry refused and no mirror or missing input can help.
+        """Whether the image can be pulled; NO only if every place refused it and no missing input can help.
 
-        An image that the container runtime blocks cannot be pulled, whatever the registry says. A success is a YES
-        only if the runtime asks this registry, and asks it so.
+        An image that the container runtime blocks cannot be pulled, whatever the registry says.
         """
         if self.is_blocked:
             return PullVerdict.NO
-        if any(attempt.worked for attempt in self.attempts):
-            is_sure = self.is_runtimes_way and not self.is_perhaps_not_anonymous
-            return PullVerdict.YES if is_sure else PullVerdict.UNKNOWN
-        if self.has_other_way or self.kind not in _SURE:
+        return PullVerdict.UNKNOWN if self.depends_on_file else self._judge(self.attempts)
+
+    def _judge(self, attempts: tuple[Attempt, ...]) -> PullVerdict:
+        if any(attempt.worked for attempt in attempts):
+            return PullVerdict.UNKNOWN if self.is_perhaps_not_anonymous else PullVerdict.YES
+        is_unread = self.mirrors is not None and bool(self.mirrors.problem)
+        if is_unread or not attempts or not all(map(_is_sure, attempts)):
             return PullVerdict.UNKNOWN
         # This includes an image that is not found: registries hide images from users without access.
         return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
@@ -63,9 +66,9 @@ class RegistryCheck(Value):
         return self.mirrors is not None and self.mirrors.is_blocked
 
     @property
-    def is_runtimes_way(self) -> bool:
-        """Whether the container runtime asks the registry that was asked here."""
-        return self.mirrors is None or self.mirrors.asks_registry(parse_image(self.image).path)
+    def depends_on_file(self) -> bool:
+        """Whether the answer is another if the container runtime does not read its file, which is not known."""
+        return bool(self.without_file) and self._judge(self.without_file) is not self._judge(self.attempts)
 
     @property
     def is_perhaps_not_anonymous(self) -> bool:
@@ -77,19 +80,17 @@ class RegistryCheck(Value):
 
     @property
     def other_way(self) -> str:
-        """Where, or as whom, the container runtime may get the image, as text; empty if there is no other way."""
-        if self.mirrors is None or not (self.has_other_way or not self.is_runtimes_way):
+        """Why the container runtime may get another answer than the attempts, as text; empty if it does not."""
+        if self.mirrors is None or self.is_blocked:
             return ""
-        return str(self.mirrors) if self.is_runtimes_way else self.mirrors.way
-
-    @property
-    def has_other_way(self) -> bool:
-        """Whether the container runtime may get the image where, or as whom, it was not tried here."""
-        if self.mirrors is None:
-            return False
-        # It uses a login of its own only if the kubelet passes no credential.
-        is_anonymous = all(attempt.credential is None for attempt in self.attempts)
-        return bool(self.mirrors.problem or self.mirrors.others) or is_anonymous
+        if self.mirrors.problem:
+            return str(self.mirrors)
+        if self.depends_on_file:
+            return f"it depends on whether {self.mirrors.runtime} reads {self.mirrors.file}: {self.mirrors.doubt}"
+        if any(attempt.worked for attempt in self.attempts):
+            return ""
+        said = (answer.doubt for attempt in self.attempts for answer in attempt.answers if answer.doubt)
+        return "; ".join(dict.fromkeys(said))
 
     @property
     def error(self) -> RegistryError | ContainerRuntimeError | None:
@@ -110,6 +111,16 @@ class RegistryCheck(Value):
 
 # Only these errors are about the image; after any other error it is unknown whether it can be pulled.
 _SURE = (Kind.REFUSED, Kind.NOT_FOUND)
+_NO_RESPONSE = (Kind.UNREACHABLE, Kind.TIMEOUT)
+
+
+def _is_sure(attempt: Attempt) -> bool:
+    """Return whether a failed attempt says that the image cannot be pulled so: at none of the places."""
+    if not attempt.answers:
+        return attempt.kind in _SURE
+    return all(
+        each.error is not None and each.error.kind in _SURE and not each.doubt for each in attempt.answers
+    )
 
 
 def verdict(check: RegistryCheck) -> str:
@@ -119,13 +130,14 @@ def verdict(check: RegistryCheck) -> str:
 
 def _yes(check: RegistryCheck) -> str:
     at, attempt = next((at, each) for at, each in enumerate(check.attempts, 1) if each.worked)
+    source = f" from {attempt.mirror}" if attempt.mirror else ""
     if attempt.credential is None:
-        return f"yes: {check.image} can be pulled without a credential"
+        return f"yes: {check.image} can be pulled{source} without a credential"
     if not attempt.was_asked:
-        return f"yes: {check.image} can be pulled without a credential being asked for"
+        return f"yes: {check.image} can be pulled{source} without a credential being asked for"
     number = len(check.attempts)
     which = f", credential {at} of {number}" if number > 1 else ""
-    return f"yes: {check.image} can be pulled with {attempt.who}{which}"
+    return f"yes: {check.image} can be pulled{source} with {attempt.who}{which}"
 
 
 def _no(check: RegistryCheck) -> str:
@@ -146,10 +158,7 @@ def _cannot_tell(check: RegistryCheck) -> str:
 
 def doubts(check: RegistryCheck) -> Iterator[str]:
     """Yield the reasons why the registry's response alone does not decide."""
-    if check.error is not None and check.kind in (Kind.UNREACHABLE, Kind.TIMEOUT):
-        yield check.error.message
-    elif check.error is not None and check.kind not in _SURE:
-        yield f"the registry gave no conclusive response: {check.error.message}"
+    yield from _without_answer(check)
     if check.other_way:
         yield check.other_way
     if check.error is None and check.is_perhaps_not_anonymous:
@@ -158,11 +167,42 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
         yield from map(str, check.missing)
 
 
+def _without_answer(check: RegistryCheck) -> Iterator[str]:
+    """Yield the errors that say nothing about the image, each once."""
+    if check.error is None:
+        return
+    answers = [each for attempt in check.attempts for each in attempt.answers]
+    found = {
+        "the registry" if each.is_registry else each.url: each.error for each in answers if not each.doubt
+    }
+    if not answers and isinstance(check.error, RegistryError):
+        found = {"the registry": check.error}
+    for who, error in found.items():
+        if error is not None and error.kind in _NO_RESPONSE:
+            yield error.message
+        elif error is not None and error.kind not in _SURE:
+            yield f"{who} gave no conclusive response: {error.message}"
+
+
 _VERDICTS = {PullVerdict.YES: _yes, PullVerdict.NO: _no, PullVerdict.UNKNOWN: _cannot_tell}
 
 
 def describe_attempt(attempt: Attempt) -> str:
-    """Return the registry's response to one attempt as a phrase."""
+    """Return the registry's response to one attempt as a phrase; of mirrors, each with the URL before it."""
+    if all(answer.is_registry for answer in attempt.answers):
+        return _phrase(attempt)
+    # The message about a host that does not respond has the URL of the request.
+    said = [
+        each.error.message if each.error.kind in _NO_RESPONSE else f"{each.url}: {each.error.message}"
+        for each in attempt.answers
+        if each.error is not None
+    ]
+    if attempt.worked:
+        said.append(f"{attempt.answers[-1].url}: {_phrase(attempt)}")
+    return "; ".join(said)
+
+
+def _phrase(attempt: Attempt) -> str:
     if attempt.error is not None:
         return attempt.error.message
     if attempt.was_asked:
@@ -173,7 +213,7 @@ def describe_attempt(attempt: Attempt) -> str:
 
 
 def attempt_lines(check: RegistryCheck) -> Iterator[str]:
-    """Yield one line for each attempt, in order, then a note about mirrors."""
+    """Yield one line for each attempt, in order, then a note about what the container runtime may do otherwise."""
     for at, attempt in enumerate(check.attempts, 1):
         sign = mark(Mark.YES if attempt.worked else Mark.NO)
         yield f"{sign} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
@@ -208,4 +248,18 @@ def _attempt(attempt: Attempt) -> dict[str, object]:
         "cause": str(attempt.kind or ""),
         "status": error.status if isinstance(error, RegistryError) else 0,
         "message": describe_attempt(attempt),
+        "endpoints": [_answer(each) for each in attempt.answers],
+    }
+
+
+def _answer(answer: EndpointAnswer) -> dict[str, object]:
+    error = answer.error
+    return {
+        "url": answer.url,
+        "registry": answer.is_registry,
+        "worked": error is None,
+        "cause": "" if error is None else str(error.kind),
+        "status": 0 if error is None else error.status,
+        "message": "" if error is None else error.message,
+        "doubt": answer.doubt,
     }

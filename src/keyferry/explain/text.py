@@ -10,8 +10,10 @@ from keyferry.explain.explanation import Cure, Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
 from keyferry.images.answer import Answer
+from keyferry.images.credential import SourceKind
 from keyferry.images.match.rules import MatchRule
 from keyferry.images.provider.provision import ProvisionOutcome
+from keyferry.images.why.nearness import find_misses
 from keyferry.show.marks import Mark, mark
 from keyferry.show.text import Whole, fold, sections
 from keyferry.show.writer import Lines, style
@@ -42,7 +44,7 @@ def render(explanation: Explanation, *, is_wide: bool = False, subject: str = ""
 
     *subject* tells what it is about: the image or, of a pod, the containers.
     """
-    notes = [*explanation.notes, *(reason.text for reason in _traps(explanation))]
+    notes = [*explanation.notes, *(reason.text for reason in _traps(explanation)), *_others(explanation)]
     shown = notes if is_wide else notes[:_MAX_NOTES]
     blocks = ["\n".join((*_head(explanation), *fold(style(printable(subject), "dim"), "  ", "  ")))]
     if explanation.cures:
@@ -79,6 +81,20 @@ def _traps(explanation: Explanation) -> Iterator[Reason]:
     for reason in (*_of(explanation.facts.answer, ReasonStage.TRAP), *explanation.facts.traps):
         if reason.subject not in told and reason.text != explanation.cause:
             yield reason
+
+
+def _others(explanation: Explanation) -> Iterator[str]:
+    """Yield one line for all providers that the verdict does not tell of, if none matches."""
+    answer = explanation.facts.answer
+    if answer.credentials or answer.provisions or explanation.verdict is not PullVerdict.NO:
+        return
+    told_of = None if explanation.miss is None else explanation.miss.source
+    sources = {each.source for each in find_misses(answer) if each.source != told_of}
+    number = sum(source.kind == SourceKind.PROVIDER for source in sources)
+    if number:
+        yield (
+            "one provider is for other images" if number == 1 else f"{number} providers are for other images"
+        )
 
 
 # The wide form: every stage, in the order in which it happens.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "AttemptResult",
+    "EndpointAnswer",
     "Renewal",
     "Trial",
     "kind_of",
@@ -55,12 +56,25 @@ class AttemptResult(Value):
     stored: StoredImage | None = None
 
 
+class EndpointAnswer(Value):
+    """The answer of one place that a container runtime asks: its *url*, and the *error*, None if it has the image.
+
+    *is_registry* tells whether it is the image's own registry. *doubt* is why the runtime may get another answer there.
+    """
+
+    url: str
+    is_registry: bool
+    error: RegistryError | None = None
+    doubt: str = ""
+
+
 class Attempt(Value):
     """One attempt with a credential, or None for an anonymous one, and its result.
 
     *digest* is the image's digest as the registry reported it, where that is known. If *was_asked* is False, the
     registry did not ask for a credential: the image is public, and the credential is unproven. If *is_renewed* is
-    True, the provider supplied the credential after an earlier one had been refused.
+    True, the provider supplied the credential after an earlier one had been refused. *answers* are those of the places
+    that a container runtime asks by its files, in order, the last of a success; none if there is no such file.
     """
 
     credential: Credential | None
@@ -68,6 +82,13 @@ class Attempt(Value):
     digest: str = ""
     was_asked: bool = True
     is_renewed: bool = False
+    answers: tuple[EndpointAnswer, ...] = ()
+
+    @property
+    def mirror(self) -> str:
+        """The URL of the place that has the image, if that is not the image's own registry; else empty."""
+        last = self.answers[-1] if self.answers and self.worked else None
+        return "" if last is None or last.is_registry else last.url
 
     @property
     def worked(self) -> bool:

@@ -50,10 +50,15 @@ class ObjectKind(WordEnum):
 
 
 class Change(Value):
-    """Something that changed, and when, in seconds since 1970."""
+    """Something that changed, and when, in seconds since 1970; *how* is the verb.
+
+    The kubelet knows it *delay_seconds* later at the latest.
+    """
 
     what: str
     at: float
+    how: str = "changed"
+    delay_seconds: float = 0.0
 
 
 class KubernetesObject(Value):

@@ -71,8 +71,20 @@ _IMAGE_REASONS = frozenset(
         "SignatureValidationFailed",
     )
 )
-# The reasons for which it waits before its image is looked at.
-_EARLY_REASONS = frozenset(("", "ContainerCreating", "PodInitializing"))
+# The reasons for which it waits after it got its image.
+_LATER_REASONS = frozenset(
+    (
+        "ContainerCannotRun",
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+        "StartError",
+    )
+)
 
 
 class ContainerState(Value):
@@ -91,15 +103,17 @@ class ContainerState(Value):
 
     @property
     def waits_for_image(self) -> bool:
-        """Whether it waits because its image could not be had."""
-        return self.kind is StateKind.WAITING and self.reason in _IMAGE_REASONS
+        """Whether it waits because its image could not be had.
+
+        For a pull secret that cannot be read, the kubelet gives the error in the place of a reason, which has no blank.
+        """
+        is_image = self.reason in _IMAGE_REASONS or " " in self.reason
+        return self.kind is StateKind.WAITING and is_image
 
     @property
     def has_image(self) -> bool:
         """Whether its image is on the node: it runs or ran, or waits for something later, such as a restart."""
-        return self.kind is not StateKind.WAITING or not (
-            self.waits_for_image or self.reason in _EARLY_REASONS
-        )
+        return self.kind is not StateKind.WAITING or self.reason in _LATER_REASONS or bool(self.image_id)
 
 
 class PodContainer(Value):

@@ -74,12 +74,16 @@ def review_node(
 
 
 class RequestedTokens(Value):
-    """One account, whose tokens are requested for the audience of each provider, bound to the pod if there is one."""
+    """One account, whose tokens are requested for the audience of each provider, bound to the pod if there is one.
+
+    Unless *is_requested*, it is only asked whether the node may request them.
+    """
 
     session: ClusterAccess
     account: ServiceAccount
     node: NodeTokens = NodeTokens()
     timeout_seconds: float = 60.0
+    is_requested: bool = True
 
     def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - there is only one
         """Return the account for any name."""
@@ -92,6 +96,8 @@ class RequestedTokens(Value):
         does not get it, since a kubelet may get it.
         """
         self._check_node(request)
+        if not self.is_requested:
+            raise _not_given(request)
         pod = BoundPod(request.pod.name, request.pod.uid) if request.pod.name else None
         answer = request_token(
             self.session,
@@ -120,6 +126,6 @@ class RequestedTokens(Value):
             raise _not_given(request, why)
 
 
-def _not_given(request: TokenRequest, instead: str) -> NotGivenError:
+def _not_given(request: TokenRequest, instead: str = "") -> NotGivenError:
     account = f"{request.account.namespace}/{request.account.name}"
     return NotGivenError((MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, account, instead),))

@@ -116,6 +116,11 @@ def test_a_registry_that_does_not_say_is_exit_code_6(tmp_path: Path, status: int
     assert "the registry gave no conclusive response" in done.stdout
 
 
+def folder_of(host: str) -> str:
+    """The folder of hosts of a registry with a port."""
+    return f"{host.replace(':', '_')}_"
+
+
 def write_hosts(folder: Path, text: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "hosts.toml").write_text(text)
@@ -126,30 +131,35 @@ MIRROR = '[host."http://127.0.0.1:9"]\n  capabilities = ["pull", "resolve"]\n'
 
 
 @pytest.mark.parametrize("tag", ["v1", "nothing"])
-def test_a_no_is_not_sure_where_containerd_has_a_mirror(registry: Registry, tmp_path: Path, tag: str) -> None:
-    """Refused or not there: the mirror was not asked, and the runtime asks it first."""
-    hosts = write_hosts(tmp_path / "hosts" / registry.host.replace(":", "_"), MIRROR)
-    folder = next(hosts.iterdir())
-    folder.rename(f"{folder}_")
+def test_a_no_is_not_sure_where_a_mirror_of_containerd_does_not_answer(
+    registry: Registry, tmp_path: Path, tag: str
+) -> None:
+    """Refused or not there: the mirror, which the runtime asks first, may have it."""
+    hosts = write_hosts(tmp_path / "hosts" / folder_of(registry.host), MIRROR)
     options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, "wrong" if tag == "v1" else PASSWORD)]
     words = [f"{registry.host}/team/app:{tag}", *options, "--hosts-dir", str(hosts)]
     for command in (["can-pull"], ["explain", "--check-registry"]):
         done = run_keyferry(*command, *words)
         assert done.returncode == 6, done.stdout
-        assert "containerd has a mirror for it, 'http://127.0.0.1:9'" in done.stdout
-        assert "which was not tried" in done.stdout
+        assert "http://127.0.0.1:9/v2/team/app/manifests/" in done.stdout
+        assert "connection refused" in done.stdout
     document = json.loads(run_keyferry("can-pull", *words, "-o", "json").stdout)
     assert document["canPull"] is None
     assert document["mirrors"]["hosts"] == ["http://127.0.0.1:9"]
+    causes = [each["cause"] for each in document["attempts"][0]["endpoints"]]
+    assert causes == ["unreachable", "refused" if tag == "v1" else "not-found"]
 
 
-def test_a_yes_stays_a_yes_with_a_note_about_the_mirror(registry: Registry, tmp_path: Path) -> None:
+def test_the_registry_is_asked_after_a_mirror_that_fails(registry: Registry, tmp_path: Path) -> None:
     hosts = write_hosts(tmp_path / "hosts" / "_default", MIRROR)
     options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
     done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
-    assert done.returncode == 0
-    assert done.stdout.startswith("yes: ")
-    assert "containerd has a mirror for it" in done.stderr
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(
+        f"yes: {registry.host}/team/app:v1 can be pulled with {USER} of provider plugin0\n"
+    )
+    assert "connection refused; " in " ".join(done.stdout.split())
+    assert f"{registry.host}: yes, it may pull" in " ".join(done.stdout.split())
 
 
 def test_an_image_that_cri_o_blocks_cannot_be_pulled(registry: Registry, tmp_path: Path) -> None:
@@ -216,6 +226,7 @@ def test_json_and_yaml_say_the_same_with_stable_fields(registry: Registry, tmp_p
         "cause": "",
         "status": 0,
         "message": "yes, it may pull",
+        "endpoints": [],
     }
     assert PASSWORD not in json.dumps(document)
 
@@ -265,14 +276,14 @@ def test_explain_in_json_has_the_same_field_and_exit_code(registry: Registry, tm
 
 
 SERVER = 'server = "http://127.0.0.1:9"\n'
-MOVED = '[[registry]]\nprefix = "{host}"\nlocation = "{place}"\n'
+MOVED = '[[registry]]\nprefix = "{host}"\nlocation = "{place}"\ninsecure = true\n'
 
 
 @pytest.mark.parametrize("folder", ["own", "_default"])
 def test_a_registry_that_containerd_never_asks_decides_nothing(
     registry: Registry, tmp_path: Path, folder: str
 ) -> None:
-    name = f"{registry.host.replace(':', '_')}_" if folder == "own" else folder
+    name = folder_of(registry.host) if folder == "own" else folder
     hosts = write_hosts(tmp_path / "hosts" / name, SERVER)
     options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
     for command in (["can-pull"], ["explain", "--check-registry"]):
@@ -280,14 +291,13 @@ def test_a_registry_that_containerd_never_asks_decides_nothing(
         assert done.returncode == 6, done.stdout
         said = " ".join(done.stdout.split())
         assert "cannot tell whether" in said
-        assert "containerd asks 'http://127.0.0.1:9/team/app' in place of the registry, by " in said
-        assert "which was not asked" in said
+        assert "http://127.0.0.1:9/v2/team/app/manifests/v1: cannot be reached: connection refused" in said
 
 
 @pytest.mark.parametrize(
-    ("place", "code"), [("elsewhere.example", 6), ("{host}/other", 6), ("{host}", 0)], ids=str
+    ("place", "code"), [("127.0.0.1:9", 6), ("{host}/other", 1), ("{host}", 0)], ids=["gone", "moved", "same"]
 )
-def test_a_prefix_that_cri_o_moves_is_not_asked_for_here(
+def test_a_prefix_that_cri_o_moves_is_asked_for_where_it_is(
     registry: Registry, tmp_path: Path, place: str, code: int
 ) -> None:
     """Also where the host is the same one, and the repository there is another."""
@@ -297,7 +307,6 @@ def test_a_prefix_that_cri_o_moves_is_not_asked_for_here(
     options = [*plain_pod(tmp_path), *node, "--registries-conf", str(conf)]
     done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
     assert done.returncode == code, done.stdout
-    assert ("CRI-O asks" in done.stdout) is (code == 6)
 
 
 def manifest_of(kind: str | None, body: bytes = IMAGE.manifest) -> Reply:

@@ -128,6 +128,22 @@ def test_a_failure_that_is_newer_than_every_change_is_never_a_yes() -> None:
     assert accepted.outcome is Outcome.UNEXPLAINED
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unexpected status from HEAD request to https://reg.io/v2/team/app/manifests/v1: 403 Forbidden",
+        "pull access denied, repository does not exist or may require authorization: server message: "
+        "insufficient_scope: authorization failed",
+    ],
+)
+def test_a_user_whom_the_registry_knows_may_lack_access(said: str) -> None:
+    """A better password does not help."""
+    found = explained(with_secret(), seen(("Failed", f"{_RESOLVE}{said}"), waiting="ErrImagePull"))
+    assert found.outcome is Outcome.REFUSED
+    assert "does not let user 'bob' of pull secret shop/regcred pull this image" in found.text
+    assert "let that user read it" in found.cures[0].text
+
+
 def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
     since = (Change("pull secret shop/regcred", NOW - 5),)
     found = explained(with_secret(), refused(changes=since))
@@ -138,6 +154,15 @@ def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
     assert explained(answer, refused(changes=since), check=check(answer)).outcome is Outcome.FOUND
     assert explained(answer, refused(changes=since), check=check(answer, 401)).outcome is Outcome.REFUSED
     assert explained(nothing(), refused(changes=since)).outcome is Outcome.NO_CREDENTIAL
+
+
+def test_a_docker_config_counts_after_five_minutes() -> None:
+    """The kubelet may not have known it at an attempt that came after the change."""
+    for age, outcome in ((60, Outcome.CHANGED), (400, Outcome.REFUSED)):
+        change = Change("docker config /root/.docker/config.json", NOW - age, delay_seconds=300)
+        found = explained(with_secret(), refused(changes=(change,)))
+        assert found.outcome is outcome
+        assert ("which the kubelet knows after 5 min" in found.text) is (outcome is Outcome.CHANGED)
 
 
 @pytest.mark.parametrize("is_certain", [True, False])

@@ -172,8 +172,12 @@ def _read_sources(args: "argparse.Namespace", images: "Sequence[str]") -> Source
 
 
 def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sources:
-    """Return *sources* with tokens that are requested from the API server, if the command line asks for it."""
-    if not args.request_token or sources.pod is None or sources.accounts is None:
+    """Return *sources* with tokens that are requested from the API server, if the command line asks for it.
+
+    For a pod of a cluster, the server is asked in any case whether the node may request them.
+    """
+    is_reviewed = args.is_live and args.service_account_token is None
+    if not (args.request_token or is_reviewed) or sources.pod is None or sources.accounts is None:
         return sources
     # Imported here because most lookups need no cluster.
     from keyferry.workloads.tokens import NodeTokens, RequestedTokens
@@ -181,7 +185,10 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     pod = sources.pod
     account = sources.accounts.get(pod.namespace, pod.service_account_name)
     node = NodeTokens(sources.node_name or "", sources.token_audiences)
-    return replace(sources, accounts=RequestedTokens(open_session(args), account, node, args.timeout))
+    tokens = RequestedTokens(
+        open_session(args), account, node, args.timeout, is_requested=bool(args.request_token)
+    )
+    return replace(sources, accounts=tokens)
 
 
 def _image_notes(images: "Sequence[str]") -> "Iterator[str]":

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from keyferry.images.node.discover import Discovery
     from keyferry.images.node.settings import KubeletSettings
 
-__all__ = ["add_here_argument", "add_node_files", "choose_node", "machine_notes", "missing_node"]
+__all__ = [
+    "add_here_argument",
+    "add_node_files",
+    "choose_node",
+    "machine_notes",
+    "missing_node",
+    "no_config_note",
+]
 
 _AUTO = "auto"
 NO_KUBELET = "no kubelet runs on this machine"
@@ -91,10 +98,14 @@ def machine_notes(args: "argparse.Namespace", found: "Discovery", node_name: str
     elif found.config and found.config_from != "given" and found.kubelet is None and not args.here:
         yield f"{NO_KUBELET}: {found.config} is this machine's, and a node may have another config"
     if not found.config:
-        if node.kubelet is not None and not node.elsewhere:
-            yield "the kubelet has no provider config, so it asks no plugin"
-        else:
-            yield "found no provider config, so no plugin is asked; give one with --config"
+        yield no_config_note(node)
+
+
+def no_config_note(node: Node) -> str:
+    """Return why no plugin is asked where no provider config is found."""
+    if node.kubelet is not None and not node.elsewhere:
+        return "the kubelet has no provider config, so it asks no plugin"
+    return "found no provider config, so no plugin is asked; give one with --config"
 
 
 def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:

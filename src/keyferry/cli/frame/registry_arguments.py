@@ -22,18 +22,24 @@ if TYPE_CHECKING:
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.mirrors.places import MirrorPlaces
     from keyferry.pulls.registry.route import RegistryRoute
+    from keyferry.pulls.trial import Attempt
 
 
 def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") -> None:
     """Declare the options for requests to the registry; *switch* is the option that enables them."""
     group = parser.add_argument_group("requests to the registry")
     if switch:
-        group.add_argument(switch, action="store_true", help="also check each credential with the registry")
+        group.add_argument(
+            switch,
+            action="store_true",
+            help="also check each credential with the registry, where and how the node's container runtime asks",
+        )
     add_authority_argument(group)
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="accept any certificate, and plain HTTP if there is no HTTPS (localhost may always use HTTP)",
+        help="accept any certificate, and plain HTTP if there is no HTTPS (localhost may always use HTTP), from every "
+        "host; the files of the container runtime say it for single hosts",
     )
     group.add_argument(
         "--registry-timeout",
@@ -61,13 +67,15 @@ def add_mirror_arguments(group: "argparse._ArgumentGroup") -> None:
         "--hosts-dir",
         metavar="DIR",
         default="",
-        help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
+        help="containerd's folder of registry hosts, which lists mirrors, and the certificates and headers for them "
+        "(default: the one of this node's containerd)",
     )
     group.add_argument(
         "--registries-conf",
         metavar="FILE",
         default="",
-        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files (default: this node's)",
+        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files, and certs.d beside it the "
+        "certificates (default: this node's)",
     )
 
 
@@ -92,21 +100,28 @@ def check_credentials(
     mirrors: "Mirrors | None" = None,
 ) -> RegistryCheck:
     """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
-    from keyferry.pulls.registry.check import check_registry
+    from keyferry.pulls.registry.endpoints import check_endpoints
 
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
-    with Waiting(f"asking {registry_of(name)}", args.registry_timeout):
-        attempts = check_registry(
-            args.image, credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+
+    def ask(mirrors: "Mirrors | None") -> "tuple[Attempt, ...]":
+        seconds = args.registry_timeout
+        return check_endpoints(
+            args.image, credentials, mirrors, route=route_for(args), timeout_seconds=seconds
         )
-    return RegistryCheck(args.image, attempts, mirrors=mirrors)
+
+    with Waiting(f"asking {registry_of(name)}", args.registry_timeout):
+        attempts = ask(mirrors)
+        is_doubted = mirrors is not None and bool(mirrors.doubt)
+        without_file = ask(None) if is_doubted else ()
+    return RegistryCheck(args.image, attempts, mirrors=mirrors, without_file=without_file)
 
 
 def image_mirrors(
     args: "argparse.Namespace", found: "Discovery", *, is_here: bool = False
 ) -> "Mirrors | None":
-    """Return where the node's container runtime goes for the image; None if that is the registry alone.
+    """Return where the node's container runtime goes for the image, and how; None if no file says anything about it.
 
     Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
     only those that options name.
@@ -117,9 +132,9 @@ def image_mirrors(
     is_this_node = (is_here or found.kubelet is not None) and not args.node.elsewhere
     if not (is_named or is_this_node):
         return None
-    from keyferry.pulls.mirrors.find import find_mirrors
+    from keyferry.pulls.mirrors.find import find_endpoints
 
-    return find_mirrors(args.image, _mirror_places(args, found))
+    return find_endpoints(args.image, _mirror_places(args, found))
 
 
 def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPlaces":

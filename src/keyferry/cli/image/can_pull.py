@@ -51,9 +51,9 @@ a pod or workload of a cluster, such as pod/web or deploy/web: all of its images
 Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every
 credential, 4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is
 unknown: the registry is unreachable, its response says nothing about the image, an input that may have another
-credential is missing, such as the pod, or the container runtime has a mirror, which this command does not
-contact. It is also unknown if the image can be pulled anonymously and such an input is missing: a kubelet that
-has a credential makes no anonymous attempt."""
+credential is missing, such as the pod, or a mirror of the container runtime cannot be reached. It is also
+unknown if the image can be pulled anonymously and such an input is missing: a kubelet that has a credential
+makes no anonymous attempt."""
 
 EXAMPLES = """\
 examples:

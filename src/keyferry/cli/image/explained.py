@@ -12,6 +12,7 @@ from keyferry._core.values import Value, replace
 from keyferry._net.forms import encode_percent
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
+from keyferry.cli.frame.machine import no_config_note
 from keyferry.cli.frame.node_settings import PluginEnvironment
 from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
@@ -50,6 +51,8 @@ __all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
 
 # The time limit of a question that nobody asked for.
 _METRICS_SECONDS = 5.0
+# How long the kubelet keeps what it read of a docker config.
+_DOCKER_CONFIG_SECONDS = 300.0
 _EXITS = {
     Outcome.RUNS: Exit.OK,
     Outcome.FOUND: Exit.OK,
@@ -103,8 +106,8 @@ def explain_image(
         decision=decide_access(args, answer, is_pod=bool(seen.containers)),
         containers=seen.containers,
         config=_config(inputs),
-        where=_where(inputs),
-        notes=inputs.notes[len(inputs.banner) :],
+        where=_where(args.node, inputs),
+        notes=tuple(_notes(args.node, inputs)),
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
         hints=tuple(missing_lines(answer.missing, args)),
         pod=sources.pod,
@@ -113,6 +116,7 @@ def explain_image(
         account_secrets=sources.account_secrets,
         is_replaced=seen.pod is not None and seen.pod.is_controlled,
         unused=sources.unused,
+        ignored_settings=_ignored_settings(args.node),
         command=command_line(args, "explain", *words),
         try_command=_try_command(args, answer),
         account_lines=tuple(_account_lines(args, answer, words)),
@@ -178,15 +182,26 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
     files = [os.path.join(inputs.found.bin_dir, name) for name in providers]
     if providers and not unread:
         files.append(inputs.found.config)
-    if any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found):
-        files.append(sources.docker_config or "")
+    if providers and node.kubelet.started is not None:
+        # It has read its config again, and forgotten the answers of plugins.
+        yield Change("the kubelet", node.kubelet.started, "restarted")
     for path in filter(None, files):
         at = changed_at(path)
         if at is not None:
             yield Change(path, at)
+    is_used = any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found)
+    at = changed_at(sources.docker_config) if is_used and sources.docker_config else None
+    if at is not None:
+        yield Change(f"docker config {sources.docker_config}", at, delay_seconds=_DOCKER_CONFIG_SECONDS)
 
 
 # The inputs, for people and programs.
+
+
+def _ignored_settings(node: Node) -> tuple[str, ...]:
+    """Return the settings of this node's kubelet that no kubelet reads, as sentences."""
+    settings = None if node.elsewhere else node.settings
+    return () if settings is None else settings.ignored
 
 
 def _try_command(args: argparse.Namespace, answer: Answer) -> str:
@@ -254,7 +269,13 @@ def _config(inputs: Inputs) -> dict[str, object]:
     }
 
 
-def _where(inputs: Inputs) -> tuple[str, ...]:
+def _notes(node: Node, inputs: Inputs) -> Iterator[str]:
+    """Yield the notes about inputs, but for what is shown above them or among the sources."""
+    shown = (*inputs.banner, no_config_note(node))
+    yield from (note for note in inputs.notes if note not in shown)
+
+
+def _where(node: Node, inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
     inputs_missing = {each.input for each in sources.missing}
     none = "the pod lists none"
@@ -266,6 +287,6 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
     return (
         f"pull secrets: {', '.join(_secret_words(sources)) or none}",
         f"node docker config: {_docker_config_words(sources)}",
-        *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
+        f"providers: {found.config} ({found.config_from})" if found.config else no_config_note(node),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
     )

@@ -145,9 +145,14 @@ def _matching_bin_dir(seen: "Sequence[Discovery]", named: Discovery | None) -> D
 
 
 def _node_candidates(node: Node, root: str) -> "Iterator[Discovery]":
-    """Yield the configs and bin dirs that this node may use, the most reliable first."""
+    """Yield the configs and bin dirs that this node may use, the most reliable first.
+
+    A kubelet that runs has the config that its flags name, or none; what embeds one may have others.
+    """
     for kubelet in node.kubelets.trusted:
         yield _kubelet_candidate(node, kubelet)
+    if any(kubelet.is_plain for kubelet in node.kubelets.trusted):
+        return
     for known in WELL_KNOWN_CONFIGS:
         path = os.path.join(root, known.config.lstrip("/"))
         if os.path.exists(path):

@@ -68,6 +68,11 @@ class Kubelet(NodeProcess):
         return f"the kubelet, process {self.pid}"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is the kubelet itself, so that its command line has all of its flags."""
+        return self.program == "kubelet"
+
+    @property
     def node_name(self) -> str:
         """The name that it gives its node: the flag, else the host name, in lower case; empty if it is not known.
 

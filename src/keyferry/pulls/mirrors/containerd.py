@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import Value, replace
+from keyferry._net.address import is_loopback_host
 from keyferry._net.url import parse_url
 from keyferry.images.reference import ImageName
 from keyferry.pulls.mirrors.containerd_config import RegistrySection, read_section
@@ -20,9 +21,10 @@ from keyferry.pulls.mirrors.endpoints import (
     is_registry_host,
 )
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, check_count, load_toml, subtable
+from keyferry.pulls.mirrors.trust import HostTrust, certificate_files, read_trust
 
-__all__ = ["containerd_mirrors", "containerd_registries"]
+__all__ = ["containerd_endpoints", "containerd_registries"]
 
 _DEFAULT = "_default"
 _CAPABILITIES = ("pull", "resolve", "push")
@@ -37,13 +39,15 @@ class _Folder(Value):
     is_listed: bool = True
 
 
-def containerd_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
-    """Return where containerd goes for *image*; None if that is its registry alone."""
+def containerd_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
+    """Return where containerd goes for *image* and how it connects there; None if no file says anything about it."""
     try:
         if places.hosts_dir:
-            return _in_folders(image, (_Folder(places.hosts_dir),))
+            # A folder outside of the root, such as a copy, has paths of its own.
+            is_below = os.path.abspath(places.hosts_dir).startswith(os.path.join(places.root, ""))
+            return _in_folders(image, (_Folder(places.hosts_dir),), places.root if is_below else "/")
         sections = _sections(places)
-        found = _in_folders(image, _folders(places, sections)) or _in_config(image, sections)
+        found = _in_folders(image, _folders(places, sections), places.root) or _in_config(image, sections)
         return _with_logins(image, found, sections)
     except TomlProblem as problem:
         return Mirrors(RuntimeKind.CONTAINERD, problem.file, problem=problem.problem)
@@ -84,8 +88,8 @@ def _folders(places: MirrorPlaces, sections: Sequence[RegistrySection]) -> tuple
     return (*listed, *(_Folder(folder, is_listed=False) for folder in places.host_folders))
 
 
-def _in_folders(image: ImageName, folders: Sequence[_Folder]) -> Mirrors | None:
-    """Return the mirrors set in the registry's first folder of hosts; as in containerd, the others are not read."""
+def _in_folders(image: ImageName, folders: Sequence[_Folder], root: str) -> Mirrors | None:
+    """Return the hosts set in the registry's first folder of hosts; as in containerd, the others are not read."""
     for folder in folders:
         for name in _folder_names(image.registry):
             path = os.path.join(folder.path, name)
@@ -98,7 +102,8 @@ def _in_folders(image: ImageName, folders: Sequence[_Folder]) -> Mirrors | None:
             if is_folder:
                 # k3s and RKE2 write both their folder and a config that names it.
                 is_sure = folder.is_listed or "/rancher/" in folder.path
-                return _read_hosts(os.path.join(path, "hosts.toml"), image, "" if is_sure else _DOUBT)
+                found = _read_hosts(os.path.join(path, "hosts.toml"), image, root)
+                return found and replace(found, doubt="" if is_sure else _DOUBT)
     return None
 
 
@@ -110,76 +115,136 @@ def _folder_names(registry: str) -> Iterator[str]:
     yield _DEFAULT
 
 
-def _read_hosts(path: str, image: ImageName, doubt: str) -> Mirrors | None:
+def _read_hosts(path: str, image: ImageName, root: str) -> Mirrors | None:
+    """Return the hosts of a hosts.toml, else the registry with the certificates beside it; None if there are none."""
     try:
         table = load_toml(path)
+        is_empty = not os.path.getsize(path)
     except FileNotFoundError:
-        return None
+        is_empty = True
+    if is_empty:
+        folder = os.path.dirname(path)
+        trust = certificate_files(folder, are_paired=False)
+        return _mirrors(folder, [_default_server(image, trust)]) if trust != HostTrust() else None
     hosts = subtable(table, "host")
-    found = [_endpoint(url, subtable(hosts, url), image) for url in hosts if _can_pull(path, hosts[url])]
-    server = table.get("server")
+    found = [_endpoint(url, subtable(hosts, url), image, path, root) for url in hosts]
+    found = [each for each, url in zip(found, hosts, strict=True) if _can_pull(path, hosts[url])]
+    server, can_pull = table.get("server"), _can_pull(path, table)
     if not isinstance(server, str) or not server:
-        server = f"https://{REGISTRY_HOST if image.registry == HUB else image.registry}"
-    if _can_pull(path, table):
-        found.append(_endpoint(server, table, image))
-    return _mirrors(path, [each for each in found if each is not None], image, doubt)
+        # Its capabilities do not count then.
+        found.append(_default_server(image, read_trust(path, table, root)))
+    elif can_pull:
+        found.append(_endpoint(server, table, image, path, root))
+    return _mirrors(path, found)
 
 
-def _mirrors(path: str, endpoints: Sequence[Endpoint], image: ImageName, doubt: str = "") -> Mirrors | None:
-    once = tuple(dict.fromkeys(endpoints))
-    found = Mirrors(RuntimeKind.CONTAINERD, path, once, doubt=doubt)
-    has_login = any(each.has_login for each in once)
-    return found if found.others or has_login or not found.asks_registry(image.path) else None
+def _mirrors(path: str, endpoints: Sequence[Endpoint | None]) -> Mirrors:
+    once = dict.fromkeys(each for each in endpoints if each is not None)
+    check_count(path, len(once))
+    return Mirrors(RuntimeKind.CONTAINERD, path, tuple(once))
 
 
 def _can_pull(path: str, host: object) -> bool:
-    """Return whether a host is asked for images; raise TomlProblem for a file that containerd ignores."""
+    """Return whether a host is asked for images."""
+    return bool(_capabilities(path, host) & {"pull", "resolve"})
+
+
+def _capabilities(path: str, host: object) -> set[str]:
+    """Return what a host is asked for; raise TomlProblem for a file that containerd ignores."""
     capabilities = subtable(host).get("capabilities")
     if not capabilities:
-        return True
+        return set(_CAPABILITIES)
     if not isinstance(capabilities, list):
         raise TomlProblem(path, "capabilities is not a list, so containerd ignores the file")
     words = {str(each).lower() for each in capabilities}
     unknown = sorted(words.difference(_CAPABILITIES))
     if unknown:
         raise TomlProblem(path, f"it has the unknown capability {unknown[0]!r}, so containerd ignores it")
-    return bool(words & {"pull", "resolve"})
+    return words
 
 
-def _endpoint(text: str, settings: Table, image: ImageName) -> Endpoint | None:
+def _endpoint(text: str, settings: Table, image: ImageName, path: str, root: str) -> Endpoint | None:
+    """Return the host with the URL *text*; *settings* are those that the hosts.toml at *path* has for it."""
+    # A manifest is resolved by its tag, and only pulled by its digest.
+    needed = {"pull"} if image.digest else {"pull", "resolve"}
+    found = _place(
+        text, image, read_trust(path, settings, root), keeps_path=settings.get("override_path") is True
+    )
+    if found is None:
+        return None
+    return replace(
+        found,
+        # A rewrite is a setting of k3s and RKE2.
+        repository="" if subtable(settings, "rewrite") else image.path,
+        resolves=needed <= _capabilities(path, settings),
+    )
+
+
+def _place(text: str, image: ImageName, trust: HostTrust, *, keeps_path: bool = False) -> Endpoint | None:
     url = parse_url(text if text.startswith("http") else f"https://{text}")
     if url is None or not url.host:
         return None
     path = os.path.normpath(url.path) if url.path else ""
-    if not path.endswith(_API) and settings.get("override_path") is not True:
+    if not path.endswith(_API) and not keeps_path:
         path = f"{path.rstrip('/')}{_API}"
-    # A header may hold a login of its own; a rewrite is a setting of k3s and RKE2.
-    has_login = any(name.lower() == "authorization" for name in subtable(settings, "header"))
     server = f"{url.scheme}://{url.host}"
     return Endpoint(
         f"{server}{path.removesuffix(_API)}",
         url.host,
         f"{server}{path}",
-        "" if subtable(settings, "rewrite") else image.path,
+        image.path,
         is_registry_host(url.host, image.registry),
-        CredentialOffer.UNKNOWN if has_login else CredentialOffer.OFFERED,
-        url.scheme == "http" or settings.get("skip_verify") is True,
-        has_login,
+        CredentialOffer.OFFERED,
+        url.scheme == "http" or trust.accepts_any,
+        trust.has_login,
+        trust,
+        # With settings of TLS, containerd takes http:// for a wish, unless the port leaves no doubt.
+        falls_back=url.scheme == "http" and trust.sets_tls and not url.host.endswith(":80"),
+        namespace="" if url.host == _default_host(image) else image.registry,
     )
 
 
+def _default_host(image: ImageName) -> str:
+    return REGISTRY_HOST if image.registry == HUB else image.registry
+
+
+def _default_server(image: ImageName, trust: HostTrust) -> Endpoint | None:
+    """Return the registry where no file names a server: on loopback it may use plain HTTP and any certificate."""
+    host, _, port = image.registry.rpartition(":")
+    if not is_loopback_host((host or port).strip("[]")):
+        return _place(_default_host(image), image, trust)
+    if host and port == "80":
+        return _place(f"http://{image.registry}", image, trust)
+    found = _place(image.registry, image, replace(trust, accepts_any=True))
+    return found and replace(found, is_insecure=False, falls_back=bool(host) and port != "443")
+
+
 def _in_config(image: ImageName, sections: Sequence[RegistrySection]) -> Mirrors | None:
-    """Return the mirrors that are set in the config itself, which containerd 1 supports."""
+    """Return the hosts that are set in the config itself, which containerd 1 supports."""
     for section in sections:
         urls = section.mirrors.get(image.registry, section.mirrors.get("*", ()))
-        found = [each for url in urls if (each := _endpoint(url, {}, image)) is not None]
+        found = [each for url in urls if (each := _config_endpoint(url, image, section)) is not None]
         if not any(each.host == image.registry for each in found):
-            own = _endpoint(REGISTRY_HOST if image.registry == HUB else image.registry, {}, image)
+            own = _default_server(image, section.trusts.get(_default_host(image), HostTrust()))
             found += [own] if own is not None else []
-        mirrors = _mirrors(section.file, found, image)
-        if mirrors is not None:
-            return mirrors
+        if urls or any(
+            each.trust.sets_tls or each.trust.problem for each in found if each.host in section.trusts
+        ):
+            return _mirrors(section.file, found)
     return None
+
+
+def _config_endpoint(url: str, image: ImageName, section: RegistrySection) -> Endpoint | None:
+    scheme = "http" if is_loopback_host(url.partition("/")[0].rpartition(":")[0].strip("[]")) else "https"
+    parsed = parse_url(url if "://" in url else f"{scheme}://{url}")
+    if parsed is None:
+        return None
+    trust = section.trusts.get(parsed.host, HostTrust())
+    # Here containerd takes a path as it is.
+    found = _place(
+        f"{parsed.scheme}://{parsed.host}{parsed.path}", image, trust, keeps_path=bool(parsed.path)
+    )
+    return found and replace(found, falls_back=False)
 
 
 def _with_logins(
@@ -190,7 +255,7 @@ def _with_logins(
     if found is not None:
         marked = (replace(each, has_login=each.has_login or each.host in hosts) for each in found.endpoints)
         return replace(found, endpoints=tuple(marked))
-    own = _endpoint(REGISTRY_HOST if image.registry == HUB else image.registry, {}, image)
+    own = _default_server(image, HostTrust())
     if own is None or own.host not in hosts:
         return None
     return Mirrors(RuntimeKind.CONTAINERD, hosts[own.host], (replace(own, has_login=True),))

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.values import Value
-from keyferry.pulls.mirrors.places import under
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable, texts
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable, texts, under
+from keyferry.pulls.mirrors.trust import HostTrust
 
 __all__ = ["RegistrySection", "read_section"]
 
@@ -18,13 +18,15 @@ _MOST_FILES = 200
 class RegistrySection(Value):
     """The section ``registry`` of the CRI plugin: *folders* are those of ``config_path``.
 
-    *mirrors* are URLs by registry, *logins* the hosts for which a credential is set. *file* is the config.
+    *mirrors* are URLs by registry, *logins* the hosts for which a credential is set, *trusts* the TLS settings by host,
+    which count without such folders. *file* is the config.
     """
 
     file: str
     folders: tuple[str, ...] = ()
     mirrors: Mapping[str, tuple[str, ...]] = {}
     logins: frozenset[str] = frozenset()
+    trusts: Mapping[str, HostTrust] = {}
 
 
 def read_section(path: str, root: str = "/") -> RegistrySection | None:
@@ -106,4 +108,19 @@ def _section(path: str, plugins: Table, root: str) -> RegistrySection:
     if listed and mirrors:
         problem = "it sets config_path and mirrors, and with both containerd's CRI plugin does not start"
         raise TomlProblem(path, problem)
-    return RegistrySection(path, tuple(under(root, folder) for folder in listed), mirrors, logins)
+    trusts = {host: _trust(subtable(configs, host, "tls"), root) for host in configs}
+    return RegistrySection(path, tuple(under(root, folder) for folder in listed), mirrors, logins, trusts)
+
+
+def _trust(table: Table, root: str) -> HostTrust:
+    files = [table.get(name) for name in ("ca_file", "cert_file", "key_file")]
+    authority, certificate, key = (
+        under(root, each) if isinstance(each, str) and each else "" for each in files
+    )
+    if bool(certificate) != bool(key):
+        return HostTrust(problem=f"{certificate or key!r} is set without the other of cert_file and key_file")
+    return HostTrust(
+        (authority,) if authority else (),
+        ((certificate, key),) if certificate else (),
+        table.get("insecure_skip_verify") is True,
+    )

@@ -3,6 +3,7 @@
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
+from keyferry.pulls.mirrors.trust import HostTrust
 
 __all__ = ["CredentialOffer", "Endpoint", "Mirrors", "RuntimeKind", "is_registry_host"]
 
@@ -27,7 +28,12 @@ class Endpoint(Value):
 
     *api* is that start, usually the URL and ``/v2``. *repository* is the image's repository there, empty if it is not
     known. *is_registry* tells whether the host is the image's own registry. *is_insecure* means plain HTTP, or any
-    certificate. With *has_login*, the runtime has a credential of its own for the host, for a pull without one.
+    certificate. With *has_login*, the runtime has a credential of its own for the host: a header that it sends first,
+    or one for pulls without a credential.
+
+    *trust* is how the runtime connects to this host. If *falls_back*, it tries HTTPS and then plain HTTP. *resolves*
+    tells whether it asks this host for the manifest of such an image. *namespace* is the registry's name, which
+    containerd tells a host that is not the registry.
     """
 
     url: str
@@ -38,6 +44,10 @@ class Endpoint(Value):
     offer: CredentialOffer = CredentialOffer.OFFERED
     is_insecure: bool = False
     has_login: bool = False
+    trust: HostTrust = HostTrust()
+    falls_back: bool = False
+    resolves: bool = True
+    namespace: str = ""
 
 
 class Mirrors(Value):
@@ -77,27 +87,20 @@ class Mirrors(Value):
         own = (each for each in self.endpoints if each.is_registry)
         return any(each.repository == repository and each.api.endswith(f"//{each.host}/v2") for each in own)
 
-    @property
-    def way(self) -> str:
-        """Where a runtime goes that does not ask the registry for the image, as text for a message."""
-        names = ", then ".join(
-            repr(f"{each.api.removesuffix('/v2')}/{each.repository}".rstrip("/")) for each in self.endpoints
-        )
-        doubt = f" ({self.doubt})" if self.doubt else ""
-        return f"{self.runtime} asks {names} in place of the registry, by {self.file}{doubt}, which was not asked"
+    def is_registry_alone(self, repository: str) -> bool:
+        """Return whether the file only tells how to connect to the image's own registry for *repository*."""
+        has_login = any(each.has_login for each in self.endpoints)
+        is_other = self.problem or self.is_blocked or self.others or has_login
+        return not is_other and self.asks_registry(repository)
 
     def __str__(self) -> str:
         if self.problem:
             return f"{self.file} may name a mirror, but {self.problem}"
         if self.is_blocked:
             return f"{self.runtime} does not pull it: {self.file} blocks it"
-        if not self.hosts:
-            return f"{self.runtime} has a login of its own for it, in {self.file}, which was not tried"
-        names = ", ".join(map(repr, self.hosts))
-        doubt = f" ({self.doubt})" if self.doubt else ""
-        if len(self.hosts) > 1:
-            return f"{self.runtime} has mirrors for it, {names} in {self.file}{doubt}, which were not tried"
-        return f"{self.runtime} has a mirror for it, {names} in {self.file}{doubt}, which was not tried"
+        names = ", then ".join(each.url for each in self.endpoints)
+        doubt = f"; {self.doubt}" if self.doubt else ""
+        return f"{self.runtime} asks {names} ({self.file}{doubt})"
 
 
 def is_registry_host(host: str, registry: str) -> bool:

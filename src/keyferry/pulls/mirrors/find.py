@@ -1,12 +1,12 @@
-"""Find where a container runtime goes for an image; keyferry itself sends requests to the registry only."""
+"""Find where a container runtime goes for an image, and how it connects there."""
 
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.pulls.mirrors.containerd import containerd_mirrors, containerd_registries
+from keyferry.pulls.mirrors.containerd import containerd_endpoints, containerd_registries
 from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.registries_conf import registries_conf_mirrors, registries_conf_prefixes
+from keyferry.pulls.mirrors.registries_conf import registries_conf_endpoints, registries_conf_prefixes
 
-__all__ = ["configured_registries", "find_mirrors"]
+__all__ = ["configured_registries", "find_endpoints", "find_mirrors"]
 
 
 def find_mirrors(image: str | ImageName, places: MirrorPlaces) -> Mirrors | None:
@@ -15,12 +15,20 @@ def find_mirrors(image: str | ImageName, places: MirrorPlaces) -> Mirrors | None
     If the runtime is not known, the files of containerd come first.
     """
     name = parse_image(image)
-    found = None
-    if places.reads(RuntimeKind.CONTAINERD):
-        found = containerd_mirrors(name, places)
-    if found is None and places.reads(RuntimeKind.CRIO):
-        found = registries_conf_mirrors(name, places)
-    return found
+    found = find_endpoints(name, places)
+    return None if found is None or found.is_registry_alone(name.path) else found
+
+
+def find_endpoints(image: str | ImageName, places: MirrorPlaces) -> Mirrors | None:
+    """Return the same, also where that is the registry alone and a file tells how the runtime connects to it."""
+    name = parse_image(image)
+    first = containerd_endpoints(name, places) if places.reads(RuntimeKind.CONTAINERD) else None
+    if first is not None and not first.is_registry_alone(name.path):
+        return first
+    second = registries_conf_endpoints(name, places) if places.reads(RuntimeKind.CRIO) else None
+    if first is None or (second is not None and not second.is_registry_alone(name.path)):
+        return second
+    return first
 
 
 def configured_registries(places: MirrorPlaces) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from keyferry._core.values import Value
 from keyferry.images.node.process import RuntimeProcess
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 
-__all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "stale_sources", "under"]
+__all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "stale_sources"]
 
 # The folders that containerd, nerdctl, k3s and RKE2 read in addition to those set in containerd's config.
 _HOST_FOLDERS = (
@@ -21,6 +21,8 @@ _CONFIGS = (
     "var/lib/rancher/rke2/agent/etc/containerd/config.toml",
 )
 _REGISTRIES = "etc/containers/registries.conf"
+# The folders of certificates that CRI-O reads, by host, as root; the first that exists counts.
+_CERTIFICATES = ("root/.config/containers/certs.d", "etc/containers/certs.d", "etc/docker/certs.d")
 # The files that k3s and RKE2 write their folders from when they start.
 _SOURCES = {
     "etc/rancher/k3s/registries.yaml": _HOST_FOLDERS[1],
@@ -59,6 +61,14 @@ class MirrorPlaces(Value):
         """The files of CRI-O, in the order in which later ones override earlier ones."""
         main = self.registries_conf or os.path.join(self.root, _REGISTRIES)
         return (main, *_drop_ins(f"{main}.d"))
+
+    @property
+    def certificate_folders(self) -> tuple[str, ...]:
+        """The folders of certificates by host that CRI-O reads; beside a file that was named, the one that is there."""
+        own = os.path.join(self.root, _REGISTRIES)
+        if self.registries_conf and os.path.abspath(self.registries_conf) != os.path.abspath(own):
+            return (os.path.join(os.path.dirname(self.registries_conf), "certs.d"),)
+        return tuple(os.path.join(self.root, path) for path in _CERTIFICATES)
 
     def reads(self, runtime: RuntimeKind) -> bool:
         """Return whether the files of *runtime* count."""
@@ -123,9 +133,3 @@ def _drop_ins(folder: str) -> Iterator[str]:
     except OSError:
         names = [""]  # the folder itself: reading it reports the problem
     yield from (os.path.join(folder, name) for name in names if not name or name.endswith(".conf"))
-
-
-def under(root: str, path: str) -> str:
-    """Return a path of the host below *root*; a path that is already below it is returned unchanged."""
-    is_there = root == "/" or path.startswith(os.path.join(root, ""))
-    return path if is_there else os.path.join(root, path.lstrip("/"))

@@ -3,15 +3,17 @@
 CRI-O sends the kubelet's credential to the image's own host only: another host gets what CRI-O's auth file has for it.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.images.reference import ImageName
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable, texts
+from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, check_count, load_toml, subtable, texts
+from keyferry.pulls.mirrors.trust import HostTrust, certificate_files
 
-__all__ = ["registries_conf_mirrors", "registries_conf_prefixes"]
+__all__ = ["registries_conf_endpoints", "registries_conf_prefixes"]
 
 _DIGEST_ONLY, _TAG_ONLY = "digest-only", "tag-only"
 _PULL_FROM_MIRROR = ("", "all", _DIGEST_ONLY, _TAG_ONLY)
@@ -59,10 +61,38 @@ class _Config(Value):
     searched: _Searched
 
 
-def registries_conf_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
-    """Return where CRI-O goes for *image*; None if that is its registry alone."""
+def registries_conf_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
+    """Return where CRI-O goes for *image* and how it connects there; None if no file says anything about it."""
+    found = _find(image, places)
+    if found is not None:
+        trusted = (_with_certificates(each, places)[0] for each in found.endpoints)
+        return replace(found, endpoints=tuple(trusted))
+    # Docker has such folders too: alone they do not tell that CRI-O is the runtime.
+    if not places.registries_conf and places.runtime is not RuntimeKind.CRIO:
+        return None
+    own = _server(image.registry, image.path, image, CredentialOffer.OFFERED)
+    own, folder = _with_certificates(own, places)
+    return Mirrors(RuntimeKind.CRIO, folder, (own,)) if folder else None
+
+
+def _with_certificates(endpoint: Endpoint, places: MirrorPlaces) -> tuple[Endpoint, str]:
+    """Return the endpoint with the certificates for its host, and their folder, which is empty if there is none."""
+    for parent in places.certificate_folders:
+        folder = os.path.join(parent, endpoint.host)
+        # As in containers/image: a folder that cannot be looked at is passed over.
+        if os.path.exists(folder):
+            found = certificate_files(folder, are_paired=True)
+            return replace(endpoint, trust=replace(found, accepts_any=endpoint.is_insecure)), folder
+    return endpoint, ""
+
+
+def _find(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
+    """Return where CRI-O goes for *image*; None if no entry covers it."""
     try:
         config = _read_config(places.registries_files)
+        for entry in config.entries.values():
+            check_count(entry.file, len(entry.mirrors))
+        check_count(config.searched.file, len(config.searched.registries))
     except TomlProblem as problem:
         return Mirrors(RuntimeKind.CRIO, problem.file, problem=problem.problem)
     if not image.text.startswith(f"{image.registry}/"):
@@ -75,8 +105,7 @@ def registries_conf_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors |
     if entry.is_blocked:
         return Mirrors(RuntimeKind.CRIO, entry.file, is_blocked=True, blocked_line=_blocked_line(entry))
     endpoints = tuple(_endpoint(place, entry, image) for place in _used(entry, image))
-    found = Mirrors(RuntimeKind.CRIO, entry.file, endpoints)
-    return found if found.others or not found.asks_registry(image.path) else None
+    return Mirrors(RuntimeKind.CRIO, entry.file, endpoints)
 
 
 def _blocked_line(entry: _Entry) -> int:
@@ -206,7 +235,17 @@ def _server(
     host: str, path: str, image: ImageName, offer: CredentialOffer, *, is_insecure: bool = False
 ) -> Endpoint:
     is_registry = host == image.registry
-    return Endpoint(f"https://{host}", host, f"https://{host}/v2", path, is_registry, offer, is_insecure)
+    return Endpoint(
+        f"https://{host}",
+        host,
+        f"https://{host}/v2",
+        path,
+        is_registry,
+        offer,
+        is_insecure,
+        trust=HostTrust(accepts_any=is_insecure),
+        falls_back=is_insecure,
+    )
 
 
 def _short_name(image: ImageName, config: _Config) -> Mirrors | None:

@@ -1,14 +1,16 @@
-"""TOML files that others wrote: read with limits, with problems that can be shown."""
+"""TOML files that others wrote: read with limits, with problems that can be shown; and the paths in them."""
 
 import os
 import stat
 
-__all__ = ["Table", "TomlProblem", "load_toml", "subtable", "texts"]
+__all__ = ["Table", "TomlProblem", "check_count", "load_toml", "open_now", "subtable", "texts", "under"]
 
 Table = dict[str, object]
 _MOST_BYTES = 1 << 20
 # The parser's time for a key grows with the square of its parts.
 _MOST_DOTS = 1000
+# Each host is asked in turn, with a TLS context of its own.
+_MOST_HOSTS = 100
 
 
 class TomlProblem(Exception):
@@ -26,8 +28,7 @@ def load_toml(path: str) -> Table:
     import tomllib
 
     try:
-        # Opened without blocking, in case the path is a named pipe.
-        with open(path, "rb", opener=_open_now) as stream:
+        with open(path, "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TomlProblem(path, "it is not a regular file")
             data = stream.read(_MOST_BYTES + 1)
@@ -51,7 +52,14 @@ def load_toml(path: str) -> Table:
     raise TomlProblem(path, problem)
 
 
-def _open_now(path: str, flags: int) -> int:
+def check_count(path: str, hosts: int) -> None:
+    """Raise TomlProblem if a file has too many hosts for one image."""
+    if hosts > _MOST_HOSTS:
+        raise TomlProblem(path, f"it has more than {_MOST_HOSTS} hosts, which is too many here")
+
+
+def open_now(path: str, flags: int) -> int:
+    """Open a file without blocking, in case the path is a named pipe: an opener for ``open``."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -65,3 +73,9 @@ def subtable(table: object, *names: str) -> Table:
 def texts(value: object) -> list[str]:
     """Return the strings of a list; none if it is not a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def under(root: str, path: str) -> str:
+    """Return a path of the host below *root*; a path that is already below it is returned unchanged."""
+    is_there = root == "/" or path.startswith(os.path.join(root, ""))
+    return path if is_there else os.path.join(root, path.lstrip("/"))

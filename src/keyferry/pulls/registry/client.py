@@ -56,10 +56,14 @@ class Registry:
         name: str,
         repository: str,
         credential: Credential | None,
+        *,
+        api: str = "/v2",
+        query: str = "",
     ) -> None:
         self._transport = transport
         self._origin = origin
-        self._repository = repository
+        self._api = f"{api.rstrip('/')}/{repository}"
+        self._query = query
         self._is_anonymous = credential is None
         self._authorizer = Authorizer(transport, name, repository, credential)
         self.name = name
@@ -68,6 +72,11 @@ class Registry:
     def asked_for_credential(self) -> bool:
         """Whether the registry has asked for a credential."""
         return self._authorizer.was_asked
+
+    @property
+    def asked_elsewhere(self) -> bool:
+        """Whether a token server on another host was asked."""
+        return self._authorizer.asked_elsewhere
 
     def has_manifest(self, reference: str) -> str:
         """Request a manifest with HEAD, and return its digest, empty if the registry does not report it.
@@ -141,7 +150,7 @@ class Registry:
             raise RegistryError(self.name, 0, f"redirects more than {_MOST_REDIRECTS} times", Kind.UNSAFE)
 
     def _authorized(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
-        place = replace(self._origin, target=f"/v2/{self._repository}/{path}")
+        place = replace(self._origin, target=f"{self._api}/{path}{self._query}")
         sent = self._authorizer.current
         answer = self._send(place, method, headers, sent)
         if answer.head.status != _UNAUTHORIZED:
@@ -158,14 +167,14 @@ class Registry:
         return self._send(place, method, headers, self._authorizer.current)
 
     def _send(self, place: Origin, method: str, headers: Mapping[str, str], proof: str) -> HttpResponse:
-        admit = admit_user_named(self.name, place, is_insecure=self._transport.route.is_insecure)
+        admit = admit_user_named(self.name, place, is_insecure=self._transport.allows_plain(place))
         proved = {**headers, "Authorization": proof} if proof else headers
         return self._transport.request(place, method, proved, admit=admit)
 
     def _follow(self, answer: HttpResponse, method: str, headers: Mapping[str, str]) -> HttpResponse:
-        is_insecure = self._transport.route.is_insecure
         answer.drain()
-        place = find_redirect(self.name, answer, is_insecure=is_insecure)
+        place = find_redirect(self.name, answer, allows_plain=self._transport.allows_plain)
+        is_insecure = self._transport.allows_plain(place)
         admit = admit_server_named(self.name, place, answer, is_insecure=is_insecure)
         return self._transport.request(place, method, headers, admit=admit)
 

@@ -1,5 +1,7 @@
 """Determine and check the destinations of requests: the registry, its token server, and its redirects."""
 
+from collections.abc import Callable
+
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
 from keyferry._net.url import DEFAULT_PORTS, join_url
@@ -12,6 +14,7 @@ __all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm"
 _PING = "/v2/"
 _BAD_REQUEST = 400
 _MOST_WORDS = 1 << 12
+AllowsPlain = Callable[[Origin], bool]
 
 
 def find_origin(transport: Transport, registry: str) -> Origin:
@@ -44,17 +47,18 @@ def _speaks_http(transport: Transport, origin: Origin) -> bool:
         return False
 
 
-def find_realm(registry: str, realm: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
+def find_realm(registry: str, realm: str, answer: HttpResponse, *, allows_plain: AllowsPlain) -> Origin:
     """Return the address of the token server in a challenge; raise RegistryError if it is not safe to use.
 
-    *answer* is the response that contains the challenge, *realm* the URL in it.
+    *answer* is the response that contains the challenge, *realm* the URL in it. *allows_plain* tells whether an address
+    with plain HTTP may be used.
     """
     place = _split(registry, realm, "token server")
-    _check_plain(registry, place, answer, is_insecure=is_insecure, what="its token server")
+    _check_plain(registry, place, answer, is_allowed=allows_plain(place), what="its token server")
     return place
 
 
-def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
+def find_redirect(registry: str, answer: HttpResponse, *, allows_plain: AllowsPlain) -> Origin:
     """Return the destination of a redirect; raise RegistryError if it is not safe to use."""
     base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
     location = answer.head.value("location")
@@ -64,11 +68,11 @@ def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> 
         place = _split(registry, join_url(base, location), "redirect")
     except ValueError:
         raise RegistryError(registry, 0, "redirects to an invalid URL", Kind.UNSAFE) from None
-    if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:
+    if answer.origin.scheme == "https" and place.scheme == "http" and not allows_plain(place):
         raise RegistryError(
             registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", Kind.UNSAFE
         )
-    _check_plain(registry, place, answer, is_insecure=is_insecure, what="a redirect")
+    _check_plain(registry, place, answer, is_allowed=allows_plain(place), what="a redirect")
     return place
 
 
@@ -86,9 +90,9 @@ def _split(registry: str, url: str, what: str) -> Origin:
     return place
 
 
-def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool, what: str) -> None:
+def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_allowed: bool, what: str) -> None:
     is_local = bool(answer.address) and is_loopback(answer.address)
-    if place.scheme == "https" or is_insecure or is_local:
+    if place.scheme == "https" or is_allowed or is_local:
         return
     raise RegistryError(
         registry, 0, f"requires plain HTTP for {what} at {place.authority}, which is not allowed", Kind.UNSAFE

@@ -35,7 +35,8 @@ _NO_GET = (404, 405)
 class Authorizer:
     """The authorization of one credential, or None for anonymous access, with one registry.
 
-    It answers the registry's challenges, and keeps the tokens for the duration of a pull.
+    It answers the registry's challenges, and keeps the tokens for the duration of a pull. *asked_elsewhere* tells
+    whether a token server on another host was asked.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Authorizer:
         self._current = ""
         self._kept: dict[tuple[str, str, str], str] = {}
         self.was_asked = False
+        self.asked_elsewhere = False
 
     @property
     def current(self) -> str:
@@ -60,6 +62,7 @@ class Authorizer:
         """The secrets that are redacted in a server's messages."""
         headers = (self._current, *self._kept.values(), self._basic())
         words = [word for header in headers for word in header.split(" ")[1:]]
+        words += self._transport.secrets
         return (*words, self._credential.password) if self._credential is not None else tuple(words)
 
     def renew(self, answer: HttpResponse, sent: str) -> bool:
@@ -98,11 +101,9 @@ class Authorizer:
     def _fetch(self, challenge: Challenge, answer: HttpResponse, service: str, scope: str) -> str:
         fields = {"service": service, "scope": scope} if service else {"scope": scope}
         place = find_realm(
-            self._registry,
-            challenge.parameter("realm"),
-            answer,
-            is_insecure=self._transport.route.is_insecure,
+            self._registry, challenge.parameter("realm"), answer, allows_plain=self._transport.allows_plain
         )
+        self.asked_elsewhere = self.asked_elsewhere or not self._transport.is_own(place)
         credential = self._credential
         if credential is not None and credential.username == IDENTITY_TOKEN:
             grant = {"grant_type": "refresh_token", "refresh_token": credential.password}
@@ -128,9 +129,8 @@ class Authorizer:
         return self._transport.request(place, "POST", headers, body, admit=self._admit(place, answer))
 
     def _admit(self, place: Origin, answer: HttpResponse) -> Admit:
-        return admit_server_named(
-            self._registry, place, answer, is_insecure=self._transport.route.is_insecure
-        )
+        is_insecure = self._transport.allows_plain(place)
+        return admit_server_named(self._registry, place, answer, is_insecure=is_insecure)
 
     def _read_token(self, reply: HttpResponse) -> str:
         with reply:

@@ -1,6 +1,7 @@
 """The config is what was given, else what the environment names, else what the node uses."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -172,11 +173,19 @@ def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: 
     (node.proc / "17" / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
     with pytest.raises(EnvironmentProblem, match="; /nonexistent of the kubelet, process 17: cannot be read"):
         discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
-    path = node.write(WELL_KNOWN_CONFIGS[0].config)
-    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
-    assert found.config == path
+    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root), needs_config=False)
     (note,) = found.notes
     assert note == "/nonexistent of the kubelet, process 17: cannot be read: no such file or directory"
+
+
+def test_a_kubelet_whose_flags_name_no_config_has_none(node: Machine) -> None:
+    """Whatever is in the usual places; only what embeds a kubelet may have a config that its flags do not name."""
+    path = node.write(WELL_KNOWN_CONFIGS[0].config)
+    for program, config in (("kubelet", ""), ("k3s", path)):
+        node.run(17, *((program,) if program == "kubelet" else (program, "server")))
+        found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root), needs_config=False)
+        assert found.config == config, program
+        shutil.rmtree(node.proc / "17")
 
 
 def test_the_usual_places_may_be_below_another_root(node: Machine) -> None:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.reference import parse_image
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.find import find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.registries_conf import registries_conf_mirrors
 from support.mirrors import REGISTRIES, write
 
 DIGEST = f"@sha256:{'a' * 64}"
@@ -26,7 +25,7 @@ pull-from-mirror = "{pull_from}"
 
 
 def find(root: Path, image: str) -> Mirrors | None:
-    return registries_conf_mirrors(parse_image(image), MirrorPlaces(str(root)))
+    return find_mirrors(image, MirrorPlaces(str(root), RuntimeKind.CRIO))
 
 
 def places(root: Path, image: str) -> list[str]:
