@@ -280,6 +280,8 @@ def _patched(write: Write, old: Json) -> Json:
     if write.content_type not in (_MERGE_PATCH, _STRATEGIC_PATCH):
         message = f"the body of the request was in an unknown format: {write.content_type}"
         raise WriteRefused(415, "UnsupportedMediaType", message)
+    if patch is None:
+        return old
     lists = _MERGED_LISTS.get(write.kind, {}) if write.content_type == _STRATEGIC_PATCH else {}
     return dict(_merged(lists, (), deepcopy(old), patch))
 

@@ -97,9 +97,8 @@ def renewed_secret(facts: Facts, name: str, credential: Credential | None = None
             f"add an entry for {registry}" if credential is None else f"correct the entry {credential.key!r}"
         )
         text = f'{what} under "auths" of pull secret {name}, and keep its other entries'
-        return (
-            Cure(f"{text}; {_saved_as(bare)} keeps the secret as it is now", (_edit_line(bare, namespace),)),
-        )
+        kept = f"{_saved_as(bare)} keeps the secret as it is now, {bare}-edited.* what you edit"
+        return (Cure(f"{text}; {kept}", (_edit_line(bare, namespace),)),)
     user = credential.username
     what = (
         f"correct the password of {user!r}"
@@ -218,27 +217,25 @@ def _save(kind: str, name: str, namespace: str) -> str:
 
 
 def _edit_line(name: str, namespace: str) -> str:
-    """Return the command that takes the docker config out of a secret, and puts it back after it was edited."""
+    """Return the command that takes the docker config out of a secret, and puts it back after it was edited.
+
+    Nobody who lists the processes sees what is in it.
+    """
     secret = f"{quote_word(name)} -n {quote_word(namespace)}"
     template = quote_word(f'{{{{index .data "{_KEY}" | base64decode}}}}')
     edited = f"edited=$(mktemp {quote_word(f'{name}-edited.XXXXXX')})"
     extract = f'kubectl get secret {secret} -o go-template={template} > "$edited"'
     create = f'kubectl create secret generic {secret} --type={_TYPE} --from-file={_KEY}="$edited"'
     return (
-        f"{_save('secret', name, namespace)} && {edited} && {extract} && "
-        f'${{EDITOR:-vi}} "$edited" && {_patch(secret, create)} && rm "$edited"'
+        f'{_save("secret", name, namespace)} && {edited} && {extract} && ${{EDITOR:-vi}} "$edited" && '
+        f"{create} --dry-run=client -o json | kubectl patch secret {secret} --patch-file /dev/stdin"
     )
 
 
 def _rewrite_line(registry: str, namespace: str, name: str, username: str = "") -> str:
     secret = f"{quote_word(name)} -n {quote_word(namespace)}"
-    create = _create_secret(registry, namespace, name, username)
-    return f"{_save('secret', name, namespace)} && {_patch(secret, create)}"
-
-
-def _patch(secret: str, create: str) -> str:
-    """Return the command that writes to a secret what *create* would create; all else in it stays."""
-    return f'kubectl patch secret {secret} -p "$({create} --dry-run=client -o json)"'
+    create = f"{_create_secret(registry, namespace, name, username)} --dry-run=client -o json"
+    return f'{_save("secret", name, namespace)} && kubectl patch secret {secret} -p "$({create})"'
 
 
 def _create_secret(registry: str, namespace: str, name: str, username: str = "") -> str:
