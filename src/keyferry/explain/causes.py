@@ -43,6 +43,7 @@ from keyferry.explain.wording import (
     why_pulled,
 )
 from keyferry.images.credential import SourceKind
+from keyferry.images.node.changes import ChangedFile
 from keyferry.images.result import LookupOutcome
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
@@ -192,13 +193,33 @@ def _blocked(facts: Facts) -> Explanation | None:
 
 @_rule
 def _other_reason(facts: Facts) -> Explanation | None:
-    found = find_other_cause(facts) if facts.evidence.last_attempt.kind is AttemptKind.FAILED else None
+    evidence, check = facts.evidence, facts.check
+    found = find_other_cause(facts) if evidence.last_attempt.kind is AttemptKind.FAILED else None
     if found is None:
         return None
-    text = f"{why_pulled(facts)}{found.cause}{seen_text(facts)}"
+    is_accepted = check is not None and check.verdict is PullVerdict.YES
     second = None if facts.answer.credentials else find_lookup_cause(facts)
-    notes = () if second is None else (f"beside that, no credential is found: {second.cause}",)
+    notes = () if second is None or is_accepted else (f"beside that, no credential is found: {second.cause}",)
+    if evidence.since_the_failure():
+        changed, retried = _change_texts(facts)
+        if check is not None and is_accepted:
+            return Explanation(facts, Outcome.FOUND, f"{check_text(check)}; {changed}; {retried}")
+        text = f"{changed}, since the last attempt{seen_text(facts)}: {found.cause}; {retried}"
+        return Explanation(facts, Outcome.CHANGED, text, cures=next_check(facts), notes=notes)
+    if check is not None and is_accepted:
+        notes = (*notes, f"asked now, the registry says {check_text(check)}")
+    text = f"{why_pulled(facts)}{found.cause}{seen_text(facts)}"
     return Explanation(facts, Outcome.OTHER_REASON, text, found.cause, found.cures, notes)
+
+
+def _change_texts(facts: Facts) -> tuple[str, str]:
+    """Return what changed since the last attempt, and by when the kubelet tries again."""
+    evidence = facts.evidence
+    last = max(evidence.since_the_failure(), key=lambda change: change.at)
+    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
+    if last.delay_seconds:
+        changed += f", which the kubelet knows after {duration_text(last.delay_seconds)}"
+    return changed, f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
 
 
 # An attempt failed, and a credential that is found did not help.
@@ -207,15 +228,11 @@ def _other_reason(facts: Facts) -> Explanation | None:
 @_rule
 def _mended(facts: Facts) -> Explanation | None:
     """Something changed since, and now there is a credential."""
-    evidence, check = facts.evidence, facts.check
-    changes = evidence.since_the_failure()
-    if not changes or not has_credentials(facts) or (check is not None and check.kind is Kind.REFUSED):
+    check = facts.check
+    is_refused = check is not None and check.kind is Kind.REFUSED
+    if not facts.evidence.since_the_failure() or not has_credentials(facts) or is_refused:
         return None
-    last = max(changes, key=lambda change: change.at)
-    changed = f"{last.what} {last.how} {age_text(last.at, evidence.now)}"
-    if last.delay_seconds:
-        changed += f", which the kubelet knows after {duration_text(last.delay_seconds)}"
-    retried = f"the kubelet tries again by {clock_text(evidence.retried_by or 0.0, evidence.now)}"
+    changed, retried = _change_texts(facts)
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"
         return Explanation(facts, Outcome.FOUND, text)
@@ -243,12 +260,12 @@ def _secret_was_unreadable(facts: Facts) -> Explanation | None:
 @_rule
 def _not_read(facts: Facts) -> Explanation | None:
     """The config on the disk is not the one that the kubelet has read."""
-    evidence = facts.evidence
-    if not evidence.unread or not is_refusal(facts) or not has_credentials(facts):
+    configs = (each for each in facts.evidence.unread if each.kind is ChangedFile.PROVIDER_CONFIG)
+    file, now = next(configs, None), facts.evidence.now
+    if file is None or not is_refusal(facts) or not has_credentials(facts):
         return None
     if any(each.source.kind != SourceKind.PROVIDER for each in facts.answer.credentials):
         return None
-    file, now = evidence.unread[0], evidence.now
     may = "has not read" if file.is_certain else "may not have read"
     cause = (
         f"this kubelet (started {clock_text(file.started, now)}) {may} {file.path}, "

@@ -27,6 +27,17 @@ _FIELDS = {
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
 
 
+_PHASES_WITH_IMAGES = ("Running", "Succeeded")
+# The runtime had no answer of the registry.
+_UNREACHED = (
+    FailureKind.CERTIFICATE,
+    FailureKind.DNS,
+    FailureKind.PROTOCOL,
+    FailureKind.TIMEOUT,
+    FailureKind.UNREACHABLE,
+)
+
+
 class AttemptKind(StrEnum):
     """How the last attempt to get an image ended, as far as it was seen."""
 
@@ -55,16 +66,19 @@ class LastAttempt(Value):
 class Evidence(Value):
     """What was seen of one image of a pod at the instant *now*, in seconds since 1970.
 
-    *events* are those about the image, and *pod_events* those about the whole pod, newest last. *changes* are the
-    inputs whose last change is known, *unread* the files that changed after the kubelet started, which reads them once.
+    *phase* is that of the pod, empty if it has no status. *events* are those about the image, and *pod_events* those
+    about the whole pod, newest last. *changes* are the sources of credentials whose last change is known,
+    *runtime_changes* the files that tell the container runtime how to reach the registry, *unread* the files that
+    changed after the kubelet started, which reads them once.
     """
 
     now: float = 0.0
-    has_status: bool = False
+    phase: str = ""
     states: tuple[ContainerState, ...] = ()
     events: tuple[PullEvent, ...] = ()
     pod_events: tuple[PullEvent, ...] = ()
     changes: tuple[Change, ...] = ()
+    runtime_changes: tuple[Change, ...] = ()
     unread: tuple[Newer, ...] = ()
 
     @property
@@ -82,7 +96,10 @@ class Evidence(Value):
     def last_attempt(self) -> LastAttempt:
         """The last attempt: by the status where there is one, else by the events."""
         waiting = next((state for state in self.states if state.waits_for_image), None)
-        has_all = bool(self.states) and all(state.has_image for state in self.states)
+        # A volume that is an image has no state of its own: the pod runs only with it.
+        has_all = all(state.has_image for state in self.states) and (
+            bool(self.states) or self.phase in _PHASES_WITH_IMAGES
+        )
         success = next((event for event in reversed(self.events) if event.reason == _PULLED), None)
         if has_all:
             return _running(self.states, success)
@@ -96,7 +113,7 @@ class Evidence(Value):
             return _running(self.states, success)
         if any(event.reason == _PULLING for event in self.events) or self.is_limited:
             return LastAttempt(AttemptKind.TRYING)
-        return LastAttempt(AttemptKind.NOT_TRIED if self.has_status else AttemptKind.UNSEEN)
+        return LastAttempt(AttemptKind.NOT_TRIED if self.phase or self.states else AttemptKind.UNSEEN)
 
     def _last_failure(self, since: PullEvent | None) -> LastAttempt | None:
         """Return the last attempt that failed after *since*, unless only the kubelet's own limit put it off."""
@@ -111,11 +128,17 @@ class Evidence(Value):
         return None
 
     def since_the_failure(self) -> tuple[Change, ...]:
-        """Return the changes that the kubelet may not have known at the last attempt, which failed."""
-        failed_at = self.last_attempt.at
-        if self.last_attempt.kind is not AttemptKind.FAILED or failed_at is None:
+        """Return the changes that the kubelet or its runtime may not have known at the last attempt, which failed.
+
+        Those of the runtime's files count if the runtime could not reach the registry, the others if it could.
+        """
+        attempt = self.last_attempt
+        failure = attempt.failure
+        if attempt.kind is not AttemptKind.FAILED or attempt.at is None:
             return ()
-        return tuple(each for each in self.changes if each.at + each.delay_seconds > failed_at)
+        is_unreached = failure is not None and failure.kind in _UNREACHED
+        changes = self.runtime_changes if is_unreached else self.changes
+        return tuple(each for each in changes if each.at + each.delay_seconds > attempt.at)
 
     @property
     def retried_by(self) -> float | None:
@@ -131,6 +154,7 @@ def see(
     *,
     now: float,
     changes: tuple[Change, ...] = (),
+    runtime_changes: tuple[Change, ...] = (),
     unread: tuple[Newer, ...] = (),
 ) -> Evidence:
     """Return what the status of *pod* and its *events* show of *containers*, which use one image."""
@@ -140,11 +164,12 @@ def see(
     kept = tuple(events)
     return Evidence(
         now,
-        bool(pod.phase or pod.states),
+        pod.phase,
         tuple(each for each in pod.states if (_FIELDS[each.role], each.name) in places),
         tuple(each for each in kept if _is_about(each, places, images)),
         tuple(each for each in kept if not each.container),
         changes,
+        runtime_changes,
         unread,
     )
 

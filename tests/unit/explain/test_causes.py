@@ -240,6 +240,42 @@ def test_a_reason_that_is_no_credential_comes_first(kind: str, has_credential: b
     assert any("no credential is found" in note for note in found.notes) is not has_credential
 
 
+@pytest.mark.parametrize("has_credential", [True, False])
+def test_a_file_of_the_runtime_that_changed_since_decides_at_the_next_attempt(has_credential: bool) -> None:
+    """Where the runtime did not reach the registry; a change of a secret does not help there."""
+    message, _ = OTHERS["certificate"]
+    answer = with_secret() if has_credential else nothing()
+    change = (Change("/etc/containerd/certs.d/reg.io/hosts.toml", NOW - 5),)
+    evidence = seen(("Failed", message), waiting="ErrImagePull", runtime_changes=change)
+    found = explained(answer, evidence)
+    assert found.outcome is Outcome.CHANGED
+    assert "hosts.toml changed 5 s ago" in found.text
+    assert explained(answer, evidence, check=check(answer)).outcome is Outcome.FOUND
+    secret_changed = seen(("Failed", message), waiting="ErrImagePull", changes=change)
+    assert explained(answer, secret_changed).outcome is Outcome.OTHER_REASON
+    assert explained(answer, refused(runtime_changes=change)).outcome is not Outcome.CHANGED
+
+
+def test_a_registry_that_answers_now_is_a_note_beside_the_failure() -> None:
+    message, _ = OTHERS["unreachable"]
+    answer = with_secret()
+    found = explained(answer, seen(("Failed", message), waiting="ErrImagePull"), check=check(answer))
+    assert found.outcome is Outcome.OTHER_REASON
+    assert any("asked now, the registry says yes" in note for note in found.notes)
+
+
+def test_a_volume_that_is_an_image_was_had_if_the_pod_runs() -> None:
+    value: dict[str, object] = {
+        "metadata": {"name": "web"},
+        "spec": {"volumes": [{"name": "data", "image": {"reference": IMAGE}}]},
+        "status": {"phase": "Running"},
+    }
+    pod = read_pod(KubernetesObject("test", ObjectKind.POD, value))
+    assert explained(nothing(), see(pod, pod.containers, (), now=NOW)).outcome is Outcome.RUNS
+    pending = read_pod(KubernetesObject("test", ObjectKind.POD, {**value, "status": {"phase": "Pending"}}))
+    assert explained(nothing(), see(pending, pending.containers, (), now=NOW)).outcome is Outcome.NOT_TRIED
+
+
 def test_no_credential_is_found_and_the_registry_wants_one() -> None:
     found = explained(nothing(), refused())
     assert found.outcome is Outcome.NO_CREDENTIAL

@@ -47,6 +47,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from keyferry.pulls.mirrors.endpoints import Mirrors
+
 __all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
 
 # The time limit of a question that nobody asked for.
@@ -101,7 +103,7 @@ def explain_image(
         inputs = replace(inputs, environment=PluginEnvironment("the node agent"))
     facts = Facts(
         answer,
-        evidence=_evidence(args, answer, inputs, seen),
+        evidence=_evidence(args, answer, inputs, seen, mirrors),
         check=check_answer(args, answer, mirrors) if is_checked else None,
         decision=decide_access(args, answer, is_pod=bool(seen.containers)),
         containers=seen.containers,
@@ -127,12 +129,30 @@ def explain_image(
 # What happened.
 
 
-def _evidence(args: argparse.Namespace, answer: Answer, inputs: Inputs, seen: Seen) -> Evidence:
+def _evidence(
+    args: argparse.Namespace, answer: Answer, inputs: Inputs, seen: Seen, mirrors: Mirrors | None
+) -> Evidence:
     if seen.pod is None:
         return Evidence()
     unread = _unread(args, inputs)
-    changes = tuple(_changes(args.node, answer, inputs, unread))
-    return see(seen.pod, seen.containers, seen.events, now=time.time(), changes=changes, unread=unread)
+    return see(
+        seen.pod,
+        seen.containers,
+        seen.events,
+        now=time.time(),
+        changes=tuple(_changes(args.node, answer, inputs, unread)),
+        runtime_changes=() if mirrors is None else tuple(_runtime_changes(mirrors)),
+        unread=unread,
+    )
+
+
+def _runtime_changes(mirrors: Mirrors) -> Iterator[Change]:
+    """Yield the last changes of the file that tells the runtime how to reach a registry, and of what that names."""
+    trusted = (file for endpoint in mirrors.endpoints for file in endpoint.trust.ca_files)
+    for path in dict.fromkeys((mirrors.file, *trusted)):
+        at = changed_at(path)
+        if at is not None:
+            yield Change(path, at)
 
 
 def _unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
