@@ -23,7 +23,6 @@ from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.account_world import AUDIENCE, IMAGE, account_world, registry_of
 from support.kube import TOKEN
 from support.kubernetes_api import Json, account, pod, pull_secret
-from support.parts import need
 from support.pasting import Desk, has_all
 from support.pod_world import HOST, PodWorld, pod_world
 
@@ -220,7 +219,6 @@ CASES = {
 @contextmanager
 def world_of(case: Case, folder: Path) -> Iterator[tuple[PodWorld, Desk]]:
     """Yield the world of a case, in which the registry refused the kubelet, and a desk with all variables set."""
-    need("kubectl")
     with pod_world(folder) as world:
         world.api.permit(TOKEN, "*", "*")
         case.make(world)
@@ -435,7 +433,6 @@ def test_the_lines_for_an_unknown_authority_are_read_by_containerd(tmp_path: Pat
 
 def test_what_permits_kubelets_an_audience_takes_no_other_away(tmp_path: Path) -> None:
     """The objects of one team, then those of another."""
-    need("kubectl")
     with account_world(tmp_path) as world:
         world.api.permit(TOKEN, "*", "*")
         world.api.node_audiences = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -13,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from .parts import PARTS
+from .parts import PARTS, missing
 from .plugins import PATIENCE_SECONDS, write_executable
 
 Json = dict[str, Any]
@@ -47,6 +48,10 @@ class Desk:
     pasted: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # The kubectl that tools/parts.sh unpacks, or else any.
+        self.path = f"{PARTS / 'usr' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        if shutil.which("kubectl", path=self.path) is None:
+            missing("kubectl is not installed: 'make parts' installs it, as root on Debian")
         self.folder.mkdir()
         for name in OWN_FILES:
             (self.folder / name).write_text(OWN_TEXT)
@@ -58,11 +63,10 @@ class Desk:
         return False not in [self._run(each) for each in blocks]
 
     def _run(self, text: str) -> bool:
-        path = f"{PARTS / 'usr' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-c", text],
             cwd=self.folder,
-            env={"PATH": path, **self.env},
+            env={"PATH": self.path, **self.env},
             capture_output=True,
             text=True,
             check=False,
