@@ -102,7 +102,9 @@ def test_an_account_without_the_required_annotation(world: AccountWorld) -> None
     world.attributes["requiredServiceAccountAnnotationKeys"] = ["example.com/role"]
     link = check_broken(world.run(IMAGE, "-o", "json"), "account", 1)
     assert "lacks the annotation 'example.com/role'" in str(link["text"])
-    assert "annotate serviceaccount puller --namespace shop example.com/role=VALUE" in str(link["cure"])
+    assert 'annotate serviceaccount puller --namespace shop example.com/role="${VALUE:?}"' in str(
+        link["cure"]
+    )
 
 
 @pytest.mark.parametrize("name", ["account", "token"])
@@ -228,7 +230,7 @@ def test_a_plugin_that_fails(world: AccountWorld) -> None:
     link = check_broken(done, "plugin", 4)
     assert "no role" in str(link["text"])
     assert "\x1b" not in str(link["text"])
-    assert "--audience registry.audience.example > token && keyferry plugin trace" in str(link["cure"])
+    assert '--audience registry.audience.example > "$token" && keyferry plugin trace' in str(link["cure"])
     assert world.api.issued[-1] not in done.stdout
 
 

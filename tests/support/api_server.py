@@ -208,6 +208,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = _review(seen) if path == REVIEWS else seen.body
         self._answer(seen.status, body if self.own is None else self.own)
 
+    do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815 - names of the standard library
+
     def _take(self, path: str) -> Seen:
         body = self._read_body()
         headers = tuple(self.headers.items())

@@ -1,7 +1,7 @@
 """An API server for tests that has objects and enforces RBAC, with the responses of Kubernetes word for word.
 
 A test adds objects and users, and permits each user single actions; everything else is forbidden. TokenRequests
-are checked as the real server checks them.
+are checked as the real server checks them, and so is all that is written.
 """
 
 import base64
@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from .api_server import REVIEWS, ApiServer, Seen
 from .certificates import Authority
+from .kubernetes_writes import CLUSTER_SCOPED, RBAC, VERBS, Store, Write, WriteRefused, discover
 
 Json = dict[str, object]
 Reply = tuple[int, Json]
@@ -36,6 +37,10 @@ KINDS = {
     "DaemonSet": (APPS, "daemonsets"),
     "Job": (BATCH, "jobs"),
     "CronJob": (BATCH, "cronjobs"),
+    "Role": (RBAC, "roles"),
+    "RoleBinding": (RBAC, "rolebindings"),
+    "ClusterRole": (RBAC, "clusterroles"),
+    "ClusterRoleBinding": (RBAC, "clusterrolebindings"),
 }
 RESOURCES = {place: kind for kind, place in KINDS.items()}
 # The fields that the real server selects objects by, for the resources that have any beyond the name.
@@ -111,6 +116,7 @@ class KubernetesApi(ApiServer):
     def __init__(self, authority: Authority) -> None:
         super().__init__(authority)
         self.objects: dict[tuple[str, str, str, str], Json] = {}
+        self.store = Store(self.objects)
         self.users: dict[str, KubernetesUser] = {}
         self.issued: list[str] = []
         # Audiences that the node authorizer does not let kubelets request.
@@ -150,6 +156,8 @@ class KubernetesApi(ApiServer):
 
     def respond(self, seen: Seen) -> tuple[int, bytes]:
         """Authenticate, authorize and answer a request."""
+        if urlsplit(seen.path).path == "/openapi/v2":
+            return 200, b""  # without any schema, so that kubectl uses its own
         if seen.path == "/version":
             return 200, json.dumps({"major": "1", "minor": self.minor}).encode()
         if seen.path == ACCESS_REVIEWS:
@@ -178,12 +186,34 @@ class KubernetesApi(ApiServer):
             raise Refused(401, "Unauthorized")
         if urlsplit(seen.path).path == REVIEWS:
             return 201, _review(user)
+        described = discover(urlsplit(seen.path).path, KINDS)
+        if described is not None:
+            return 200, described
         target = _target(seen)
         if not user.may(target):
             raise _forbidden(user, target)
+        if seen.method in VERBS and not target.subresource:
+            return self._write(seen, target)
         if target.subresource:
             return self._issue(seen, target, user)
         return (200, self._find(target)) if target.name else self._list(seen, target)
+
+    def _write(self, seen: Seen, target: Target) -> Reply:
+        write = Write(
+            seen.method,
+            (target.group, target.resource, target.namespace, target.name),
+            RESOURCES[target.group, target.resource],
+            f"{target.group}/v1" if target.group else "v1",
+            seen.body,
+            ";".join(seen.all("Content-Type")).partition(";")[0],
+            "dryRun=All" in urlsplit(seen.path).query,
+        )
+        with self.lock:
+            try:
+                return self.store.write(write)
+            except WriteRefused as refused:
+                code, document = _failure(refused.code, refused.message, target)
+                return code, {**document, "reason": refused.reason}
 
     def _find(self, target: Target) -> Json:
         found = self.objects.get((target.group, target.resource, target.namespace, target.name))
@@ -296,15 +326,19 @@ def _target(seen: Seen) -> Target:
     group = CORE
     if parts[:1] == ["apis"]:
         group, parts = parts[1], parts[1:]
+    if parts[2:3] and parts[2] in CLUSTER_SCOPED:
+        parts = [*parts[:2], "namespaces", "", *parts[2:]]
     _, version, plural, namespace, resource, name, subresource, *_ = (*parts, "", "", "", "", "", "", "")
     is_token = (resource, subresource) == ("serviceaccounts", "token")
+    is_write = seen.method in VERBS and not is_token
     if (
         (version, plural) != ("v1", "namespaces")
         or (group, resource) not in RESOURCES
-        or (seen.method == "POST") != is_token
+        or (is_token and seen.method != "POST")
+        or (is_write and (seen.method == "POST") is bool(name))
     ):
         raise Refused(404, "the server could not find the requested resource")
-    verb = "create" if is_token else "get" if name else "list"
+    verb = VERBS[seen.method] if is_token or is_write else "get" if name else "list"
     return Target(verb, group, resource, namespace, name, subresource)
 
 
@@ -427,7 +461,8 @@ def account(
     """Return a service account that lists pull secrets."""
     metadata: Json = {"name": name, "namespace": namespace, "annotations": annotations}
     listed = [{"name": secret} for secret in secrets]
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "imagePullSecrets": listed}
+    made: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    return {**made, "imagePullSecrets": listed} if listed else made
 
 
 def pull_secret(

@@ -1,4 +1,7 @@
-"""How to give the inputs that a lookup lacked, with commands to paste."""
+"""How to give the inputs that a lookup lacked, with commands to paste.
+
+Secrets and tokens are written to new files that only the user can read.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,17 @@ def _input_lines(facts: Facts, missing: MissingInput) -> Iterator[str]:
         yield from facts.account_lines
     elif missing.input is LookupInput.PULL_SECRET and facts.pod is not None:
         name, namespace = quote_word(missing.name), quote_word(facts.pod.namespace)
-        file = quote_word(f"{missing.name}.yaml")
-        yield f"kubectl get secret {name} -n {namespace} -o yaml > {file}"
-        yield f"{command} --secret {file}"
+        new_file = f"secret=$(mktemp {quote_word(f'{missing.name}.XXXXXX')})"
+        get = f'kubectl get secret {name} -n {namespace} -o yaml > "$secret"'
+        yield f'{new_file} && {get} && {command} --secret "$secret"'
     elif missing.input is LookupInput.DOCKER_CONFIG:
         yield f"{command} --docker-config {quote_word(missing.name)}"
     elif missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN:
         namespace, _, name = missing.name.partition("/")
-        audience = _audience(facts)
-        yield f"kubectl create token {quote_word(name)} -n {quote_word(namespace)}{audience} > token"
-        yield f"{command} --service-account-token token"
+        create = f"kubectl create token {quote_word(name)} -n {quote_word(namespace)}{_audience(facts)}"
+        yield (
+            f'token=$(mktemp token.XXXXXX) && {create} > "$token" && {command} --service-account-token "$token"'
+        )
 
 
 def _audience(facts: Facts) -> str:

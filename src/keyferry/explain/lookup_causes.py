@@ -72,10 +72,11 @@ def _empty_login(facts: Facts) -> LikelyCause | None:
     if not credentials or not all(map(is_empty_login, credentials)):
         return None
     source = credentials[0].source
-    text = f"write a user name and a password, or auth, for {credentials[0].key!r} in {source}"
-    cures = renewed_secret(facts, source.name) if source.secret is not None else ()
-    lines = tuple(line for cure in cures for line in cure.lines)
-    return LikelyCause(empty_login_text(credentials[0]), (Cure(text, lines),))
+    if source.secret is not None:
+        cures = renewed_secret(facts, source.name, credentials[0])
+    else:
+        cures = (Cure(f"write a user name and a password, or auth, for {credentials[0].key!r} in {source}"),)
+    return LikelyCause(empty_login_text(credentials[0]), cures)
 
 
 @_cause

@@ -193,8 +193,7 @@ class _Trial:
         token = f"{asked.kubectl} create token {quote_word(asked.account)} --namespace {quote_word(asked.namespace)}"
         audience = quote_word(self._question.audience)
         words = [f"{asked.bin_dir}/{name}", asked.image.text, "--config", asked.config, "--provider", name]
-        words += ["--service-account-token-file", "token"]
         annotations, _ = pick_annotations(self._question.attributes, self._account.annotations or {})
         words += [word for key, value in annotations.items() for word in ("--annotation", f"{key}={value}")]
-        trace = f"keyferry plugin trace {join_words(*words)}"
-        return f"{token} --audience {audience} > token && {trace}"
+        trace = f'keyferry plugin trace {join_words(*words)} --service-account-token-file "$token"'
+        return f'token=$(mktemp token.XXXXXX) && {token} --audience {audience} > "$token" && {trace}'

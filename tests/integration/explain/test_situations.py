@@ -334,7 +334,7 @@ def many_at_once(world: PodWorld) -> None:
     world.report(pulled(IMAGE, before=[Reported("Failed", why, 8, type="Warning")]))
 
 
-SECRET, PORT_SECRET = "shop/regcred", rf"--docker-server={re.escape(HOST)}:25555\b"
+SECRET, PORT_SECRET = "shop/regcred", rf"add an entry for {re.escape(HOST)}:25555\b"
 SITUATIONS = {
     "wrong-password": Situation(
         wrong_password,
@@ -409,7 +409,7 @@ SITUATIONS = {
         opaque_secret,
         "no-credential",
         ("regcred", "Opaque"),
-        (r"kubectl get secret regcred -n shop -o yaml > \S+\) && .*kubectl replace",),
+        (r"kubectl get secret regcred -n shop -o yaml > \S+ && .*kubectl replace",),
         ("kubectl delete",),
     ),
     "plugin-answers-for-another-host": Situation(

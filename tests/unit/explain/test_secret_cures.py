@@ -20,9 +20,19 @@ POD = Pod("shop", "web", "u", "puller")
 LOGIN = '--docker-username="${REGISTRY_USERNAME:?}" --docker-password="${REGISTRY_PASSWORD:?}"'
 CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
 SECRET = PullSecret("shop", "mine", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": CONTENT})
-RECREATE = "kubectl get pod web -n shop -o yaml > web.yaml && kubectl replace --force -f web.yaml"
-SAVE = "(umask 077; kubectl get secret mine -n shop -o yaml > mine-saved.yaml)"
+RECREATE = (
+    'saved=$(mktemp web-saved.XXXXXX) && kubectl get pod web -n shop -o yaml > "$saved" && '
+    'kubectl replace --force -f "$saved"'
+)
+SAVE = 'saved=$(mktemp mine-saved.XXXXXX) && kubectl get secret mine -n shop -o yaml > "$saved"'
 CREATE = f"kubectl create secret docker-registry mine -n shop --docker-server=reg.io {LOGIN}"
+REWRITE = f'{SAVE} && kubectl patch secret mine -n shop -p "$({CREATE} --dry-run=client -o json)"'
+# Only where the account lists none, still.
+LIST = (
+    "kubectl patch serviceaccount puller -n shop --type=json -p "
+    """'[{"op":"test","path":"/imagePullSecrets","value":null},"""
+    """{"op":"add","path":"/imagePullSecrets","value":[{"name":"mine"}]}]'"""
+)
 
 
 def unused(reason: UnusedReason) -> UnusedSecret:
@@ -41,24 +51,21 @@ def cause_of(answer: Answer, *reasons: UnusedReason, pod: Pod | None = POD) -> E
     ("reason", "lines"),
     [
         (UnusedReason.ABSENT, [CREATE]),
-        (UnusedReason.OTHER_NAMESPACE, [CREATE]),
+        (UnusedReason.OTHER_NAMESPACE, [CREATE, LIST, RECREATE]),
         (
             UnusedReason.WRONG_TYPE,
             [
-                f"{SAVE} && sed 's|^type: .*|type: kubernetes.io/dockerconfigjson|' mine-saved.yaml > mine-typed.yaml "
-                "&& kubectl replace --force -f mine-typed.yaml"
+                f"{SAVE} && sed 's|^type: .*|type: kubernetes.io/dockerconfigjson|' "
+                '"$saved" | kubectl replace --force -f -'
             ],
         ),
-        (UnusedReason.NO_DATA, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
-        (UnusedReason.NO_ENTRIES, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
-        (UnusedReason.UNREADABLE, [f"{SAVE} && {CREATE} --dry-run=client -o yaml | kubectl apply -f -"]),
+        (UnusedReason.NO_DATA, [REWRITE]),
+        (UnusedReason.NO_ENTRIES, [REWRITE]),
+        (UnusedReason.UNREADABLE, [REWRITE]),
         (UnusedReason.LATE, [RECREATE]),
         (
             UnusedReason.NOT_LISTED,
-            [
-                'kubectl patch serviceaccount puller -n shop -p \'{"imagePullSecrets":[{"name":"mine"}]}\'',
-                RECREATE,
-            ],
+            [LIST, RECREATE],
         ),
     ],
 )
@@ -100,14 +107,16 @@ def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None
     application = secret_with("other", "reg.io:5000", "Opaque", "x")
     found = near(application, read)
     assert found.cause.startswith("key 'reg.io' of pull secret shop/regcred nearly matches: ")
-    assert "--docker-server=reg.io:5000" in found.cures[0].lines[0]
+    assert found.cures[0].text.startswith("add an entry for reg.io:5000 ")
     mistyped = secret_with("mistyped", "reg.io:5000", "Opaque")
     found = near(read, application, mistyped)
     assert found.cause.startswith("the kubelet ignores secret 'mistyped': its type is 'Opaque'")
     assert "kubectl delete" not in found.cures[0].lines[0]
 
 
-@pytest.mark.parametrize("data", [{}, {"x": b"1"}, {".dockerconfigjson": CONTENT, "x": b"1"}])
+@pytest.mark.parametrize(
+    "data", [{}, {"x": b"1"}, {".dockerconfigjson": CONTENT, "x": b"1"}, {".dockerconfigjson": b"x"}]
+)
 def test_a_secret_that_an_application_may_need_is_not_deleted(data: dict[str, bytes]) -> None:
     found = near(PullSecret("shop", "regcred", "Opaque", data))
     assert found.cause.startswith("the kubelet ignores secret 'regcred': its type is 'Opaque'")

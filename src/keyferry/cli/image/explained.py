@@ -237,18 +237,20 @@ def _try_command(args: argparse.Namespace, answer: Answer) -> str:
 
 
 def _account_lines(args: argparse.Namespace, answer: Answer, words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the commands that add the missing service account to the file of *args*, and ask again."""
+    """Yield the command that adds the missing service account to a copy of the file of *args*, and asks again."""
     missing = next((each for each in answer.missing if each.input in ACCOUNT_INPUTS), None)
     given = args.filename or args.pod
     if missing is None or args.is_live or not given:
         return
     namespace, _, name = missing.name.partition("/")
     own = copy(args)
-    own.filename, own.pod = f"with-{missing.name.replace('/', '-')}.yaml", None
+    own.filename = own.pod = None
+    again = command_line(own, "explain", *words)
     file = "FILE" if given == "-" else quote_word(given)
+    new_file = quote_word(f"with-{missing.name.replace('/', '-')}.XXXXXX")
     account = f"kubectl get serviceaccount {quote_word(name)} -n {quote_word(namespace)} -o yaml"
-    yield f"(cat {file}; echo; echo ---; {account}) > {quote_word(own.filename)}"
-    yield command_line(own, "explain", *words)
+    both = f"(cat {file} && echo && echo --- && {account})"
+    yield f'with=$(mktemp {new_file}) && {both} > "$with" && {again} -f "$with"'
 
 
 def _secret_names(sources: Sources) -> tuple[str, ...]:
