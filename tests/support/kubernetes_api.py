@@ -6,6 +6,7 @@ are checked as the real server checks them, and so is all that is written.
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,7 @@ _REASONS = {
     409: "Conflict",
     422: "Invalid",
 }
+_METRICS = re.compile("/api/v1/nodes/([^/]+)/proxy/metrics")
 _SHORTEST_SECONDS, _LONGEST_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
 
 
@@ -125,6 +127,7 @@ class KubernetesApi(ApiServer):
         # The audiences that RBAC permits kubelets; None forbids reviews.
         self.node_audiences: set[str] | None = None
         self.reviewed: list[Json] = []
+        self.kubelet_metrics: dict[str, str] = {}
         self._numbers = count(1)
 
     def add_user(self, token: str, name: str = "bob") -> KubernetesUser:
@@ -162,11 +165,22 @@ class KubernetesApi(ApiServer):
             return 200, json.dumps({"major": "1", "minor": self.minor}).encode()
         if seen.path == ACCESS_REVIEWS:
             return self._review_access(seen)
+        metrics = _METRICS.fullmatch(seen.path)
         try:
+            if metrics:
+                return 200, self._metrics_of(metrics[1], seen).encode()
             status, document = self._answer(seen)
         except Refused as refused:
             status, document = refused.reply
         return status, json.dumps(document).encode()
+
+    def _metrics_of(self, node: str, seen: Seen) -> str:
+        """Return the metrics of a node's kubelet, which the server fetches for those who may."""
+        target = Target("get", CORE, "nodes", "", node, "proxy")
+        user = self.users.get(seen.token)
+        if user is None or not user.may(target):
+            raise Refused(403, "nodes is forbidden", target)
+        return self.kubelet_metrics[node]
 
     def _review_access(self, seen: Seen) -> tuple[int, bytes]:
         if self.node_audiences is None:

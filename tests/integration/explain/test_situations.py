@@ -6,6 +6,7 @@ Each has the pod's status and events as that kubelet wrote them, the objects, th
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import sys
@@ -543,3 +544,24 @@ def test_the_sentence_of_the_plugin_comes_first(tmp_path: Path) -> None:
         line = tell(world).first_line
     before, _, _ = line.partition("no route to host")
     assert "status 3" not in before
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_the_hash_that_the_kubelet_reports_decides_whether_it_has_read_its_config(
+    tmp_path: Path, *, is_read: bool
+) -> None:
+    """Of a file that is newer than the kubelet; who may not read the kubelet's metrics has only the times."""
+    with situation_world(tmp_path, old_config, change_config) as world:
+        size, content = world.node.config.stat().st_size, world.node.config.read_bytes()
+        read = hashlib.sha256(size.to_bytes(8, "big") + content).hexdigest() if is_read else "0" * 64
+        world.api.kubelet_metrics[NODE] = (
+            f'kubelet_credential_provider_config_info{{hash="sha256:{read}"}} 1\n'
+        )
+        doubtful = tell(world)
+        world.api.permit(TOKEN, "get", "nodes/proxy", "*")
+        told = tell(world)
+    assert re.search("may not have read", doubtful.first_line), doubtful.text
+    if is_read:
+        assert told.verdict[1] != "not-known-yet", told.text
+    else:
+        assert re.search("has not read", told.first_line), told.text
