@@ -65,7 +65,7 @@ def check_lines(shown: Shown, width: int) -> list[str]:
     """Return the lines, of which none is too long but for a single word or a line to paste."""
     lines = shown.screen.split("\n")
     for line in lines:
-        is_pasted = line.startswith(("    keyferry ", "    kubectl ", "    (umask 077; kubectl ", "    - "))
+        is_pasted = line.startswith(("    keyferry ", "    kubectl ", "    saved=$(mktemp ", "    - "))
         is_one_word = len(line.split()) <= 2
         assert len(line) <= width or is_pasted or is_one_word, (width, line)
         assert line == line.rstrip()
@@ -129,10 +129,12 @@ def test_folding_changes_no_word(node: Node, tmp_path: Path) -> None:
 def test_other_hosts_are_one_line_and_no_rule_is_named_for_them(node: Node, tmp_path: Path) -> None:
     words = ("explain", "registry.example:5000/team/app", *node.options(), *pod_with_secret(tmp_path))
     lines = check_lines(keyferry_on_terminal(*words, columns=80), 80)
-    cause, cure, others = (line for line in lines if line.startswith(("✗", "→", "!")))
+    cause, cure, anonymous, others, secret = (line for line in lines if line.startswith(("✗", "→", "!")))
     assert cause.startswith("✗ no credential is found: pattern 'registry.example' of provider 'port' nearly")
     assert cure.startswith("→ add this to matchImages of provider 'port'")
+    assert anonymous.startswith("! without a credential the kubelet pulls anonymously")
     assert others == "! 8 providers are for other images"
+    assert secret == "! pull secret shop/regcred is for other images: 'quay.io'"
     assert "gcr.io" not in "".join(lines)
 
 

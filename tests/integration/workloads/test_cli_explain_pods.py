@@ -173,7 +173,7 @@ def test_containers_with_one_image_are_explained_together(api: KubernetesApi, ex
             pull_secret(type="Opaque"),
             "the kubelet ignores secret 'regcred': its type is 'Opaque', "
             "expected kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg",
-            "kubectl replace --force -f regcred-typed.yaml\n",
+            "| kubectl replace --force -f -\n",
             id="opaque",
         ),
         pytest.param(
@@ -225,7 +225,7 @@ def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: 
         "kubectl create secret docker-registry broken -n shop --docker-server=registry.example "
         in done.stdout
     )
-    assert " --dry-run=client -o yaml | kubectl apply -f -\n" in done.stdout
+    assert ' --dry-run=client -o json)"\n' in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
 
 
@@ -241,8 +241,8 @@ def test_the_accounts_secrets_are_those_of_new_pods(api: KubernetesApi, explain:
         "'regcred', but the pod does not"
     )
     assert (
-        "    kubectl get pod web -n shop -o yaml > web.yaml && kubectl replace --force -f web.yaml\n"
-        in done.stdout
+        '    saved=$(mktemp web-saved.XXXXXX) && kubectl get pod web -n shop -o yaml > "$saved" && '
+        'kubectl replace --force -f "$saved"\n' in done.stdout
     )
 
 

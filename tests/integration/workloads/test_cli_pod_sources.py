@@ -223,10 +223,11 @@ def test_a_malformed_secret_is_a_sure_no_for_every_image(node: Node, tmp_path: P
         assert "pull secret shop/broken, key '.dockerconfigjson': " in each["cause"]
         assert "the kubelet then fails the whole lookup" in each["cause"]
         (line,) = each["cure"][0]["lines"]
-        saved, _, written = line.partition(" && ")
-        assert saved == "(umask 077; kubectl get secret broken -n shop -o yaml > broken-saved.yaml)"
-        assert written.startswith("kubectl create secret docker-registry broken -n shop ")
-        assert written.endswith(" --dry-run=client -o yaml | kubectl apply -f -")
+        new_file, saved, written = line.split(" && ")
+        assert new_file == "saved=$(mktemp broken-saved.XXXXXX)"
+        assert saved == 'kubectl get secret broken -n shop -o yaml > "$saved"'
+        assert written.startswith("kubectl patch secret broken -n shop -p ")
+        assert '"$(kubectl create secret docker-registry broken -n shop ' in written
     one = run_keyferry("explain", IMAGE, *words[1:])
     assert one.returncode == 1
     assert one.stdout.startswith(f"✗ {documents[0]['cause']}\n")
@@ -390,7 +391,7 @@ def cause(done_text: str) -> dict[str, Any]:
             pull_secret(type="Opaque"),
             1,
             "its type is 'Opaque'",
-            "kubectl replace --force -f regcred-typed.yaml",
+            "| kubectl replace --force -f -",
             id="opaque",
         ),
         pytest.param(
