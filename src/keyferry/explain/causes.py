@@ -27,7 +27,7 @@ from keyferry.explain.lookup_causes import find_lookup_cause
 from keyferry.explain.other_causes import find_other_cause
 from keyferry.explain.registry import PullVerdict
 from keyferry.explain.registry import verdict as check_text
-from keyferry.explain.secret_cures import new_secret
+from keyferry.explain.secret_cures import new_secret, recreated_pod
 from keyferry.explain.times import age_text, clock_text
 from keyferry.explain.wording import (
     failed_text,
@@ -43,7 +43,7 @@ from keyferry.explain.wording import (
     who,
     why_pulled,
 )
-from keyferry.images.credential import SourceKind
+from keyferry.images.credential import Credential, SourceKind
 from keyferry.images.node.changes import ChangedFile
 from keyferry.images.result import LookupOutcome
 from keyferry.pulls.failure_text import FailureKind
@@ -88,18 +88,31 @@ def _runs(facts: Facts) -> Explanation | None:
         text += f": the image was pulled {age_text(attempt.at, now)}"
     elif attempt.was_pulled is False or may_use(facts):
         text += ": the image is on the node and this pod may use it; nothing is pulled"
-    notes = (f"a new pull: {foresee_lookup(facts).text}",)
+    notes = (f"a new pull: {foresee(facts).text}",)
     return Explanation(facts, Outcome.RUNS, text, notes=notes, about=Subject.USE)
 
 
 @_rule
+def _ended(facts: Facts) -> Explanation | None:
+    """The pod has failed, for example because it was evicted."""
+    if facts.evidence.phase != "Failed":
+        return None
+    why = f" ({facts.evidence.reason})" if facts.evidence.reason else ""
+    text = f"the pod has failed{why}: nothing is pulled for it any more"
+    cures = () if facts.pod is None else (recreated_pod(facts, facts.pod),)
+    return Explanation(facts, Outcome.OTHER_REASON, text, cures=cures, about=Subject.USE)
+
+
+@_rule
 def _may_use_it(facts: Facts) -> Explanation | None:
-    """Nothing was tried yet, and nothing is to be pulled."""
-    is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
-    if is_failed or not facts.containers or facts.is_always_pulled or not may_use(facts):
+    """Nothing is to be pulled: not at the first attempt, or not any more since the last one failed."""
+    if not facts.containers or facts.is_always_pulled or not may_use(facts):
         return None
     text = "the image is on the node and this pod may use it; nothing is pulled"
-    return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
+    if facts.evidence.last_attempt.kind is not AttemptKind.FAILED:
+        return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
+    text = f"the image is on the node now and this pod may use it, after {failed_text(facts)}; {retry_text(facts)}"
+    return Explanation(facts, Outcome.CHANGED, text, about=Subject.USE)
 
 
 # The pod's own settings forbid every pull.
@@ -287,10 +300,9 @@ def _refused_rule(facts: Facts) -> Explanation | None:
 def _older_answer(facts: Facts) -> Explanation | None:
     """Return that the kubelet may hold an older answer of the plugin than the one of now, if it may."""
     evidence, check = facts.evidence, facts.check
-    first = facts.answer.credentials[0]
-    if first.source.kind != SourceKind.PROVIDER or (
-        check is not None and check.verdict is not PullVerdict.YES
-    ):
+    first = _accepted(facts) or facts.answer.credentials[0]
+    is_refused = check is not None and check.verdict is not PullVerdict.YES
+    if first.source.kind != SourceKind.PROVIDER or is_refused or _is_known_user(facts):
         return None
     seconds = _cache_seconds(facts, first.source.name)
     until = None if evidence.last_attempt.at is None else evidence.last_attempt.at + seconds
@@ -315,14 +327,22 @@ def _older_answer(facts: Facts) -> Explanation | None:
 
 def _accepted_here(facts: Facts) -> Explanation | None:
     """Return that the registry accepts now what it refused, and nothing that is known has changed."""
-    check = facts.check
-    if check is None or check.verdict is not PullVerdict.YES:
+    accepted = _accepted(facts)
+    if accepted is None:
         return None
     text = (
         f"{why_pulled(facts)}{failed_text(facts)}, and nothing that is known has changed since, although "
-        f"{registry(facts)} accepts {who(facts.answer.credentials[0])} from here now"
+        f"{registry(facts)} accepts {who(accepted)} from here now"
     )
     return Explanation(facts, Outcome.UNEXPLAINED, text, cures=(wait_cure(facts),))
+
+
+def _accepted(facts: Facts) -> Credential | None:
+    """Return the credential that the registry accepts now, if it was asked and the image can be pulled."""
+    check = facts.check
+    if check is None or check.verdict is not PullVerdict.YES:
+        return None
+    return next((each.credential for each in check.attempts if each.worked), None)
 
 
 def _refused(facts: Facts) -> Explanation:
@@ -385,7 +405,15 @@ def _no_credential(facts: Facts) -> Explanation | None:
     if found is None or (answer.outcome is LookupOutcome.UNKNOWN and not found.is_certain):
         return None
     text = f"{why_pulled(facts)}no credential is found: {found.cause}{seen_text(facts)}"
-    explanation = Explanation(facts, outcome_without(answer), text, found.cause, found.cures, miss=found.miss)
+    cures = found.cures
+    if _may_not_exist(facts):
+        text = f"{why_pulled(facts)}the registry has no such image, or wants a credential for it, and none is found: "
+        text += f"{found.cause}{seen_text(facts)}"
+        cures = (
+            Cure("check the name of the image in the pod; if it is right, it needs a credential"),
+            *cures,
+        )
+    explanation = Explanation(facts, outcome_without(answer), text, found.cause, cures, miss=found.miss)
     return explanation if found.is_certain else with_inputs(explanation)
 
 
@@ -394,9 +422,7 @@ def _unexplained(facts: Facts) -> Explanation | None:
     attempt = facts.evidence.last_attempt
     if attempt.kind is not AttemptKind.FAILED:
         return None
-    why = (
-        f": {attempt.failure.text}" if attempt.failure is not None else ", and the reason is no longer shown"
-    )
+    why = f": {attempt.failure.text}" if attempt.failure is not None else ", and its status does not tell why"
     text = f"{why_pulled(facts)}the pull fails{seen_text(facts)}{why}"
     cures = (*next_check(facts), *input_cures(facts)) or (wait_cure(facts),)
     if facts.answer.outcome is LookupOutcome.UNKNOWN and is_refusal(facts):
@@ -405,7 +431,16 @@ def _unexplained(facts: Facts) -> Explanation | None:
             f"{facts.answer.missing[0]}"
         )
         cures = tuple(input_cures(facts))
+        if _may_not_exist(facts):
+            text = f"the registry has no such image, or does not let this user have it; {text}"
+            cures = (Cure("check the name of the image in the pod"), *cures)
     return Explanation(facts, Outcome.UNEXPLAINED, text, cures=cures[:MAX_CURES])
+
+
+def _may_not_exist(facts: Facts) -> bool:
+    """Return whether the registry's answer is the same for an image that does not exist."""
+    failure = facts.evidence.last_attempt.failure
+    return failure is not None and failure.kind is FailureKind.HIDDEN
 
 
 def _is_about_credentials(facts: Facts) -> bool:
@@ -422,6 +457,9 @@ def _not_tried(facts: Facts) -> Explanation | None:
     if kind not in (AttemptKind.NOT_TRIED, AttemptKind.TRYING) or facts.check is not None:
         return None
     tried = "the image is being pulled" if kind is AttemptKind.TRYING else "no pull was tried yet"
+    hindrance = facts.evidence.hindrance
+    if hindrance is not None and kind is AttemptKind.NOT_TRIED:
+        tried += f" ({hindrance.reason}: {hindrance.message})"
     now = foresee(facts)
     return replace(now, outcome=Outcome.NOT_TRIED, text=f"{tried}; by the files of now, {now.text}")
 
@@ -430,6 +468,10 @@ def _not_tried(facts: Facts) -> Explanation | None:
 
 
 def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
+    if facts.evidence.is_deleted:
+        yield "the pod is being deleted, so nothing is tried for it any more"
+    for failure in facts.answer.kubelet_failures if facts.answer.credentials else ():
+        yield f"provider {failure.provider!r} fails, too: {failure.error}"
     if facts.evidence.is_limited:
         yield "the kubelet's own limit put off an attempt (pull QPS exceeded, registryPullQPS): no fault of the image"
     for file in facts.evidence.unread if explanation.outcome is not Outcome.NOT_KNOWN_YET else ():

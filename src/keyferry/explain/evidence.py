@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
 from keyferry.images.node.changes import Newer
 from keyferry.images.reference import parse_image
 from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
-from keyferry.workloads.events import PullEvent
+from keyferry.workloads.events import EARLIER_REASONS, PullEvent
 from keyferry.workloads.objects import Change
 from keyferry.workloads.pods import ContainerRole, ContainerState, PodContainer, StateKind, WorkloadPod
 
@@ -68,14 +68,16 @@ class LastAttempt(Value):
 class Evidence(Value):
     """What was seen of one image of a pod at the instant *now*, in seconds since 1970.
 
-    *phase* is that of the pod, empty if it has no status. *events* are those about the image, and *pod_events* those
-    about the whole pod, newest last. *changes* are the sources of credentials whose last change is known,
-    *runtime_changes* the files that tell the container runtime how to reach the registry, *unread* the files that
-    changed after the kubelet started, which reads them once.
+    *phase* is that of the pod, empty if it has no status, *reason* why it failed. *events* are those about the image,
+    and *pod_events* those about the whole pod, newest last. *changes* are the sources of credentials whose last change
+    is known, *runtime_changes* the files that tell the container runtime how to reach the registry, *unread* the files
+    that changed after the kubelet started, which reads them once.
     """
 
     now: float = 0.0
     phase: str = ""
+    reason: str = ""
+    is_deleted: bool = False
     states: tuple[ContainerState, ...] = ()
     events: tuple[PullEvent, ...] = ()
     pod_events: tuple[PullEvent, ...] = ()
@@ -86,8 +88,17 @@ class Evidence(Value):
     @property
     def unread_secrets(self) -> tuple[str, ...]:
         """The names of the pull secrets that the kubelet could not read, by its latest event about them."""
-        found = (event.unread_secrets for event in reversed(self.pod_events))
-        return next(filter(None, found), ())
+        found = next((event for event in reversed(self.pod_events) if event.unread_secrets), None)
+        if found is None:
+            return ()
+        # An older event says nothing about the last attempt.
+        since = (self.last_attempt.at or 0.0) - MAX_BACK_OFF_SECONDS
+        return found.unread_secrets if found.at is None or found.at >= since else ()
+
+    @property
+    def hindrance(self) -> PullEvent | None:
+        """The latest event about what keeps the kubelet from pulling anything for the pod."""
+        return next((event for event in reversed(self.pod_events) if event.reason in EARLIER_REASONS), None)
 
     @property
     def is_limited(self) -> bool:
@@ -103,17 +114,19 @@ class Evidence(Value):
             bool(self.states) or self.phase in _PHASES_WITH_IMAGES
         )
         success = next((event for event in reversed(self.events) if event.reason == _PULLED), None)
-        if has_all:
-            return _running(self.states, success)
         failed = self._last_failure(since=success)
+        is_running = any(state.kind is StateKind.RUNNING for state in self.states)
+        if has_all and (is_running or failed is None):
+            return _running(self.states, success)
         if failed is not None:
             return failed
         failure = None if waiting is None else _failure_of_state(waiting)
         if waiting is not None and (failure is None or failure.kind is not FailureKind.QPS):
             return LastAttempt(AttemptKind.FAILED, failure=failure)
-        if success is not None:
+        pulling = next((event for event in reversed(self.events) if event.reason == _PULLING), None)
+        if success is not None and (pulling is None or (pulling.at or 0.0) <= (success.at or 0.0)):
             return _running(self.states, success)
-        if any(event.reason == _PULLING for event in self.events) or self.is_limited:
+        if pulling is not None or self.is_limited:
             return LastAttempt(AttemptKind.TRYING)
         return LastAttempt(AttemptKind.NOT_TRIED if self.phase or self.states else AttemptKind.UNSEEN)
 
@@ -167,13 +180,22 @@ def see(
     return Evidence(
         now,
         pod.phase,
-        tuple(each for each in pod.states if (_FIELDS[each.role], each.name) in places),
+        pod.reason,
+        pod.is_deleted,
+        tuple(_of_image(each, images) for each in pod.states if (_FIELDS[each.role], each.name) in places),
         tuple(each for each in kept if _is_about(each, places, images)),
         tuple(each for each in kept if not each.container),
         changes,
         runtime_changes,
         unread,
     )
+
+
+def _of_image(state: ContainerState, images: set[str]) -> ContainerState:
+    """Return the state, or that of a container that has not begun if its message is about a former image."""
+    if not state.image or state.image in images:
+        return state
+    return replace(state, reason="", message="")
 
 
 def _is_about(event: PullEvent, places: set[tuple[str, str]], images: set[str]) -> bool:

@@ -9,10 +9,14 @@ from keyferry.show.text import duration_text
 __all__ = ["age_text", "clock_text"]
 
 _DAY_SECONDS = 86_400
+# Clocks of one cluster differ by less.
+_SKEW_SECONDS = 60
 
 
 def age_text(at: float, now: float) -> str:
-    """Return how long ago an instant was, a second at least: ``12 s ago``."""
+    """Return how long ago an instant was, a second at least: ``12 s ago``; an instant to come shows another clock."""
+    if at > now + _SKEW_SECONDS:
+        return f"{duration_text(at - now)} ahead of this machine's clock"
     return f"{duration_text(max(1.0, now - at))} ago"
 
 

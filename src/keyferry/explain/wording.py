@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keyferry._core.secrets import redact
 from keyferry.explain.evidence import AttemptKind
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
@@ -32,7 +33,8 @@ _ABOUT_CREDENTIALS = (FailureKind.REFUSED, FailureKind.HIDDEN)
 
 def who(credential: Credential) -> str:
     """Return the user name and the source of a credential, as text for a message."""
-    user = f"user {credential.username!r}" if credential.username else "no user name"
+    # A token may stand in the place of the user name.
+    user = f"user {redact(credential.username)!r}" if credential.username else "no user name"
     if is_empty_login(credential):
         user = "an empty login"
     return f"{user} of {credential.source}"

@@ -24,6 +24,10 @@ _PULL_REASONS = frozenset(
     )
 )
 _UNREAD_SECRETS = "FailedToRetrieveImagePullSecret"
+# What keeps a kubelet from pulling anything for a pod.
+EARLIER_REASONS = frozenset(
+    ("FailedAttachVolume", "FailedCreatePodSandBox", "FailedMount", "FailedScheduling", "NetworkNotReady")
+)
 # How a field path names a container: spec.containers{app}.
 _CONTAINER = re.compile(r"spec\.(\w+)\{([^{}]*)\}")
 _SECRET_NAMES = re.compile(r"\(([^()]*)\)")
@@ -67,8 +71,9 @@ class PullEvent(Value):
 
 
 def pull_events(items: Iterable[Json]) -> tuple[PullEvent, ...]:
-    """Return the events about pulls, newest last."""
-    events = [_event(each) for each in items if each.get("reason") in _PULL_REASONS]
+    """Return the events about pulls, or about what keeps the kubelet from them, newest last."""
+    reasons = _PULL_REASONS | EARLIER_REASONS
+    events = [_event(each) for each in items if each.get("reason") in reasons]
     return tuple(sorted(events, key=lambda each: each.at or 0.0))
 
 
@@ -107,8 +112,8 @@ def _event(item: Json) -> PullEvent:
     involved = item.get("involvedObject") or item.get("regarding")
     path = involved.get("fieldPath") if isinstance(involved, dict) else None
     container = _CONTAINER.fullmatch(path) if isinstance(path, str) else None
-    text, reason = shown_text(item.get("message") or item.get("note")), str(item.get("reason", ""))
-    image = _IMAGE.search(text)
+    message = item.get("message") or item.get("note")
+    text, reason = shown_text(message), str(item.get("reason", ""))
     return PullEvent(
         time=next((each for each in times if isinstance(each, str) and each), ""),
         type=str(item.get("type", "")),
@@ -117,11 +122,17 @@ def _event(item: Json) -> PullEvent:
         count=seen if isinstance(seen, int) else 1,
         field=container.group(1) if container else "",
         container=container.group(2) if container else "",
-        image=image.group(1) if image else "",
+        image=named_image(message),
         is_pull_failure=text.startswith(_PULL_WORDS),
         is_use=_USED in text,
         unread_secrets=_unread_secrets(text) if reason == _UNREAD_SECRETS else (),
     )
+
+
+def named_image(message: object) -> str:
+    """Return the image that a text of the kubelet names; before it is masked, since a name may look like a secret."""
+    found = _IMAGE.search(message[:_MAX_CHARACTERS]) if isinstance(message, str) else None
+    return found.group(1) if found else ""
 
 
 def _unread_secrets(text: str) -> tuple[str, ...]:

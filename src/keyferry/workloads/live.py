@@ -1,6 +1,6 @@
 """Read a workload from a cluster with the objects that its pulls depend on; what cannot be read is noted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, field
@@ -111,20 +111,20 @@ class _Reader:
                 f"{pods}; the pod template of {workload.kind.lower()} {workload.name!r} is used"
             )
             return workload
-        failing = next((each for each in pods if _is_failing(read_pod(each, self._namespace))), None)
-        if failing is None and pods:
-            newest = max(pods, key=lambda each: each.changed_at or 0.0)
-            self._notes.append(
-                f"none of its {len(pods)} pods waits for an image; pod {newest.name!r} is explained"
-            )
-            return newest
-        if failing is None:
+        if not pods:
             self._notes.append("it has no pod, so the pod template is explained")
             return workload
-        self._notes.append(
-            f"pod {failing.name!r} of {workload.kind.lower()} {workload.name!r} waits for its image"
+        # Pods that have ended, such as evicted ones, tell nothing of those that came after them.
+        live = [each for each in pods if not read_pod(each, self._namespace).has_ended] or pods
+        failing = next((each for each in live if _is_failing(read_pod(each, self._namespace))), None)
+        newest = max(live, key=lambda each: each.text("metadata", "creationTimestamp"))
+        chosen = newest if failing is None else failing
+        waits = (
+            "waits for its image" if failing is not None else "is explained, since none waits for an image"
         )
-        return failing
+        self._notes.append(f"pod {chosen.name!r} of {workload.kind.lower()} {workload.name!r} {waits}")
+        self._notes += _other_images(read_pod(workload, self._namespace), read_pod(chosen, self._namespace))
+        return chosen
 
     def _pods_of(self, workload: KubernetesObject) -> list[KubernetesObject] | ApiProblem:
         """Return the pods that the workload owns, directly or through its replica sets or jobs."""
@@ -181,4 +181,12 @@ def _selector(workload: KubernetesObject) -> str:
 
 
 def _is_failing(pod: WorkloadPod) -> bool:
-    return any(each.waits_for_image or each.reason == "CreateContainerError" for each in pod.states)
+    return any(each.waits_for_image for each in pod.states)
+
+
+def _other_images(template: WorkloadPod, pod: WorkloadPod) -> Iterator[str]:
+    """Yield a note if the template has images that the pod, which was created before, has not."""
+    own = {each.image for each in pod.containers}
+    others = [each.image for each in template.containers if each.image not in own]
+    if others:
+        yield f"the pod template has other images than the pod: {', '.join(others)}"

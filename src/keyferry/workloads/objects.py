@@ -88,7 +88,7 @@ class KubernetesObject(Value):
     def changed_at(self) -> float | None:
         """When it was last written, in seconds since 1970, by its managedFields and creationTimestamp; None if unknown.
 
-        A change of its status alone does not count.
+        A change of its status alone does not count, nor one of a secret that left its data as it was.
         """
         metadata = self.value.get("metadata")
         fields = metadata if isinstance(metadata, dict) else {}
@@ -96,10 +96,17 @@ class KubernetesObject(Value):
         writes = [
             each.get("time")
             for each in (managed if isinstance(managed, list) else ())
-            if isinstance(each, dict) and not each.get("subresource")
+            if isinstance(each, dict) and not each.get("subresource") and self._is_about_content(each)
         ]
         found = (seconds_of(each) for each in (fields.get("creationTimestamp"), *writes))
         return max((each for each in found if each is not None), default=None)
+
+    def _is_about_content(self, entry: Json) -> bool:
+        """Return whether an entry of managedFields is about what pulls depend on."""
+        fields = entry.get("fieldsV1")
+        if self.kind is not ObjectKind.SECRET or not isinstance(fields, dict):
+            return True
+        return any(name in fields for name in ("f:data", "f:stringData", "f:type"))
 
     def field(self, *path: str | int) -> object:
         """Return the value at *path*, or None; raise EnvironmentProblem if there is anything but a map on the way.

@@ -5,7 +5,7 @@ from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
-from keyferry.workloads.events import shown_text
+from keyferry.workloads.events import named_image, shown_text
 from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, seconds_of
 
 TYPE_CHECKING = False
@@ -87,10 +87,15 @@ _LATER_REASONS = frozenset(
 )
 
 
+# The reason of a container that ended, or never began, while nobody saw it.
+_LOST = "ContainerStatusUnknown"
+
+
 class ContainerState(Value):
     """The state of a container in the pod's status, with secrets in its message masked.
 
-    *started_at* is when it last started, in seconds since 1970; *image_id* the image that it runs or ran.
+    *started_at* is when it last started, in seconds since 1970; *image_id* the image that it runs or ran. *image* is
+    the one that the message names, if any.
     """
 
     role: ContainerRole
@@ -100,6 +105,7 @@ class ContainerState(Value):
     message: str = ""
     started_at: float | None = None
     image_id: str = ""
+    image: str = ""
 
     @property
     def waits_for_image(self) -> bool:
@@ -112,8 +118,13 @@ class ContainerState(Value):
 
     @property
     def has_image(self) -> bool:
-        """Whether its image is on the node: it runs or ran, or waits for something later, such as a restart."""
-        return self.kind is not StateKind.WAITING or self.reason in _LATER_REASONS or bool(self.image_id)
+        """Whether it got its image: it runs or ran, or waits for something later, such as a restart.
+
+        The image of a container that waits is that of the one before it.
+        """
+        if self.kind is StateKind.TERMINATED:
+            return bool(self.image_id) or self.reason != _LOST
+        return self.kind is StateKind.RUNNING or self.reason in _LATER_REASONS
 
 
 class PodContainer(Value):
@@ -146,8 +157,9 @@ class WorkloadPod(Value):
     """A pod, or the pod that a workload's template describes.
 
     *workload* is the object that it was read from. *node_name* is empty for a pod that is on no node.
-    *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are the containers and
-    image volumes that name no image. *phase* is empty and there are no *states* if the pod has no status.
+    *listed_secrets* are the names of the pull secrets in the pod's own list. *without_image* are containers and
+    image volumes that name no image. *phase* is empty and there are no *states* if the pod has no status, *reason* is
+    why the pod failed.
     *token_audiences* are those of the tokens in its volumes.
     """
 
@@ -158,8 +170,19 @@ class WorkloadPod(Value):
     containers: tuple[PodContainer, ...] = ()
     without_image: tuple[PodContainer, ...] = ()
     phase: str = ""
+    reason: str = ""
     states: tuple[ContainerState, ...] = ()
     token_audiences: tuple[str, ...] = ()
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the pod is being deleted."""
+        return bool(self.workload.text("metadata", "deletionTimestamp"))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is started for the pod any more."""
+        return self.is_deleted or self.phase in ("Failed", "Succeeded")
 
     @property
     def is_controlled(self) -> bool:
@@ -222,6 +245,7 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         tuple(each for each in found if each.image),
         tuple(each for each in found if not each.image),
         workload.text("status", "phase") if is_pod else "",
+        workload.text("status", "reason") if is_pod else "",
         tuple(_states(workload)) if is_pod else (),
         token_audiences(workload.field(*spec)),
     )
@@ -246,6 +270,7 @@ def _state(role: ContainerRole, kind: StateKind, status: Json, found: Json) -> C
         shown_text(found.get("message")),
         seconds_of(found.get("startedAt")),
         str(status.get("imageID") or ""),
+        named_image(found.get("message")),
     )
 
 

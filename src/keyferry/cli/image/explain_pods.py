@@ -122,12 +122,14 @@ def _explain_pod(
 
 
 def _groups(pod: WorkloadPod) -> Iterator[tuple[PodContainer, ...]]:
-    """Yield the containers of each image, those that never pull it apart from the others."""
-    for containers in pod.by_image.values():
-        for is_never in (False, True):
-            found = tuple(each for each in containers if each.is_never_pulled is is_never)
-            if found:
-                yield found
+    """Yield the containers of each image, apart from those with another policy or another state."""
+    states = {(each.role, each.name): each for each in pod.states}
+    groups: dict[tuple[object, ...], list[PodContainer]] = {}
+    for each in pod.containers:
+        state = states.get((each.role, each.name))
+        seen = None if state is None else (state.waits_for_image, state.has_image)
+        groups.setdefault((each.image, each.pull_policy, seen), []).append(each)
+    yield from map(tuple, groups.values())
 
 
 def _print(args: argparse.Namespace, pods: Sequence[ExplainedPod]) -> int:
