@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.secrets import redact
 from keyferry.api.meta import format_time
 from keyferry.explain.document import credential_document, failures_document
 from keyferry.explain.evidence import Evidence
@@ -37,7 +38,11 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
         config=facts.config,
         decision=_decision(explanation, decision),
         missing=missing_documents(answer.missing),
-        credentials=[credential_document(credential) for credential in answer.credentials],
+        # A token may stand in the place of the user name.
+        credentials=[
+            {**credential_document(credential), "username": redact(credential.username)}
+            for credential in answer.credentials
+        ],
         failures=failures_document(answer.kubelet_failures),
         traps=[
             reason_document(reason)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keyferry._core.secrets import printable
+from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
@@ -239,7 +239,7 @@ def _attempt(attempt: Attempt) -> dict[str, object]:
     shown: dict[str, object] | None = None
     if credential is not None:
         source = source_document(credential.source)
-        shown = {"username": credential.username, "key": credential.key, "source": source}
+        shown = {"username": redact(credential.username), "key": credential.key, "source": source}
     return {
         "credential": shown,
         "worked": attempt.worked,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.secrets import masked, printable
+from keyferry._core.secrets import masked, printable, redact
 from keyferry.explain.explanation import Cure, Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
@@ -199,6 +199,6 @@ def _keys(answer: Answer) -> Iterator[str]:
 
 def _credentials(answer: Answer) -> Iterator[str]:
     for at, credential in enumerate(answer.credentials, 1):
-        user = printable(credential.username) or "(no user name)"
+        user = printable(redact(credential.username)) or "(no user name)"
         login = f"{at}. {user} / {masked(credential.password)}"
         yield f"{login}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"

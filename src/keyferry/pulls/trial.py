@@ -5,6 +5,7 @@ All attempts go through this module: checks with a registry, pulls into a layout
 
 from collections.abc import Callable, Iterable, Sequence
 
+from keyferry._core.secrets import redact
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
@@ -110,7 +111,8 @@ class Attempt(Value):
         """The user name and source of the credential, as text for a message."""
         if self.credential is None:
             return "without a credential"
-        return f"{self.credential.username or '(no user name)'} of {self.credential.source}"
+        # A token may stand in the place of the user name.
+        return f"{redact(self.credential.username) or '(no user name)'} of {self.credential.source}"
 
     @property
     def said(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import copy
 
 from keyferry._core.secrets import printable
@@ -18,6 +19,7 @@ from keyferry.cli.frame.image_lookup import (
     report_failed_plugins,
 )
 from keyferry.cli.frame.live_target import live_sources, read_target
+from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import (
     add_registry_arguments,
     check_answer,
@@ -27,7 +29,9 @@ from keyferry.cli.frame.registry_arguments import (
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.document import failures_document
+from keyferry.explain.evidence import AttemptKind, see
 from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
+from keyferry.explain.times import age_text
 from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
 from keyferry.images.reference import parse_image
@@ -37,6 +41,7 @@ from keyferry.show.report import report
 from keyferry.show.tables import fitting_table
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
+from keyferry.workloads.live import LiveWorkload
 from keyferry.workloads.pods import WorkloadPod
 from keyferry.workloads.targets import Target, parse_target
 
@@ -121,7 +126,7 @@ def _run_target(args: argparse.Namespace, target: Target) -> int:
             codes.append(Exit.NO)
             continue
         check = _check(own, lookup)
-        lines += (*lookup.lines(own), check.other_way)
+        lines += (*lookup.lines(own), check.other_way, _last_failure(args, live, image))
         checked.append((lookup.answer, check))
         codes.append(code_for_check(lookup.answer, check))
     # What is true of several images is told once.
@@ -131,6 +136,17 @@ def _run_target(args: argparse.Namespace, target: Target) -> int:
     else:
         print(render_document(_list_document(live.pod, checked), args.output))
     return most_severe(codes)
+
+
+def _last_failure(args: argparse.Namespace, live: LiveWorkload, image: str) -> str:
+    """Return that the kubelet's own last attempt failed, which says more than this check; empty if none did."""
+    evidence = see(live.pod, live.pod.by_image[image], live.events, now=time.time())
+    attempt = evidence.last_attempt
+    if attempt.kind is not AttemptKind.FAILED:
+        return ""
+    when = "" if attempt.at is None else f", {age_text(attempt.at, evidence.now)}"
+    command = command_line(args, "explain", args.image)
+    return f"{image}: the kubelet's own last attempt failed{when}; to see why, try: {command}"
 
 
 def _check(args: argparse.Namespace, lookup: ImageLookup) -> RegistryCheck:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.secrets import redact
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.credential import Credential, SourceKind
@@ -200,9 +201,10 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
 
 
 def _credential(at: int, credential: Credential) -> Reason:
-    text = f"user {credential.username!r} of {credential.source}, key {credential.key!r}"
+    user = redact(credential.username)  # a token may stand in the place of the user name
+    text = f"user {user!r} of {credential.source}, key {credential.key!r}"
     facts: dict[str, object] = {"order": at, "source": str(credential.source), "key": credential.key}
-    return Reason(ReasonStage.CREDENTIAL, credential.username, ReasonOutcome.TRIED, text, facts)
+    return Reason(ReasonStage.CREDENTIAL, user, ReasonOutcome.TRIED, text, facts)
 
 
 def _decision(answer: LookupResult) -> Reason:
