@@ -41,6 +41,7 @@ class PullSecret(Value):
     type: str
     data: "Mapping[str, bytes]" = field(repr=False)
     uid: str = ""
+    is_immutable: bool = False
 
 
 DockerConfig = Mapping[str, DockerEntry]
