@@ -130,13 +130,13 @@ def _changed(facts: Facts, secret: PullSecret, what: str, line: str) -> Iterator
     """Yield how to change a secret with a command, and what is to be done after that if it is immutable."""
     kept = f"{_saved_as(secret.name)} keeps the secret as it is now"
     if secret.is_immutable:
-        what += "; it is immutable, so it is deleted and created again"
+        what += "; the secret is immutable, so it is deleted and created again"
         kept += ", and 'kubectl create -f' of that restores it"
     yield Cure(f"{what}; {kept}", (line,))
-    yield from _forgotten(facts, secret)
+    yield from _read_again(facts, secret)
 
 
-def _forgotten(facts: Facts, secret: PullSecret) -> Iterator[Cure]:
+def _read_again(facts: Facts, secret: PullSecret) -> Iterator[Cure]:
     """Yield how a kubelet gets to read a secret that is immutable, and was replaced.
 
     It reads such a secret once, and keeps it until no pod of its node lists it.
@@ -185,7 +185,7 @@ def _change_type(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]
         ),
     )
     if unused.secret is not None:
-        yield from _forgotten(facts, unused.secret)
+        yield from _read_again(facts, unused.secret)
 
 
 def _type_of_data(secret: PullSecret | None) -> str:
