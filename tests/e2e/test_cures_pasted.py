@@ -447,6 +447,33 @@ def test_an_account_that_is_not_known_gets_the_secret_beside_its_others(
         assert [each["name"] for each in now["imagePullSecrets"]] == [*listed, "regcred"]
 
 
+@pytest.mark.parametrize("make", [nothing, wrong_password, absent, late])
+def test_a_static_pod_gets_a_credential_of_its_node(make: Change, tmp_path: Path) -> None:
+    """No secret and no change of the copy that the API server has of it reaches its kubelet."""
+
+    def make_static(world: PodWorld) -> None:
+        make(world)
+        about: Any = world.api.objects[POD_KEY]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "node1", "uid": "n", "controller": True}
+        about["metadata"] |= {
+            "annotations": {"kubernetes.io/config.mirror": "abc", "kubernetes.io/config.source": "file"},
+            "ownerReferences": [owner],
+        }
+
+    with world_of(Case(make_static), tmp_path) as (world, _):
+        code, explanation = explain(world)
+        assert code
+        assert commands_of(lines_of(explanation)) == []
+        assert "give its node a credential" in explanation["cure"][0]["text"]
+
+
+def test_a_secret_that_is_listed_twice_is_one_credential(tmp_path: Path) -> None:
+    with world_of(Case(listed_twice), tmp_path) as (world, _):
+        for options in ("", "--check-registry"):
+            _, explanation = explain(world, options)
+            assert "2 credentials" not in explanation["verdict"]["text"]
+
+
 # Lines of files, and objects.
 
 

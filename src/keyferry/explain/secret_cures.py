@@ -126,13 +126,14 @@ def _edited(facts: Facts, secret: PullSecret, what: str) -> Iterator[Cure]:
     return _changed(facts, secret, f"{what}; {secret.name}-edited.* is what you edit", _edit_line(secret))
 
 
-def _changed(facts: Facts, secret: PullSecret, what: str, line: str) -> Iterator[Cure]:
+def _changed(
+    facts: Facts, secret: PullSecret, what: str, line: str, kept: str = "the secret as it is now"
+) -> Iterator[Cure]:
     """Yield how to change a secret with a command, and what is to be done after that if it is immutable."""
-    kept = f"{_saved_as(secret.name)} keeps the secret as it is now"
     if secret.is_immutable:
         what += "; the secret is immutable, so it is deleted and created again"
-        kept += ", and 'kubectl create -f' of that restores it"
-    yield Cure(f"{what}; {kept}", (line,))
+        kept += ", which 'kubectl create -f' restores"
+    yield Cure(f"{what}; {_saved_as(secret.name)} keeps {kept}", (line,))
     yield from _read_again(facts, secret)
 
 
@@ -204,8 +205,9 @@ def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     registry = registry_of(facts.answer.name)
     secret = unused.secret or PullSecret(pod.namespace, unused.name, _TYPE, {})
     if secret.type == _TYPE:
-        what = f"write secret {unused.name!r} again, here with one entry only, for {registry}"
-        yield from _changed(facts, secret, what, _rewrite_line(secret, registry))
+        what = f"write secret {unused.name!r} again, here with one entry, for {registry}"
+        kept = "the one of now, with its other entries"
+        yield from _changed(facts, secret, what, _rewrite_line(secret, registry), kept)
     else:
         yield from _edited(facts, secret, f"write an entry for {registry} {_place_of(secret)}")
 
