@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is lo
 EXPLAIN = "keyferry explain pod/web -n shop"
 LOGIN = ("robot", "kf-marked-password")
 OTHER = "other.example"
+SPELLED = f"https://{HOST}/v2/"
 LABELS = {"labels": {"app": "shop", "team": "payments"}, "annotations": {"owner": "payments"}}
 VARIABLES = {"REGISTRY_USERNAME": LOGIN[0], "REGISTRY_PASSWORD": LOGIN[1], "VALUE": "puller"}
 REFUSED = (
@@ -83,6 +84,32 @@ def wrong_password(world: PodWorld) -> None:
 def wrong_password_of_many(world: PodWorld) -> None:
     data = {".dockerconfigjson": docker_config(registry_example="robot:old", other_example="bob:pw")}
     world.api.add(lists_secret(), secret({**data, "note": encoded("kept")}))
+
+
+def entries(*keys: str, **more: Any) -> Change:
+    """Return what makes a secret whose entries, one for each key, all have an old password."""
+
+    def make(world: PodWorld) -> None:
+        content = {"auths": {key: {"auth": encoded("robot:old")} for key in keys}}
+        world.api.add(lists_secret(), secret({".dockerconfigjson": encoded(content)}, **more))
+
+    return make
+
+
+def old_type(host: str) -> Change:
+    """Return what makes a secret of the type that has its entries at the top level."""
+
+    def make(world: PodWorld) -> None:
+        content = {host: {"auth": encoded("robot:old")}, OTHER: {"auth": encoded("bob:pw")}}
+        data = {".dockercfg": encoded(content)}
+        world.api.add(lists_secret(), secret(data, type="kubernetes.io/dockercfg"))
+
+    return make
+
+
+def listed_twice(world: PodWorld) -> None:
+    wrong_password(world)
+    world.api.add(lists_secret("regcred", "regcred"))
 
 
 def absent(world: PodWorld) -> None:
@@ -194,10 +221,20 @@ class Case:
     then: Then = do_nothing
 
 
+LOGIN_KEYS = (".dockerconfigjson", ".dockercfg")
 LOGIN_VARIABLES = ("REGISTRY_USERNAME", "REGISTRY_PASSWORD")
 CASES = {
     "wrong password": Case(wrong_password, ("REGISTRY_PASSWORD",)),
     "wrong password, several entries": Case(wrong_password_of_many, edited=(HOST,)),
+    "wrong password, for all hosts of a domain": Case(entries("*.example"), ("REGISTRY_PASSWORD",)),
+    "wrong password, for a path": Case(entries(f"{HOST}/team"), ("REGISTRY_PASSWORD",)),
+    "wrong password, entries that both match": Case(entries(HOST, SPELLED), edited=(HOST, SPELLED)),
+    "wrong password, key that does not parse": Case(entries(HOST, "bad key:x"), edited=(HOST,)),
+    "wrong password, listed twice": Case(listed_twice, ("REGISTRY_PASSWORD",)),
+    "wrong password, immutable": Case(entries(HOST, immutable=True), ("REGISTRY_PASSWORD",)),
+    "wrong password, immutable, several entries": Case(entries(HOST, OTHER, immutable=True), edited=(HOST,)),
+    "wrong password, old type": Case(old_type(HOST), edited=(HOST,)),
+    "no port, old type": Case(old_type(f"{HOST}:5000"), edited=(HOST,)),
     "absent": Case(absent, LOGIN_VARIABLES),
     "in another namespace": Case(in_other_namespace, LOGIN_VARIABLES),
     "Opaque": Case(opaque),
@@ -283,9 +320,29 @@ def test_pasted_cures_mend(name: str, one_by_one: bool, tmp_path: Path) -> None:
         assert code == 0, (explanation["verdict"], *desk.pasted)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("wrong password")])
+def test_pasted_cures_keep_the_keys(name: str, tmp_path: Path) -> None:
+    """A corrected secret has the entries that it had, and no command is printed twice."""
+    with world_of(CASES[name], tmp_path) as (world, desk):
+        _, explanation = explain(world)
+        lines, before = lines_of(explanation), keys_of(world)
+        assert len(set(lines)) == len(lines)
+        assert desk.paste(commands_of(lines), one_by_one=True), desk.pasted[-1]
+        assert keys_of(world) == before, desk.pasted[-1]
+
+
+def keys_of(world: PodWorld) -> list[str]:
+    """Return the keys of the entries in the pull secret."""
+    about: Any = world.api.objects["", "secrets", "shop", "regcred"]
+    (content,) = (
+        json.loads(base64.b64decode(about["data"][key])) for key in LOGIN_KEYS if key in about["data"]
+    )
+    return sorted(content.get("auths", content))
+
+
 def without_login(secret: Any) -> Json:
     """Return a secret without what cures change: its docker config, and its type."""
-    kept = {name: value for name, value in secret["data"].items() if name != ".dockerconfigjson"}
+    kept = {name: value for name, value in secret["data"].items() if name not in LOGIN_KEYS}
     return {"metadata": secret["metadata"], "data": kept}
 
 
@@ -388,6 +445,33 @@ def test_an_account_that_is_not_known_gets_the_secret_beside_its_others(
         assert desk.paste(lines, one_by_one=True), (done.stdout, *desk.pasted)
         now: Any = world.api.objects["", "serviceaccounts", "shop", "default"]
         assert [each["name"] for each in now["imagePullSecrets"]] == [*listed, "regcred"]
+
+
+@pytest.mark.parametrize("make", [nothing, wrong_password, absent, late])
+def test_a_static_pod_gets_a_credential_of_its_node(make: Change, tmp_path: Path) -> None:
+    """No secret and no change of the copy that the API server has of it reaches its kubelet."""
+
+    def make_static(world: PodWorld) -> None:
+        make(world)
+        about: Any = world.api.objects[POD_KEY]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "node1", "uid": "n", "controller": True}
+        about["metadata"] |= {
+            "annotations": {"kubernetes.io/config.mirror": "abc", "kubernetes.io/config.source": "file"},
+            "ownerReferences": [owner],
+        }
+
+    with world_of(Case(make_static), tmp_path) as (world, _):
+        code, explanation = explain(world)
+        assert code
+        assert commands_of(lines_of(explanation)) == []
+        assert "give its node a credential" in explanation["cure"][0]["text"]
+
+
+def test_a_secret_that_is_listed_twice_is_one_credential(tmp_path: Path) -> None:
+    with world_of(Case(listed_twice), tmp_path) as (world, _):
+        for options in ("", "--check-registry"):
+            _, explanation = explain(world, options)
+            assert "2 credentials" not in explanation["verdict"]["text"]
 
 
 # Lines of files, and objects.

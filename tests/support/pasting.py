@@ -32,7 +32,7 @@ exec {python} - "$1" <<'END'
 import json, sys
 with open(sys.argv[1]) as file:
     content = json.load(file)
-content.setdefault("auths", {{}}).update({entries})
+content.get("auths", content).update({entries})
 with open(sys.argv[1], "w") as file:
     json.dump(content, file)
 END

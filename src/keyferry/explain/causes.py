@@ -346,10 +346,10 @@ def _accepted(facts: Facts) -> Credential | None:
 
 
 def _refused(facts: Facts) -> Explanation:
-    first, *others = facts.answer.credentials
+    first, *others = facts.credentials
     whom = who(first) if not others else f"all {len(others) + 1} credentials, first {who(first)}"
     cause = f"the registry refuses {whom}"
-    cures = [cure for each in facts.answer.credentials for cure in credential_cures(facts, each)]
+    cures = list(credential_cures(facts, *facts.credentials))
     mirror = _refusing_mirror(facts)
     if mirror and facts.mirrors is not None:
         cause = f"the mirror {mirror} refuses {whom}, which the kubelet has for {registry(facts)}"
@@ -366,7 +366,7 @@ def _refused(facts: Facts) -> Explanation:
         Outcome.REFUSED,
         f"{why_pulled(facts)}{cause}{seen_text(facts)}",
         cause,
-        tuple(dict.fromkeys(cures))[:MAX_CURES],
+        tuple(cures[:MAX_CURES]),
     )
 
 

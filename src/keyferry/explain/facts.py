@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from keyferry._core.reasons import Reason
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.answer import Answer
+    from keyferry.images.credential import Credential
+    from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.provider.accounts import Pod
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.records.decision import Decision
@@ -29,9 +31,10 @@ class Facts(Value):
     that it takes no login from. *traps* are added to those of the answer. *hints* name the options that supply missing
     inputs. *pod* is the pod, if it is known, *node_name* its node, *secret_names* are the pull secrets that it lists,
     and *account_secrets* those of its service account, None if they are not known. *is_replaced* tells that another
-    object replaces the pod when it is deleted. *ignored_settings* are those of the kubelet's config that no kubelet
-    reads. *command* is the command line that asked, to which options can be added; *try_command* is the one that tries
-    the way of a token that is refused. *account_lines* add the service account to the file with the pod.
+    object replaces the pod when it is deleted, and *is_static* that a kubelet runs it from a file of its node.
+    *pull_secrets* are those that the kubelet reads. *ignored_settings* are those of the kubelet's config that no
+    kubelet reads. *command* is the command line that asked, to which options can be added; *try_command* is the one
+    that tries the way of a token that is refused. *account_lines* add the service account to the file with the pod.
     """
 
     answer: Answer
@@ -50,11 +53,18 @@ class Facts(Value):
     secret_names: tuple[str, ...] = ()
     account_secrets: tuple[str, ...] | None = None
     is_replaced: bool = False
+    is_static: bool = False
+    pull_secrets: tuple[PullSecret, ...] = ()
     unused: tuple[UnusedSecret, ...] = ()
     ignored_settings: tuple[str, ...] = ()
     command: str = ""
     try_command: str = ""
     account_lines: tuple[str, ...] = ()
+
+    @property
+    def credentials(self) -> tuple[Credential, ...]:
+        """The credentials that are found, each once; the kubelet tries those of a secret that is listed twice twice."""
+        return tuple(dict.fromkeys(self.answer.credentials))
 
     @property
     def unreadable(self) -> UnusedSecret | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from keyferry._core.values import replace
 from keyferry.errors import Kind, NodeAudienceError, RegistryError
 from keyferry.explain.explanation import Cure, Explanation, LikelyCause, Outcome, Subject
@@ -88,14 +90,17 @@ def outcome_without(answer: Answer) -> Outcome:
     return Outcome.PLUGIN_FAILED if has_failed else Outcome.NO_CREDENTIAL
 
 
-def credential_cures(facts: Facts, credential: Credential) -> tuple[Cure, ...]:
-    """Return what to do about a credential that is refused."""
-    source = credential.source
-    if source.kind == SourceKind.PROVIDER:
-        return (trace_cure(facts, source.name, "see what the plugin returns"),)
-    if source.secret is not None:
-        return renewed_secret(facts, source.name, credential)
-    return (Cure(f"renew the login of {credential.key!r} in {source.name}"),)
+def credential_cures(facts: Facts, *credentials: Credential) -> Iterator[Cure]:
+    """Yield what to do about credentials that are refused, once for each source of them."""
+    for source in dict.fromkeys(each.source for each in credentials):
+        refused = [each for each in credentials if each.source == source]
+        if source.kind == SourceKind.PROVIDER:
+            yield trace_cure(facts, source.name, "see what the plugin returns")
+        elif source.secret is not None:
+            yield from renewed_secret(facts, source.name, *refused)
+        else:
+            keys = " and ".join(dict.fromkeys(repr(each.key) for each in refused))
+            yield Cure(f"renew the login of {keys} in {source.name}")
 
 
 def with_inputs(explanation: Explanation) -> Explanation:
@@ -117,8 +122,9 @@ def _not_found(facts: Facts, check: RegistryCheck) -> Explanation:
 
 
 def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
-    refused = [each.credential for each in check.attempts if each.kind is Kind.REFUSED and each.credential]
-    cures = [cure for each in refused for cure in credential_cures(facts, each)]
+    attempts = (each for each in check.attempts if each.kind is Kind.REFUSED)
+    refused = list(dict.fromkeys(each.credential for each in attempts if each.credential))
+    cures = tuple(credential_cures(facts, *refused))
     whom = (
         who(refused[0]) if len(refused) == 1 else f"all {len(refused)} credentials, first {who(refused[0])}"
     )
@@ -127,7 +133,7 @@ def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
     cause = f"{host} refuses {whom}{message}"
     outcome = Outcome.REFUSED if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     text = cause if outcome is Outcome.REFUSED else f"{check_text(check)}; {cause}"
-    return with_inputs(Explanation(facts, outcome, text, cause, tuple(dict.fromkeys(cures))[:MAX_CURES]))
+    return with_inputs(Explanation(facts, outcome, text, cause, cures[:MAX_CURES]))
 
 
 def _unknown(facts: Facts, check: RegistryCheck) -> Explanation:

@@ -142,7 +142,7 @@ def _skipped_provider(facts: Facts) -> LikelyCause | None:
 
 def _annotation_cures(facts: Facts, key: str) -> tuple[Cure, ...]:
     pod = facts.pod
-    if pod is None or not key:
+    if pod is None or not key or facts.is_static:
         return ()
     account, namespace = quote_word(pod.service_account_name), quote_word(pod.namespace)
     line = f'kubectl annotate serviceaccount {account} -n {namespace} {quote_word(key)}="${{VALUE:?}}"'

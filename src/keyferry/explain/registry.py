@@ -147,7 +147,7 @@ def _no(check: RegistryCheck) -> str:
         return f"no: the registry has no {check.image}, or hides it from users without access"
     if check.attempts and check.attempts[0].credential is None:
         return f"no: there is no credential for {check.image}, and without one it cannot be pulled"
-    number = len(check.attempts)
+    number = len({attempt.credential for attempt in check.attempts})
     which = check.attempts[0].who if number == 1 else f"any of the {number} credentials"
     return f"no: {check.image} cannot be pulled with {which}"
 

@@ -13,7 +13,7 @@ from keyferry._core.json import dumps
 from keyferry.errors import PullSecretError
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import registry_of
@@ -30,6 +30,8 @@ _TYPE, _KEY = next(iter(SECRET_KEYS.items()))
 
 def new_secret(facts: Facts) -> tuple[Cure, ...]:
     """Return how to create a secret and let the pod use it; nothing without a pod."""
+    if facts.is_static:
+        return (_node_login(facts),)
     pod = facts.pod
     if pod is None:
         return ()
@@ -84,34 +86,75 @@ def recreated_pod(facts: Facts, pod: Pod) -> Cure:
     return Cure(f"create the pod again; {_saved_as(pod.name)} keeps a copy", (line,))
 
 
-def renewed_secret(facts: Facts, name: str, credential: Credential | None = None) -> tuple[Cure, ...]:
+def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[Cure, ...]:
     """Return how to change the entry for the image's registry in the secret *name*, which is read and used.
 
-    *credential* is the one of it that is refused; without one, the secret has no entry for the registry.
+    *credentials* are those of it that are refused; without any, the secret has no entry for the registry.
     """
-    registry = registry_of(facts.answer.name)
+    if facts.is_static:
+        return (_node_login(facts),)
+    secret, registry = _find_secret(facts, name), registry_of(facts.answer.name)
+    keys = list(dict.fromkeys(each.key for each in credentials))
+    if secret.type == _TYPE and len(keys) == 1 and list(read_pull_secret(secret) or ()) == keys:
+        user = credentials[0].username
+        login = f"a user and password of {registry} to pull secret {name}"
+        what = f"correct the password of {user!r}" if user else f"write {login}"
+        return tuple(_changed(facts, secret, what, _rewrite_line(secret, keys[0], user)))
+    # A command that writes a secret with one entry would lose the others, which other pods may use.
+    what = f"add an entry for {registry}"
+    if keys:
+        what = f"correct the entr{'y' if len(keys) == 1 else 'ies'} {' and '.join(map(repr, keys))}"
+    return tuple(_edited(facts, secret, f"{what} {_place_of(secret)}, and keep its other entries"))
+
+
+def _find_secret(facts: Facts, name: str) -> PullSecret:
+    """Return a pull secret that is used; one without data if its content is not known."""
+    found = (each for each in facts.pull_secrets if f"{each.namespace}/{each.name}" == name)
     namespace, _, bare = name.rpartition("/")
-    if credential is None or len(_keys(facts, name)) > 1:
-        # A command that writes a secret with one entry would lose the others, which other pods may use.
-        what = (
-            f"add an entry for {registry}" if credential is None else f"correct the entry {credential.key!r}"
-        )
-        text = f'{what} under "auths" of pull secret {name}, and keep its other entries'
-        kept = f"{_saved_as(bare)} keeps the secret as it is now, {bare}-edited.* what you edit"
-        return (Cure(f"{text}; {kept}", (_edit_line(bare, namespace),)),)
-    user = credential.username
-    what = (
-        f"correct the password of {user!r}"
-        if user
-        else f"write a user and password of {registry} to pull secret {name}"
-    )
-    text = f"{what}; {_saved_as(bare)} keeps the secret as it is now"
-    return (Cure(text, (_rewrite_line(registry, namespace, bare, user),)),)
+    return next(found, PullSecret(namespace, bare, _TYPE, {}))
+
+
+def _place_of(secret: PullSecret) -> str:
+    """Return where a secret has its entries."""
+    key = SECRET_KEYS.get(secret.type, _KEY)
+    place = 'under "auths"' if key == _KEY else f"at the top level of {key}"
+    return f"{place} of pull secret {secret.namespace}/{secret.name}"
+
+
+def _edited(facts: Facts, secret: PullSecret, what: str) -> Iterator[Cure]:
+    """Yield how to edit the docker config of a secret."""
+    return _changed(facts, secret, f"{what}; {secret.name}-edited.* is what you edit", _edit_line(secret))
+
+
+def _changed(
+    facts: Facts, secret: PullSecret, what: str, line: str, kept: str = "the secret as it is now"
+) -> Iterator[Cure]:
+    """Yield how to change a secret with a command, and what is to be done after that if it is immutable."""
+    if secret.is_immutable:
+        what += "; the secret is immutable, so it is deleted and created again"
+        kept += ", which 'kubectl create -f' restores"
+    yield Cure(f"{what}; {_saved_as(secret.name)} keeps {kept}", (line,))
+    yield from _read_again(facts, secret)
+
+
+def _read_again(facts: Facts, secret: PullSecret) -> Iterator[Cure]:
+    """Yield how a kubelet gets to read a secret that is immutable, and was replaced.
+
+    It reads such a secret once, and keeps it until no pod of its node lists it.
+    """
+    if facts.pod is not None and secret.is_immutable:
+        again = recreated_pod(facts, facts.pod)
+        why = "its kubelet keeps an immutable secret that it has read until no pod of its node lists it"
+        yield Cure(f"then {again.text}; {why}", again.lines)
 
 
 def used_secret(facts: Facts, unused: UnusedSecret) -> tuple[Cure, ...]:
     """Return how to let the kubelet use a secret that it does not use now; nothing without a pod."""
-    return () if facts.pod is None else tuple(_USED[unused.reason](facts, facts.pod, unused))
+    if facts.is_static:
+        return (_node_login(facts),)
+    if facts.pod is None:
+        return ()
+    return tuple(_USED[unused.reason](facts, facts.pod, unused))
 
 
 def _create_absent(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
@@ -142,6 +185,8 @@ def _change_type(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]
             f"sed 's|^type: .*|type: {type_}|' \"$saved\" | kubectl replace --force -f -",
         ),
     )
+    if unused.secret is not None:
+        yield from _read_again(facts, unused.secret)
 
 
 def _type_of_data(secret: PullSecret | None) -> str:
@@ -158,11 +203,13 @@ def _type_of_data(secret: PullSecret | None) -> str:
 
 def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     registry = registry_of(facts.answer.name)
-    text = f"write secret {unused.name!r} again, here with one entry, for {registry}"
-    yield Cure(
-        f"{text}; {_saved_as(unused.name)} keeps the one of now, with its other entries",
-        (_rewrite_line(registry, pod.namespace, unused.name),),
-    )
+    secret = unused.secret or PullSecret(pod.namespace, unused.name, _TYPE, {})
+    if secret.type == _TYPE:
+        what = f"write secret {unused.name!r} again, here with one entry, for {registry}"
+        kept = "the one of now, with its other entries"
+        yield from _changed(facts, secret, what, _rewrite_line(secret, registry), kept)
+    else:
+        yield from _edited(facts, secret, f"write an entry for {registry} {_place_of(secret)}")
 
 
 def _create_pod_again(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:  # noqa: ARG001 - one signature for all
@@ -186,15 +233,18 @@ _USED = {
 }
 
 
-def _keys(facts: Facts, name: str) -> list[str]:
-    """Return the keys of a pull secret that is used."""
-    return [
-        credential.key
-        for keyring in facts.answer.keyrings
-        for key in keyring.index()
-        for credential in keyring.credentials(key)
-        if credential.source.kind == SourceKind.PULL_SECRET and credential.source.name == name
-    ]
+def _node_login(facts: Facts) -> Cure:
+    """Return how to give the node of a static pod a credential.
+
+    The API server lets no kubelet read secrets for such a pod, of which it has only a copy.
+    """
+    registry = registry_of(facts.answer.name)
+    config = facts.config_path or "the kubelet's provider config"
+    login = facts.config.get("dockerConfig") or "config.json in the kubelet's root directory"
+    return Cure(
+        "the pod is static, and the kubelet reads no pull secret for it: give its node a credential, by a provider "
+        f"for {registry} in {config}, then restart the kubelet; or by a login for {registry} in {login}"
+    )
 
 
 def _names() -> Iterator[str]:
@@ -216,26 +266,35 @@ def _save(kind: str, name: str, namespace: str) -> str:
     return f'saved=$(mktemp {quote_word(f"{name}-saved.XXXXXX")}) && {get} > "$saved"'
 
 
-def _edit_line(name: str, namespace: str) -> str:
+def _edit_line(secret: PullSecret) -> str:
     """Return the command that takes the docker config out of a secret, and puts it back after it was edited.
 
     Nobody who lists the processes sees what is in it.
     """
-    secret = f"{quote_word(name)} -n {quote_word(namespace)}"
-    template = quote_word(f'{{{{index .data "{_KEY}" | base64decode}}}}')
-    edited = f"edited=$(mktemp {quote_word(f'{name}-edited.XXXXXX')})"
-    extract = f'kubectl get secret {secret} -o go-template={template} > "$edited"'
-    create = f'kubectl create secret generic {secret} --type={_TYPE} --from-file={_KEY}="$edited"'
+    key = SECRET_KEYS.get(secret.type, _KEY)
+    name = f"{quote_word(secret.name)} -n {quote_word(secret.namespace)}"
+    template = quote_word(f'{{{{index .data "{key}" | base64decode}}}}')
+    edited = f"edited=$(mktemp {quote_word(f'{secret.name}-edited.XXXXXX')})"
+    extract = f'kubectl get secret {name} -o go-template={template} > "$edited"'
+    create = f'kubectl create secret generic {name} --type={secret.type} --from-file={key}="$edited"'
     return (
-        f'{_save("secret", name, namespace)} && {edited} && {extract} && ${{EDITOR:-vi}} "$edited" && '
-        f"{create} --dry-run=client -o json | kubectl patch secret {secret} --patch-file /dev/stdin"
+        f'{_save("secret", secret.name, secret.namespace)} && {edited} && {extract} && ${{EDITOR:-vi}} "$edited" && '
+        f"{create} --dry-run=client -o json | {_patch_secret(secret, '--patch-file /dev/stdin')}"
     )
 
 
-def _rewrite_line(registry: str, namespace: str, name: str, username: str = "") -> str:
-    secret = f"{quote_word(name)} -n {quote_word(namespace)}"
-    create = f"{_create_secret(registry, namespace, name, username)} --dry-run=client -o json"
-    return f'{_save("secret", name, namespace)} && kubectl patch secret {secret} -p "$({create})"'
+def _rewrite_line(secret: PullSecret, key: str, username: str = "") -> str:
+    """Return the command that writes a docker config with one entry to a secret."""
+    create = f"{_create_secret(key, secret.namespace, secret.name, username)} --dry-run=client -o json"
+    patch = _patch_secret(secret, f'-p "$({create})"')
+    return f"{_save('secret', secret.name, secret.namespace)} && {patch}"
+
+
+def _patch_secret(secret: PullSecret, patch: str) -> str:
+    """Return the command that patches a secret; one that is immutable is patched in ``$saved``, and replaced."""
+    if secret.is_immutable:
+        return f'kubectl patch --local -f "$saved" {patch} -o json | kubectl replace --force -f -'
+    return f"kubectl patch secret {quote_word(secret.name)} -n {quote_word(secret.namespace)} {patch}"
 
 
 def _create_secret(registry: str, namespace: str, name: str, username: str = "") -> str:

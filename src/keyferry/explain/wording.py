@@ -104,7 +104,7 @@ def failed_text(facts: Facts) -> str:
 
 def found_text(facts: Facts) -> str:
     """Return which credentials are found."""
-    first, *others = facts.answer.credentials
+    first, *others = facts.credentials
     if not others:
         return f"a credential is found: {who(first)}"
     return f"{len(others) + 1} credentials are found; the first is {who(first)}"

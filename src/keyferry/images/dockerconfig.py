@@ -34,13 +34,17 @@ class DockerEntry(Value):
 
 
 class PullSecret(Value):
-    """An image pull secret of a pod; the values of ``data`` are decoded from base64."""
+    """An image pull secret of a pod; the values of ``data`` are decoded from base64.
+
+    The data of one that is immutable cannot be changed; it can only be deleted, and created again.
+    """
 
     namespace: str
     name: str
     type: str
     data: "Mapping[str, bytes]" = field(repr=False)
     uid: str = ""
+    is_immutable: bool = False
 
 
 DockerConfig = Mapping[str, DockerEntry]

@@ -24,6 +24,7 @@ __all__ = [
 
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _ALWAYS, _NEVER = "Always", "Never"
 _CRON_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
 
@@ -188,6 +189,11 @@ class WorkloadPod(Value):
     def is_controlled(self) -> bool:
         """Whether another object owns the pod, and replaces it when it is deleted."""
         return any(each.get("controller") for each in self.workload.items("metadata", "ownerReferences"))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether a kubelet runs it from a file of its node, and the API server has only a copy of it."""
+        return self.workload.field("metadata", "annotations", _MIRROR_ANNOTATION) is not None
 
     @property
     def is_template(self) -> bool:

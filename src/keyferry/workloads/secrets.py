@@ -82,6 +82,7 @@ def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
         item.text("type"),
         data,
         item.uid,
+        is_immutable=item.field("immutable") is True,
     )
 
 

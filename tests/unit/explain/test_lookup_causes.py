@@ -58,8 +58,8 @@ def test_a_secret_with_other_keys_is_never_replaced() -> None:
     found = cause_of(with_secret("reg.io:5000/a", "reg.io", "quay.io"), secret_names=("regcred",))
     assert found.cures[0].text.startswith("add an entry for reg.io:5000 ")
     assert "of pull secret shop/regcred, and keep its other entries" in found.cures[0].text
-    answer = with_secret("reg.io/a", "reg.io", "quay.io")
-    refused = cause_of(answer, check=check(answer, 401))
+    answer, listed = with_secret("reg.io/a", "reg.io", "quay.io"), secret("regcred", "reg.io", "quay.io")
+    refused = cause_of(answer, check=check(answer, 401), pull_secrets=(listed,))
     assert refused.cures[0].text.startswith("correct the entry 'reg.io' ")
     assert not any("--docker-server" in line for line in (*lines_of(found), *lines_of(refused)))
 
@@ -103,10 +103,11 @@ def check(answer: Answer, status: int, kind: Kind | None = None) -> RegistryChec
 
 def test_each_refused_credential_has_its_cure() -> None:
     auth = {"reg.io": LOGIN}
+    listed = (secret("regcred", "reg.io"),)
     answer = providers(provider("p", ["reg.io"], answering(auth))).lookup(
-        "reg.io/a", pod=POD, pull_secrets=(secret("regcred", "reg.io"),)
+        "reg.io/a", pod=POD, pull_secrets=listed
     )
-    found = cause_of(answer, check=check(answer, 401))
+    found = cause_of(answer, check=check(answer, 401), pull_secrets=listed)
     assert found.cause.startswith("reg.io refuses all 2 credentials, first user 'bob' of pull secret ")
     renew, trace = lines_of(found)
     assert '--docker-username=bob --docker-password="${REGISTRY_PASSWORD:?}"' in renew
@@ -146,7 +147,7 @@ def test_a_login_that_docker_keeps_elsewhere_is_empty_for_the_kubelet() -> None:
     listed = PullSecret("shop", "regcred", "kubernetes.io/dockerconfigjson", data)
     answer = providers().lookup("reg.io/a", pod=POD, pull_secrets=(listed,))
     assert "empty-login" in [str(reason.outcome) for reason in answer.reasons]
-    found = cause_of(answer, check=check(answer, 401))
+    found = cause_of(answer, check=check(answer, 401), pull_secrets=(listed,))
     assert found.cause.startswith(
         "key 'reg.io' of pull secret shop/regcred has no user name and no password: "
     )

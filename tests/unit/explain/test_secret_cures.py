@@ -159,3 +159,29 @@ def test_an_account_keeps_the_secrets_that_it_lists_or_may_list(listed: tuple[st
 def test_a_pod_that_has_an_owner_is_deleted_and_comes_back() -> None:
     facts = Facts(nothing(), unused=(unused(UnusedReason.LATE),), pod=POD, is_replaced=True)
     assert explain(facts).cures[0].lines == ("kubectl delete pod web -n shop",)
+
+
+@pytest.mark.parametrize(
+    "reason", [UnusedReason.NO_ENTRIES, UnusedReason.UNREADABLE, UnusedReason.WRONG_TYPE]
+)
+def test_an_immutable_secret_is_replaced_and_read_again(reason: UnusedReason) -> None:
+    """A patch is refused, and a kubelet that has read it keeps it as long as a pod of its node lists it."""
+    secret = replace(unused(reason), secret=replace(SECRET, is_immutable=True))
+    change, again = explain(Facts(nothing(), unused=(secret,), pod=POD)).cures
+    assert change.lines[0].startswith(SAVE)
+    assert change.lines[0].endswith(" | kubectl replace --force -f -")
+    assert again.lines == (RECREATE,)
+
+
+@pytest.mark.parametrize("reason", [UnusedReason.NO_ENTRIES, UnusedReason.UNREADABLE])
+def test_a_secret_of_the_old_type_is_edited_in_its_own_format(reason: UnusedReason) -> None:
+    old = PullSecret("shop", "mine", "kubernetes.io/dockercfg", {".dockercfg": b"{}"})
+    (cure,) = explain(Facts(nothing(), unused=(replace(unused(reason), secret=old),), pod=POD)).cures
+    assert "at the top level of .dockercfg" in cure.text
+    assert "--type=kubernetes.io/dockercfg --from-file=.dockercfg=" in cure.lines[0]
+
+
+def test_no_reason_has_a_command_for_a_static_pod() -> None:
+    for reason in UnusedReason:
+        facts = Facts(nothing(), unused=(unused(reason),), pod=POD, is_static=True)
+        assert [cure.lines for cure in explain(facts).cures] == [()]

@@ -118,6 +118,8 @@ def explain_image(
         secret_names=_secret_names(sources),
         account_secrets=sources.account_secrets,
         is_replaced=seen.pod is not None and seen.pod.is_controlled,
+        is_static=seen.pod is not None and seen.pod.is_static,
+        pull_secrets=sources.pull_secrets,
         unused=sources.unused,
         ignored_settings=_ignored_settings(args.node),
         command=command_line(args, "explain", *words),
