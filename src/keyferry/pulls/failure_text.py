@@ -258,8 +258,9 @@ _WRAPPER = (
     r"\s*(?:Error: "
     rf"|(?P<word>{'|'.join(KubeletReason)}): "
     r"|rpc error: code = \w+ desc = "
-    r"|(?:Failed to pull image|(?P<inspects>Failed to inspect image)|Back-off pulling image|failed to pull and unpack image"
-    r'|failed to pull image|failed to resolve reference|failed to resolve image)(?: "[^"]*")?: '
+    r"|(?:Failed to pull image|(?P<inspects>Failed to inspect image)|Back-off pulling image"
+    r"|failed to pull and unpack image|failed to pull image|failed to resolve reference|failed to resolve image)"
+    r'(?: "[^"]*")?: '
     r"|(?:Error )?initializing source docker://\S+: )"
 )
 _SAYS_NOTHING = r'(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?'

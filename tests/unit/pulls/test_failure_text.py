@@ -782,7 +782,8 @@ def test_any_text_is_a_failure_and_an_unknown_one_is_kept_whole(message: str, re
     "piece",
     [
         "[", '"', " ", "\n", ": ", "/", "_", "lookup a", 'Head "_', "registry a", FAILED, "status code ", ": 401 A ",
-        "a.", "httpReadSeeker: ", "Get http://a/", "failed to authorize", ", rpc error: code = X desc = ", 'image "', "short-name ", "initializing source docker://a", "x509",
+        "a.", "httpReadSeeker: ", "Get http://a/", "failed to authorize",
+        ", rpc error: code = X desc = ", 'image "', "short-name ", "initializing source docker://a", "x509",
         '\\"',
     ],
 )  # fmt: skip
