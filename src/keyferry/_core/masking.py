@@ -178,13 +178,23 @@ def _mask_named(text: str, mask: str) -> str:
     while (named := name_pattern.search(text, at)) is not None:
         at = named.end()
         kind = _kind(named[1])
-        value = value_pattern.match(text, at) if kind else None
-        if value is None or _stays(named, value[0], kind, mask):
+        found = value_pattern.match(text, at) if kind else None
+        if found is None:
             continue
-        end = _line_end(text, value.end()) if _is_pass_phrase(named, value[0], kind) else value.end()
+        value = _without_colon(named, found[0])
+        if _stays(named, value, kind, mask):
+            continue
+        end = _line_end(text, found.end()) if _is_pass_phrase(named, value, kind) else at + len(value)
         shown += [text[kept_to:at], mask]
         kept_to = at = end
     return "".join([*shown, text[kept_to:]])
+
+
+def _without_colon(named: "Match[str]", value: str) -> str:
+    """Return a value without the colon that ends a URL in a sentence: ``https://a.example/b?sig=x: 403 Forbidden``."""
+    is_parameter = named.string[max(0, named.start() - 1) : named.start()] in ("?", "&")
+    after = named.string[named.end() + len(value) : named.end() + len(value) + 1]
+    return value.removesuffix(":") if is_parameter and (after.isspace() or not after) else value
 
 
 def _kind(name: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST, is_hub_host
 from keyferry._core.values import Value
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
 from keyferry.explain.secret_cures import new_secret
 from keyferry.explain.wording import registry, wait_cure, who
-from keyferry.pulls.failure_text import FailureKind, PullFailure
+from keyferry.pulls.failure_text import FailureKind, HostRole, PullFailure
 from keyferry.show.paste import quote_word
 
 __all__ = ["OtherCause", "find_other_cause"]
 
 # Where containerd reads how to reach a registry, if its config_path is this folder, as most nodes have it.
 _HOSTS_DIR = "/etc/containerd/certs.d"
+_RUNTIME_LOG = "journalctl -u containerd -u crio --since -10min"
+_PLAIN_HOST = r"(?:[A-Za-z0-9][\w.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?"
+# Hosts that neither the pod nor a list of mirrors names.
+_ASIDE = (HostRole.PROXY, HostRole.TOKEN_SERVER, HostRole.STORE)
 
 
 class OtherCause(Value):
@@ -47,100 +53,208 @@ def _of(*kinds: FailureKind) -> Callable[[_Tell], _Tell]:
 
 
 def _host(facts: Facts, failure: PullFailure) -> str:
-    return failure.host or registry(facts)
+    """Return the host that failed; empty for a proxy, token server or store that is not named."""
+    return failure.host if failure.host or failure.role in _ASIDE else registry(facts)
 
 
-def _named_in(facts: Facts, host: str) -> str:
-    """Return where the host is named that the runtime asked."""
-    return facts.mirrors.file if facts.mirrors is not None and facts.is_mirror(host) else "the pod"
+def _party(facts: Facts, failure: PullFailure) -> str:
+    """Return who failed, as a phrase: the host, and what it is unless it is the registry."""
+    host = _host(facts, failure)
+    match failure.role:
+        case HostRole.PROXY:
+            return f"the proxy {host}".rstrip()
+        case HostRole.TOKEN_SERVER:
+            return f"the registry's token server {host}".rstrip()
+        case HostRole.STORE:
+            return f"{host} (where the registry keeps its layers)"
+    return f"the mirror {host}" if facts.is_mirror(host) else host
+
+
+def _named_in(facts: Facts, failure: PullFailure) -> str:
+    """Return where the host is named that the runtime asked; empty if no setting names it, or that is not known."""
+    if failure.role in _ASIDE:
+        return ""
+    own, name = registry(facts), _without_port(_host(facts, failure))
+    if name == _without_port(own) or (own == HUB and is_hub_host(name)):
+        return "the pod"
+    if facts.mirrors is not None and name in (_without_port(each.host) for each in facts.mirrors.others):
+        return facts.mirrors.file
+    return "the container runtime's settings for mirrors" if failure.role is HostRole.REGISTRY else ""
+
+
+def _without_port(host: str) -> str:
+    """Return *host* without its port, which a text about its name does not have."""
+    return re.sub(r":\d+$", "", host)
+
+
+def _pasted(host: str, *lines: str) -> tuple[str, ...]:
+    """Return *lines* with *host*, which is foreign text, or none if it is not a plain host."""
+    return () if re.fullmatch(_PLAIN_HOST, host, re.ASCII) is None else lines
+
+
+def _proxy_cure(more: str = "") -> Cure:
+    text = f"check HTTPS_PROXY in the environment of the container runtime{more}, on the node"
+    return Cure(text, ("systemctl show --property=Environment containerd crio",))
+
+
+def _hosts_entry(facts: Facts, failure: PullFailure) -> str:
+    """Return the host under which containerd's file for the registry has the settings that apply to the failed one.
+
+    A host of its own would be a mirror. The settings of the registry apply to its token server and its store, too.
+    """
+    if failure.role in _ASIDE or not failure.host:
+        return REGISTRY_HOST if registry(facts) == HUB else registry(facts)
+    return failure.host
 
 
 @_of(FailureKind.NOT_FOUND)
-def _no_such_image(facts: Facts, _: PullFailure) -> OtherCause:
+def _no_such_image(facts: Facts, failure: PullFailure) -> OtherCause:
     users = " and ".join(who(each) for each in facts.answer.credentials)
-    whom = users or "users without access"
-    access = f"give {users} access to it" if users else "give the pod a credential that may read it"
+    whom, access = users, f"give {users} access to it"
+    if not users:
+        whom, access = "users without access", "give the pod a credential that may read it"
+    elif failure.is_mixed:
+        # The texts do not tell which of the users were refused.
+        whom = "the users that it accepts"
+        access = "give one of them access to it"
     return OtherCause(
         f"the registry has no such image or tag, or hides it from {whom}: {facts.answer.image}",
         (Cure(f"check the name and the tag in the pod; if they are right, {access}"),),
     )
 
 
+@_of(FailureKind.LAYER)
+def _no_such_layer(facts: Facts, failure: PullFailure) -> OtherCause:
+    where = f" at {_host(facts, failure)}" if failure.role is HostRole.STORE else ""
+    text = "push the image again, with all its layers, or ask who runs the registry what became of them"
+    return OtherCause(
+        f"the registry has {facts.answer.image}, and lacks a layer of it{where}: {failure.detail}",
+        (Cure(text),),
+    )
+
+
+@_of(FailureKind.STORE)
+def _store_refuses(facts: Facts, failure: PullFailure) -> OtherCause:
+    host = _host(facts, failure)
+    text = (
+        "no credential helps: the registry let the node read the image. Check the clock of the node, and whether a "
+        f"firewall, a proxy or a policy keeps the node from {host}; or ask who runs the registry"
+    )
+    return OtherCause(
+        f"{_party(facts, failure)} refuses a layer of the image: {failure.detail}", (Cure(text),)
+    )
+
+
 @_of(FailureKind.DNS)
 def _unknown_host(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
-    text = (
-        f"check the name in {_named_in(facts, host)}; if it is right, see whether the node resolves it, there"
-    )
-    cures = (Cure(text, (f"getent hosts {quote_word(host.partition(':')[0])}",)),)
-    return OtherCause(f"the node cannot resolve {host}: {failure.detail}", cures)
+    cause = f"the node cannot resolve {_party(facts, failure)}: {failure.detail}"
+    if failure.role is HostRole.PROXY:
+        return OtherCause(cause, (_proxy_cure(),))
+    named = _named_in(facts, failure)
+    text = "see whether the node resolves it, there"
+    if named:
+        text = f"check the name in {named}; if it is right, {text}"
+    lines = _pasted(host, f"getent hosts {quote_word(_without_port(host))}")
+    return OtherCause(cause, (Cure(text, lines),))
 
 
 @_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
-    named = _named_in(facts, host)
-    text = f"check the name and the port in {named}, then the network, the firewall and the proxy of the node, there"
-    url = f"{'http' if failure.is_plain else 'https'}://{host}/v2/"
-    cures = (Cure(text, (f"curl -sSIo /dev/null {quote_word(url)}",)),)
-    return OtherCause(f"the node cannot reach {host}: {failure.detail}", cures)
+    cause = f"the node cannot reach {_party(facts, failure)}: {failure.detail}"
+    if failure.role is HostRole.PROXY:
+        return OtherCause(cause, (_proxy_cure(", and whether the proxy runs"),))
+    named = _named_in(facts, failure)
+    text = "the network, the firewall and the proxy of the node, there"
+    text = f"check the name and the port in {named}, then {text}" if named else f"check {text}"
+    path = "/v2/" if named else "/"
+    url = f"{'http' if failure.is_plain else 'https'}://{host}{path}"
+    return OtherCause(cause, (Cure(text, _pasted(host, f"curl -sSIo /dev/null {quote_word(url)}")),))
+
+
+@_of(FailureKind.CANCELED)
+def _given_up(facts: Facts, failure: PullFailure) -> OtherCause:
+    text = "if it is given up again, see in the log of the container runtime why, on the node"
+    cause = f"the container runtime or the kubelet gave up the pull, or was stopped: {failure.detail}"
+    return OtherCause(cause, (wait_cure(facts), Cure(text, (_RUNTIME_LOG,))))
+
+
+@_of(FailureKind.RUNTIME)
+def _runtime(_: Facts, failure: PullFailure) -> OtherCause:
+    cures = (Cure("see the log of the container runtime, on the node", (_RUNTIME_LOG,)),)
+    return OtherCause(f"the container runtime itself fails: {failure.text}", cures)
 
 
 @_of(FailureKind.AUTHORITY)
 def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
-    host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    cause = f"the node does not trust the certificate of {_party(facts, failure)}: {failure.detail}"
+    if failure.role is HostRole.PROXY:
+        text = "add the authority's certificate to those of the node's system, then restart the container runtime"
+        return OtherCause(cause, (Cure(text),))
     text = (
         f"on the node, save the authority's certificate as {folder}/ca.crt, and write this to {folder}/hosts.toml, "
         "or add it there; containerd reads it at the next pull, if its config_path is that folder"
     )
-    lines = (f'[host."https://{host}"]', f'  ca = "{folder}/ca.crt"')
+    lines = _pasted(entry, f'[host."https://{entry}"]', f'  ca = "{folder}/ca.crt"')
     return OtherCause(
-        f"the node does not trust the certificate of {host}: {failure.detail}", (Cure(text, lines),)
+        cause, (Cure(text, lines) if lines else Cure(f"ask who runs {_party(facts, failure)}"),)
     )
 
 
 @_of(FailureKind.CERTIFICATE)
 def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
-    address = quote_word(host if ":" in host else f"{host}:443")
+    cause = f"the node does not accept the certificate of {_party(facts, failure)}: {failure.detail}"
+    named = _named_in(facts, failure)
+    name = f"the name in {named}" if named else "its name"
     text = (
-        "compare the names and dates in the certificate with the registry's name in the pod and with the clock of the "
-        "node; who runs the registry can renew it. On the node"
+        f"compare the names and dates in the certificate with {name} and with the clock of the node; who runs "
+        f"{_party(facts, failure)} can renew it. On the node"
     )
+    address = quote_word(host if _without_port(host) != host else f"{host}:443")
     line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
-    return OtherCause(
-        f"the node does not accept the certificate of {host}: {failure.detail}", (Cure(text, (line,)),)
-    )
+    return OtherCause(cause, (Cure(text, _pasted(host, line)),))
 
 
 @_of(FailureKind.CLIENT_CERTIFICATE)
 def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
-    host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    party = _party(facts, failure)
+    cause = f"{party} does not accept the node without a certificate of its own: {failure.detail}"
+    if failure.role is HostRole.PROXY:
+        return OtherCause(cause, (_proxy_cure(),))
     text = (
-        f"on the node, save a certificate that the registry accepts and its key as {folder}/client.cert and "
+        f"on the node, save a certificate that {party} accepts and its key as {folder}/client.cert and "
         f"client.key, and write this to {folder}/hosts.toml, or add it there; containerd reads it at the next pull"
     )
-    lines = (f'[host."https://{host}"]', f'  client = [["{folder}/client.cert", "{folder}/client.key"]]')
+    client = f'  client = [["{folder}/client.cert", "{folder}/client.key"]]'
+    lines = _pasted(entry, f'[host."https://{entry}"]', client)
     return OtherCause(
-        f"{host} does not accept the node without a certificate of its own: {failure.detail}",
-        (Cure(text, lines),),
+        cause, (Cure(text, lines) if lines else Cure(f"ask who runs {_party(facts, failure)}"),)
     )
 
 
 @_of(FailureKind.PROTOCOL)
 def _other_protocol(facts: Facts, failure: PullFailure) -> OtherCause:
     host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+    cause = f"the node and {_party(facts, failure)} do not speak the same protocol: {failure.detail}"
+    if failure.role is HostRole.PROXY:
+        return OtherCause(cause, (_proxy_cure(": its scheme and its port"),))
+    lines = _pasted(host, f'[host."http://{host}"]')
+    if failure.role in _ASIDE or not lines:
+        return OtherCause(cause, (Cure(f"ask who runs {_party(facts, failure)}"),))
     text = (
         f"check the port of {host}; if it has no TLS and the network is trusted, write this to {folder}/hosts.toml "
         "on the node, or add it there"
     )
-    cures = (Cure(text, (f'[host."http://{host}"]',)),)
-    return OtherCause(f"the node and {host} do not speak the same protocol: {failure.detail}", cures)
+    return OtherCause(cause, (Cure(text, lines),))
 
 
 @_of(FailureKind.RATE_LIMIT)
 def _rate_limit(facts: Facts, failure: PullFailure) -> OtherCause:
-    cause = f"{_host(facts, failure)} limits the number of pulls, and the limit is reached: {failure.detail}"
+    cause = f"{_party(facts, failure)} limits the number of pulls, and the limit is reached: {failure.detail}"
     wait = wait_cure(facts)
     if facts.answer.credentials:
         return OtherCause(cause, (wait,))
@@ -151,7 +265,7 @@ def _rate_limit(facts: Facts, failure: PullFailure) -> OtherCause:
 @_of(FailureKind.SERVER)
 def _server(facts: Facts, failure: PullFailure) -> OtherCause:
     cures = (wait_cure(facts), Cure("or ask who runs the registry"))
-    return OtherCause(f"{_host(facts, failure)} itself fails: {failure.detail}", cures)
+    return OtherCause(f"{_party(facts, failure)} itself fails: {failure.detail}", cures)
 
 
 @_of(FailureKind.PLATFORM)

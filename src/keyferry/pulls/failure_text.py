@@ -12,7 +12,7 @@ from enum import StrEnum
 from keyferry._core.values import Value, replace
 from keyferry.errors import KubeletReason
 
-__all__ = ["RULES", "FailureKind", "PullFailure", "Rule", "recognise", "says_why"]
+__all__ = ["RULES", "FailureKind", "HostRole", "PullFailure", "Rule", "recognise", "says_why"]
 
 
 class FailureKind(StrEnum):
@@ -21,11 +21,14 @@ class FailureKind(StrEnum):
     REFUSED = "refused"  # the registry does not accept the credential, or wants one
     HIDDEN = "hidden"  # the image does not exist, or the credential does not allow it: the registry does not say which
     NOT_FOUND = "not-found"
+    LAYER = "layer"  # the registry has the image, and lacks a part of it
+    STORE = "store"  # where the registry keeps its layers refuses them; the registry itself let the node read the image
     DNS = "dns"
     UNREACHABLE = "unreachable"
     TIMEOUT = (
         "timeout"  # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
     )
+    CANCELED = "canceled"  # the runtime or the kubelet gave up, or was stopped
     AUTHORITY = "authority"  # the certificate is signed by an authority that the runtime does not know
     CERTIFICATE = "certificate"  # another fault of it: it has expired, or is for another name
     CLIENT_CERTIFICATE = "client-certificate"  # the registry does not accept the runtime's, or wants one
@@ -34,6 +37,7 @@ class FailureKind(StrEnum):
     SERVER = "server"
     PLATFORM = "platform"
     DISK = "disk"
+    RUNTIME = "runtime"  # the runtime does not run, or cannot store or read the image
     POLICY = "policy"  # the runtime's own config forbids the image
     QPS = "pull-qps"  # the kubelet's own limit; the next attempt decides
     NEVER = "never"
@@ -42,13 +46,24 @@ class FailureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+class HostRole(StrEnum):
+    """What a host that a runtime asked is to the image."""
+
+    REGISTRY = "registry"  # the registry of the image, or a mirror of it
+    PROXY = "proxy"
+    TOKEN_SERVER = "token-server"  # noqa: S105 - where the registry sends its clients for a token
+    STORE = "store"  # where the registry sends its clients for layers
+    UNKNOWN = "unknown"
+
+
 class PullFailure(Value):
     """A failed pull.
 
     ``text`` is the reason without the parts that repeat the image, never cut; for ``UNKNOWN`` it is the whole text.
     With several credentials it has the reasons of all attempts, and the other fields are about the one that decides.
-    ``status`` is the HTTP status, or 0. ``host`` is the host that the text names, with its port if it has one, and
-    ``is_plain`` tells that it was asked without TLS.
+    ``is_mixed`` tells that these are of several kinds.
+    ``status`` is the HTTP status, or 0. ``host`` is the host that the text names, with its port if it has one,
+    ``role`` tells what it is, also where it is not named, and ``is_plain`` that it was asked without TLS.
     ``detail`` is the few words of the text that a headline can quote. All three texts are foreign, and not masked.
     """
 
@@ -58,6 +73,8 @@ class PullFailure(Value):
     host: str = ""
     detail: str = ""
     is_plain: bool = False
+    role: HostRole = HostRole.UNKNOWN
+    is_mixed: bool = False
 
 
 class Rule(Value):
@@ -96,13 +113,16 @@ RULES = (
     Rule(FailureKind.NAME, r"\bcouldn't parse image (?:name|reference)", _KUBELET),
     Rule(FailureKind.NAME, r"\binvalid reference format", "all runtimes and the kubelet", seen=True),
     Rule(FailureKind.NAME, r"\bshort-name [^\n]{1,300}? did not resolve to an alias", _CRIO),
+    Rule(FailureKind.NAME, r"\bshort name mode is enforcing\b", _CRIO),
     # Faults of the node that look like a registry's.
-    Rule(FailureKind.UNKNOWN, r"\b(?:dial|read|write) unix ", "kubelet, about a runtime that does not run"),
-    Rule(FailureKind.UNKNOWN, r"\berror reading from server: ", "kubelet, about a runtime that ends"),
-    Rule(
-        FailureKind.UNKNOWN, r"\b(?:extraction snapshot|content digest) ", "containerd, about its own storage"
-    ),
     Rule(FailureKind.DISK, r"\b(?:no space left on device|disk quota exceeded)", "all runtimes"),
+    Rule(FailureKind.RUNTIME, r"\b(?:dial|read|write) unix ", "kubelet, about a runtime that does not run"),
+    Rule(FailureKind.RUNTIME, r"\berror reading from server: ", "kubelet, about a runtime that ends"),
+    Rule(
+        FailureKind.RUNTIME, r"\b(?:extraction snapshot|content digest) ", "containerd, about its own storage"
+    ),
+    Rule(FailureKind.RUNTIME, r"\bfailed to (?:extract layer|unpack image)\b", _CONTAINERD),
+    Rule(FailureKind.RUNTIME, r"\b(?:adding layer with blob|committing the finished image)\b", _CRIO),
     Rule(FailureKind.POLICY, r"\bSource image rejected: (?P<detail>[^:\n]+)", _CRIO),
     Rule(FailureKind.POLICY, r"\bregistry _+ (?P<detail>is blocked) in _", _CRIO),
     Rule(FailureKind.POLICY, r"\binvalid policy in ", _CRIO),
@@ -140,7 +160,8 @@ RULES = (
     Rule(FailureKind.TIMEOUT, r"\b(?:i/o|TLS handshake) timeout\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bconnection timed out\b", _GO),
     Rule(FailureKind.TIMEOUT, r"\bexceeded while awaiting headers\b", _GO),
-    Rule(FailureKind.TIMEOUT, r"\bcontext (?:deadline exceeded|canceled)", "containerd and CRI-O"),
+    Rule(FailureKind.TIMEOUT, r"\bcontext deadline exceeded", "containerd and CRI-O"),
+    Rule(FailureKind.CANCELED, r"\bcontext canceled", "containerd and CRI-O"),
     Rule(FailureKind.UNREACHABLE, r": (?P<detail>(?:unexpected )?EOF)\b", _GO, seen=True),
     # Go gives only the phrase of the status with which a proxy answers CONNECT.
     Rule(
@@ -165,14 +186,12 @@ RULES = (
     Rule(FailureKind.HIDDEN, r"\brepository does not exist or may require\b", "containerd and Docker"),
     Rule(FailureKind.HIDDEN, r"\brequested access to the resource is denied\b", "Docker Hub and GitLab"),
     Rule(FailureKind.HIDDEN, r"\bor it may not exist\b", "Artifact Registry"),
+    Rule(FailureKind.LAYER, r"\bblob unknown\b", _REGISTRY),
+    Rule(FailureKind.LAYER, r"\bcontent at _+ (?P<detail>not found)\b", _CONTAINERD),
     Rule(FailureKind.NOT_FOUND, r"(?:^|: )(?P<detail>not found)$", _CONTAINERD, seen=True),
-    Rule(FailureKind.NOT_FOUND, r"\b(?:manifest|name|blob) unknown\b", _REGISTRY),
+    Rule(FailureKind.NOT_FOUND, r"\b(?:manifest|name) unknown\b", _REGISTRY),
     Rule(FailureKind.NOT_FOUND, r"\brepository name not known to registry\b", _REGISTRY),
-    Rule(
-        FailureKind.NOT_FOUND,
-        r"\b(?:manifest for|content at) _+ (?P<detail>not found)\b",
-        "containerd and Docker",
-    ),
+    Rule(FailureKind.NOT_FOUND, r"\bmanifest for _+ (?P<detail>not found)\b", _DOCKER),
     Rule(FailureKind.NOT_FOUND, r"(?:^|: )(?P<detail>not found)\b", _CONTAINERD),
     Rule(FailureKind.REFUSED, _status("401"), "containerd, from the registry or its token server", seen=True),
     Rule(
@@ -198,14 +217,22 @@ _REASONS: dict[str, FailureKind] = {
     KubeletReason.INVALID_IMAGE_NAME: FailureKind.NAME,
     KubeletReason.SIGNATURE_VALIDATION_FAILED: FailureKind.POLICY,
 }
+# The same where the text beside it says nothing that is known.
+_REASONS_ALONE: dict[str, FailureKind] = {
+    KubeletReason.REGISTRY_UNAVAILABLE: FailureKind.UNREACHABLE,
+    KubeletReason.IMAGE_INSPECT_ERROR: FailureKind.RUNTIME,
+}
 # Which of several attempts decides. Each credential gets one, at the same registry, so the attempt that came furthest
 # shows what is left to cure: if one credential is refused and another one is told "not found", then the second got past
 # authentication, and a better password does not bring the image. A refusal decides against failures of the network and
 # the server, as those may pass and it does not.
 _MOST_TELLING = (
     FailureKind.DISK,
+    FailureKind.RUNTIME,
     FailureKind.PLATFORM,
     FailureKind.POLICY,
+    FailureKind.LAYER,
+    FailureKind.STORE,
     FailureKind.NOT_FOUND,
     FailureKind.RATE_LIMIT,
     FailureKind.HIDDEN,
@@ -218,6 +245,7 @@ _MOST_TELLING = (
     FailureKind.UNREACHABLE,
     FailureKind.TIMEOUT,
     FailureKind.DNS,
+    FailureKind.CANCELED,
     FailureKind.NAME,
     FailureKind.SECRET,
     FailureKind.NEVER,
@@ -230,8 +258,9 @@ _WRAPPER = (
     r"\s*(?:Error: "
     rf"|(?P<word>{'|'.join(KubeletReason)}): "
     r"|rpc error: code = \w+ desc = "
-    r"|(?:Failed to pull image|Failed to inspect image|Back-off pulling image|failed to pull and unpack image"
-    r'|failed to pull image|failed to resolve reference|failed to resolve image)(?: "[^"]*")?: '
+    r"|(?:Failed to pull image|(?P<inspects>Failed to inspect image)|Back-off pulling image"
+    r"|failed to pull and unpack image|failed to pull image|failed to resolve reference|failed to resolve image)"
+    r'(?: "[^"]*")?: '
     r"|(?:Error )?initializing source docker://\S+: )"
 )
 _SAYS_NOTHING = r'(?:(?:Error: )?(?:ErrImagePull|ImagePullBackOff)|(?:Back-off p|P)ulling image "[^"]*")?'
@@ -250,15 +279,30 @@ _ANNOUNCED = (
 _AROUND_A_WORD = "()[]{}<>,;:.!?'"
 _HOST_AND_PORT = r"[\w-]+:\d+"
 # Where a text names a host, the most specific first.
+_ASKED_URL = (
+    r'\b(?:Head|Get|Post|request to|status code|content at) "?https?://([^/\s"?#]+)(?P<path>[^\s"?#]*)'
+)
+_ASKED_REGISTRIES = (r"\bfrom host (\S+) failed\b", r"\b(?:container|docker) registry (\S+):\s")
 _HOSTS = (
     r"\bproxyconnect tcp: dial tcp (\S+):\s",
     r"\blookup ([^\s:]+)",
-    r'\b(?:Head|Get|Post|request to|status code|content at) "?https?://([^/\s"?#]+)',
-    r"\bfrom host (\S+) failed\b",
-    r"\b(?:container|docker) registry (\S+):\s",
+    _ASKED_URL,
+    *_ASKED_REGISTRIES,
     r"\bdial tcp (\S+):\s",
     r"\b(?:wanted to match|certificate for) (\S+)",
 )
+# After which words a text is about another host than the registry. A request to any of these may go through a proxy.
+_ASIDE = (
+    (HostRole.PROXY, r"\bproxyconnect tcp\b"),
+    (
+        HostRole.TOKEN_SERVER,
+        r"\bfailed to (?:authorize|fetch (?:oauth|anonymous) token)\b|\brequesting bear(?:er)? token\b"
+        r'|\bunable to retrieve auth token\b|\bGet "?https?://[^\s"?]{1,300}/token\?',
+    ),
+)
+# A part of the image is read by its digest, so its name and tag were found.
+_READS_PART = r"\bhttpReadSeeker: |\b(?:fetching|reading|writing) (?:config )?blob\b"
+_REGISTRY_PATH = r"/v2/|.*/(?:blobs|manifests)/sha256:"
 
 
 def recognise(message: str, reason: str = "") -> PullFailure:
@@ -275,13 +319,12 @@ def _recognise(whole: str, reason: str) -> PullFailure:
     found = min(failures, key=lambda failure: _MOST_TELLING.index(failure.kind))
     kind = _REASONS.get(word or reason, found.kind)
     if found.kind is FailureKind.UNKNOWN:
-        if (word or reason) == KubeletReason.REGISTRY_UNAVAILABLE:
-            kind = FailureKind.UNREACHABLE
-        return PullFailure(kind=kind, text=whole)
+        return PullFailure(kind=_REASONS_ALONE.get(word or reason, kind), text=whole)
     if kind is not found.kind:
-        return PullFailure(kind=kind, text=found.text, host=found.host)
+        return PullFailure(kind=kind, text=found.text, host=found.host, role=found.role)
     if len(failures) > 1:
-        return replace(found, text=f"[{', '.join(failure.text for failure in failures)}]")
+        texts = ", ".join(failure.text for failure in failures)
+        return replace(found, text=f"[{texts}]", is_mixed=len({failure.kind for failure in failures}) > 1)
     return found
 
 
@@ -309,28 +352,37 @@ def _unwrap(text: str) -> tuple[str, str]:
     wrapper, at, word = re.compile(_WRAPPER), 0, ""
     while found := wrapper.match(text, at):
         at = found.end()
-        word = found["word"] or word
+        word = found["word"] or (KubeletReason.IMAGE_INSPECT_ERROR if found["inspects"] else word)
     return text[at:].strip(), word
 
 
 def _classify(text: str, images: set[str]) -> PullFailure:
-    plain, host = _without_names(text, images), _host(text)
+    plain = _without_names(text, images)
+    host, role = _host_and_role(text)
     for rule in RULES:
         found = re.search(rule.pattern, plain, re.IGNORECASE | re.MULTILINE)
         if found is not None:
             break
-    if found is None or rule.kind is FailureKind.UNKNOWN:
-        return PullFailure(kind=FailureKind.UNKNOWN, text=text, host=host)
+    if found is None:
+        return PullFailure(kind=FailureKind.UNKNOWN, text=text, host=host, role=role)
     status = re.search(_status(r"[1-5]\d\d"), plain, re.IGNORECASE | re.MULTILINE)
     begin, end = found.span("detail" if "detail" in found.re.groupindex else 0)
+    kind = rule.kind
+    if role is HostRole.STORE and kind in (FailureKind.REFUSED, FailureKind.HIDDEN):
+        kind = FailureKind.STORE
+    elif (
+        kind is FailureKind.NOT_FOUND and role is not HostRole.TOKEN_SERVER and re.search(_READS_PART, plain)
+    ):
+        kind = FailureKind.LAYER
     return PullFailure(
-        kind=rule.kind,
+        kind=kind,
         text=text,
         status=int(status["status"]) if status else 0,
         host=host,
         # Names are replaced by as many characters, so the place is the same.
         detail=text[begin:end].strip(),
         is_plain=bool(host) and f"http://{host}/" in text,
+        role=role,
     )
 
 
@@ -350,6 +402,19 @@ def _is_name(word: str, images: set[str]) -> bool:
     if word in images or "." in word or "@" in word:
         return True
     return ("/" in word and word != "i/o") or re.fullmatch(_HOST_AND_PORT, word) is not None
+
+
+def _host_and_role(text: str) -> tuple[str, HostRole]:
+    """Return the host that *text* is about, empty if it is not named, and what it is to the image."""
+    for role, pattern in _ASIDE:
+        found = re.search(pattern, text, re.IGNORECASE)
+        if found is not None:
+            return _host(text[found.start() :]), role
+    url, host = re.search(_ASKED_URL, text), _host(text)
+    if url is not None and re.search(_READS_PART, text) and re.match(_REGISTRY_PATH, url["path"]) is None:
+        return host, HostRole.STORE
+    is_registry = url is not None or any(re.search(pattern, text) for pattern in _ASKED_REGISTRIES)
+    return host, HostRole.REGISTRY if is_registry else HostRole.UNKNOWN
 
 
 def _host(text: str) -> str:

@@ -32,6 +32,7 @@ NOW = 1_790_000_000.0
 FAILED_AT = "2026-09-21T14:13:08Z"  # 12 seconds before NOW
 _PULL = f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": '
 _RESOLVE = f'{_PULL}failed to resolve reference "{IMAGE}": '
+_FETCH = f"{_PULL}failed to copy: httpReadSeeker: failed open: "
 UNAUTHORIZED = f"{_RESOLVE}pulling from host reg.io failed with status code [manifests v1]: 401 Unauthorized"
 
 
@@ -246,6 +247,24 @@ OTHERS = {
         f"{_PULL}Source image rejected: A signature was required, but no signature exists",
         "forbids the image",
     ),
+    "layer": (
+        f"{_FETCH}content at https://reg.io/v2/team/app/blobs/sha256:0465 not found: not found",
+        "lacks a layer of it",
+    ),
+    "store": (
+        f"{_FETCH}unexpected status code https://cdn.corp/x?sig=a%3D: 403 Forbidden",
+        "cdn.corp (where the registry keeps its layers) refuses a layer of the image: 403 Forbidden",
+    ),
+    "canceled": (f"{_PULL}context canceled", "gave up the pull"),
+    "runtime": (
+        f'Failed to inspect image "{IMAGE}": rpc error: code = Unavailable desc = connection error: desc = '
+        '"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"',
+        "the container runtime itself fails: connection error",
+    ),
+    "unpack": (
+        f"{_PULL}failed to extract layer sha256:0465: wrong diff id calculated on extraction: unknown",
+        "the container runtime itself fails: failed to extract layer",
+    ),
 }
 
 
@@ -428,3 +447,135 @@ def test_asking_the_registry_hides_no_cause(status: int, kind: Kind | None) -> N
         found = explained(answer, evidence, check=check(answer, status, kind))
         assert (found.outcome, found.cause) == (Outcome.NO_CREDENTIAL, without.cause)
         assert "pattern 'reg.io:5000' of provider 'p' nearly matches" in found.text
+
+
+_HEAD = f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/team/app/manifests/v1": '
+_TOKEN = f'{_RESOLVE}failed to authorize: failed to fetch oauth token: Post "https://auth.corp/token": '
+_LAYER = f'{_FETCH}failed to do request: Get "https://cdn.corp/x": '
+ASIDE = {
+    "proxy": (
+        f"{_HEAD}proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused",
+        "cannot reach the proxy 10.0.0.9:3128: connection refused",
+        "HTTPS_PROXY",
+    ),
+    "name of the proxy": (
+        f"{_HEAD}proxyconnect tcp: dial tcp: lookup proxy.corp on 10.0.0.2:53: no such host",
+        "cannot resolve the proxy proxy.corp",
+        "HTTPS_PROXY",
+    ),
+    "protocol of the proxy": (
+        f"{_HEAD}proxyconnect tcp: tls: first record does not look like a TLS handshake",
+        "the node and the proxy do not speak the same protocol",
+        "HTTPS_PROXY",
+    ),
+    "name of the token server": (
+        f"{_TOKEN}dial tcp: lookup auth.corp on 10.0.0.2:53: no such host",
+        "cannot resolve the registry's token server auth.corp",
+        "getent hosts auth.corp",
+    ),
+    "token server": (
+        f"{_TOKEN}dial tcp 10.0.0.7:443: i/o timeout",
+        "cannot reach the registry's token server auth.corp",
+        "https://auth.corp/",
+    ),
+    "name of the store": (
+        f"{_LAYER}dial tcp: lookup cdn.corp on 10.0.0.2:53: no such host",
+        "cannot resolve cdn.corp (where the registry keeps its layers)",
+        "getent hosts cdn.corp",
+    ),
+    "store": (
+        f"{_LAYER}dial tcp 10.0.0.7:443: connect: connection refused",
+        "cannot reach cdn.corp (where the registry keeps its layers)",
+        "https://cdn.corp/",
+    ),
+    "certificate of the store": (
+        f"{_LAYER}x509: certificate has expired or is not yet valid: current time is after 2025",
+        "does not accept the certificate of cdn.corp (where the registry keeps its layers)",
+        "cdn.corp:443",
+    ),
+}
+
+
+def shown_cures(found: Explanation) -> str:
+    return "\n".join(line for cure in found.cures for line in (cure.text, *cure.lines))
+
+
+@pytest.mark.parametrize(("message", "said", "cure"), ASIDE.values(), ids=ASIDE)
+def test_a_host_that_the_pod_does_not_name_is_not_looked_for_there(
+    message: str, said: str, cure: str
+) -> None:
+    """It is a proxy, a token server or a store of layers, and has no API of registries."""
+    found = explained(with_secret(), seen(("Failed", message), waiting="ErrImagePull"))
+    assert found.outcome is Outcome.OTHER_REASON
+    assert said in found.text
+    assert cure in shown_cures(found)
+    assert "in the pod" not in shown_cures(found)
+    assert "/v2/" not in shown_cures(found)
+
+
+@pytest.mark.parametrize("where", [_TOKEN, _LAYER], ids=["token server", "store"])
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("x509: certificate signed by unknown authority", '  ca = "/etc/containerd/certs.d/reg.io/ca.crt"'),
+        ("remote error: tls: certificate required", "  client = [["),
+        ("http: server gave HTTP response to HTTPS client", ""),
+    ],
+)
+def test_no_cure_makes_a_mirror_of_a_token_server_or_a_store(where: str, fault: str, line: str) -> None:
+    """Containerd uses for them what its file says under the registry's own host."""
+    found = explained(with_secret(), seen(("Failed", where + fault), waiting="ErrImagePull"))
+    assert ".corp" in found.text
+    lines = [each for cure in found.cures for each in cure.lines]
+    assert lines[:1] == (['[host."https://reg.io"]'] if line else [])
+    assert line in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "x509: certificate signed by unknown authority",
+        "x509: certificate has expired or is not yet valid: x",
+        "remote error: tls: certificate required",
+        "http: server gave HTTP response to HTTPS client",
+        "EOF",
+        "no such host",
+    ],
+)
+def test_a_host_that_is_none_is_in_no_line_to_paste(fault: str) -> None:
+    host = "a'x\\$(id)`"
+    message = f"{_RESOLVE}failed to do request: Head https://{host}/v2/: {fault}"
+    found = explained(with_secret(), seen(("Failed", message), waiting="ErrImagePull"))
+    assert found.outcome is Outcome.OTHER_REASON
+    assert host in found.text
+    assert [each for cure in found.cures for each in cure.lines] == []
+
+
+def test_a_host_that_neither_the_pod_nor_a_known_file_names_is_a_mirror() -> None:
+    """From another machine than the node, the runtime's files are not known."""
+    message = _HEAD.replace("https://reg.io", "https://mirror.io:5000")
+    message += "dial tcp 10.0.0.7:5000: connect: connection refused"
+    found = explained(with_secret(), seen(("Failed", message), waiting="ErrImagePull"))
+    assert "settings for mirrors" in shown_cures(found)
+    assert "https://mirror.io:5000/v2/" in shown_cures(found)
+
+
+def test_a_runtime_that_fails_is_no_question_for_the_registry() -> None:
+    for kind in ("runtime", "unpack", "canceled"):
+        found = explained(with_secret(), seen(("Failed", OTHERS[kind][0]), waiting="ErrImagePull"))
+        assert "journalctl" in shown_cures(found)
+        assert "--check-registry" not in shown_cures(found)
+
+
+def test_only_users_that_saw_it_are_told_to_be_denied_the_image() -> None:
+    """One of two was refused, and the texts do not tell which."""
+    absent = OTHERS["not-found"][0].removeprefix(f'Failed to pull image "{IMAGE}": ')
+    refusal = UNAUTHORIZED.removeprefix(f'Failed to pull image "{IMAGE}": ')
+    answer = providers().lookup(IMAGE, pod=POD, pull_secrets=(secret("one"), secret("two")))
+    mixed = seen(("Failed", f'Failed to pull image "{IMAGE}": [{refusal}, {absent}]'), waiting="ErrImagePull")
+    found = explained(answer, mixed)
+    assert found.outcome is Outcome.OTHER_REASON
+    assert "hides it from the users that it accepts" in found.text
+    assert "bob" not in found.text + shown_cures(found)
+    both = seen(("Failed", f'Failed to pull image "{IMAGE}": {absent}'), waiting="ErrImagePull")
+    assert "hides it from user 'bob' of pull secret shop/one and user 'bob'" in explained(answer, both).text

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keyferry._core.secrets import MASK, redact
 from keyferry.pulls import failure_text
-from keyferry.pulls.failure_text import RULES, FailureKind, PullFailure, Rule, recognise, says_why
+from keyferry.pulls.failure_text import RULES, FailureKind, HostRole, PullFailure, Rule, recognise, says_why
 
 HOST = "registry.example:5000"
 IMAGE = f"{HOST}/team/app:v1"
@@ -17,6 +18,8 @@ RESOLVE = f'{UNPACK}failed to resolve reference "{IMAGE}": '
 HEAD = f'failed to do request: Head "https://{HOST}/v2/team/app/manifests/v1": '
 TOKEN_URL = "https://auth.example/token?scope=repository%3Ateam%2Fapp%3Apull&service=registry.example"
 BLOB_URL = f"https://{HOST}/v2/team/app/manifests/sha256:bb01ad25e9fc"
+STORE_URL = "https://cdn.example/registry/sha256/04/0465"
+FETCH = f"{UNPACK}failed to copy: httpReadSeeker: failed open: "
 READING = f"initializing source docker://{IMAGE}: reading manifest v1 in {HOST}/team/app: "
 Kind = FailureKind
 
@@ -243,7 +246,7 @@ READ = {
     "containerd, no such layer": (
         f"rpc error: code = NotFound desc = {UNPACK}failed to copy: httpReadSeeker: failed open: could not fetch "
         "content descriptor sha256:732c (application/vnd.docker.image.rootfs.diff.tar.gzip) from remote: not found",
-        (Kind.NOT_FOUND, 0, ""),
+        (Kind.LAYER, 0, ""),
     ),
     "404": (
         f"{RESOLVE}unexpected status from HEAD request to {BLOB_URL}: 404 Not Found",
@@ -294,7 +297,7 @@ READ = {
     ),
     "progress timeout": (
         f"rpc error: code = Canceled desc = {UNPACK}context canceled",
-        (Kind.TIMEOUT, 0, ""),
+        (Kind.CANCELED, 0, ""),
     ),
     "newer Go, unknown CA": (
         f"{RESOLVE}{HEAD}tls: failed to verify certificate: x509: certificate signed by unknown authority",
@@ -407,7 +410,45 @@ READ = {
     "no such repository": (f"{READING}repository name not known to registry", (Kind.NOT_FOUND, 0, "")),
     "containerd, no such content": (
         f"{UNPACK}failed to copy: httpReadSeeker: failed open: content at {BLOB_URL} not found: not found",
-        (Kind.NOT_FOUND, 0, HOST),
+        (Kind.LAYER, 0, HOST),
+    ),
+    "CRI-O, no such layer": (
+        "reading blob sha256:732c: fetching blob: blob unknown to registry",
+        (Kind.LAYER, 0, ""),
+    ),
+    "no such layer, 404": (
+        f"{FETCH}unexpected status from GET request to {STORE_URL}: 404 Not Found",
+        (Kind.LAYER, 404, "cdn.example"),
+    ),
+    "Docker, no such tag, short": (
+        "Error response from daemon: manifest for r.example/a:latest not found",
+        (Kind.NOT_FOUND, 0, ""),
+    ),
+    "store of layers refuses": (
+        f"{FETCH}unexpected status code {STORE_URL}: 403 Forbidden",
+        (Kind.STORE, 403, "cdn.example"),
+    ),
+    "the registry refuses a layer": (
+        f"{FETCH}unexpected status code https://{HOST}/v2/team/app/blobs/sha256:0465: 403 Forbidden",
+        (Kind.REFUSED, 403, HOST),
+    ),
+    "the runtime's deadline": (f"{RESOLVE}{HEAD}context deadline exceeded", (Kind.TIMEOUT, 0, HOST)),
+    "the runtime does not run": (
+        'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix '
+        '/run/containerd/containerd.sock: connect: no such file or directory"',
+        (Kind.RUNTIME, 0, ""),
+    ),
+    "containerd, unpack": (
+        f"{UNPACK}failed to extract layer sha256:0465: wrong diff id calculated on extraction: unknown",
+        (Kind.RUNTIME, 0, ""),
+    ),
+    "CRI-O, unpack": (
+        'writing blob: adding layer with blob "sha256:0465": processing tar file(unexpected EOF): exit status 1',
+        (Kind.RUNTIME, 0, ""),
+    ),
+    "CRI-O, ambiguous short name": (
+        "rpc error: code = Unknown desc = short name mode is enforcing, but image name app:v1 returns ambiguous list",
+        (Kind.NAME, 0, ""),
     ),
     "cut secret": ("unexpected end of JSON input", (Kind.SECRET, 0, "")),
     "CRI-O, name": ("invalid reference format: repository name must be lowercase", (Kind.NAME, 0, "")),
@@ -448,12 +489,12 @@ TRAPS = {
     "the runtime's socket": (
         'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix '
         '/run/containerd/containerd.sock: connect: connection refused"',
-        Kind.UNKNOWN,
+        Kind.RUNTIME,
     ),
-    "the runtime ends": ("rpc error: code = Unavailable desc = error reading from server: EOF", Kind.UNKNOWN),
+    "the runtime ends": ("rpc error: code = Unavailable desc = error reading from server: EOF", Kind.RUNTIME),
     "the runtime's storage": (
         f'{UNPACK}failed to prepare extraction snapshot "x": parent snapshot sha256:1 does not exist: not found',
-        Kind.UNKNOWN,
+        Kind.RUNTIME,
     ),
     "a body that is no JSON": (
         "error parsing HTTP 403 response body: invalid character '<' looking for beginning of value",
@@ -490,12 +531,8 @@ def test_each_rule_has_a_text(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> No
     """A rule without a text here could be wrong, and nobody would notice; so could one that is said to be seen."""
     tables = (SEEN,) if rule.seen else (SEEN, READ, TRAPS)
     results = {text: recognise(text) for table in tables for text, _ in table.values()}
-    if rule.kind is Kind.UNKNOWN:
-        monkeypatch.setattr(failure_text, "RULES", tuple(other for other in RULES if other is not rule))
-        assert any(recognise(text) != result for text, result in results.items())
-    else:
-        monkeypatch.setattr(failure_text, "RULES", (rule,))
-        assert any(recognise(text) == result and result.detail for text, result in results.items())
+    monkeypatch.setattr(failure_text, "RULES", (rule,))
+    assert any(recognise(text) == result and result.detail for text, result in results.items())
 
 
 @pytest.mark.parametrize(
@@ -553,6 +590,12 @@ def test_of_several_credentials_the_attempt_that_came_furthest_decides(
     assert failure.text == f"[{', '.join(recognise(each).text for each in attempts)}]"
 
 
+def test_attempts_that_differ_are_told_from_equal_ones() -> None:
+    assert recognise(f"[{REFUSED}, {ABSENT}]").is_mixed
+    assert not recognise(f"[{ABSENT}, {ABSENT.replace('v1', 'v2')}]").is_mixed
+    assert not recognise(ABSENT).is_mixed
+
+
 def test_equal_reasons_of_several_credentials_are_one() -> None:
     once = recognise(FAILED + REFUSED)
     assert recognise(f"{FAILED}[{REFUSED}, rpc error: code = Unknown desc = {REFUSED}]") == once
@@ -579,6 +622,9 @@ def test_the_other_fields_are_those_of_the_attempt_that_decides() -> None:
         ("503 Service Unavailable", "RegistryUnavailable", Kind.SERVER),
         (f"{HEAD}no such host", "RegistryUnavailable", Kind.DNS),
         ("words of a new runtime", "ErrImagePull", Kind.UNKNOWN),
+        ("words of a new runtime", "ImageInspectError", Kind.RUNTIME),
+        (f'Failed to inspect image "{IMAGE}": words of a new runtime', "InspectFailed", Kind.RUNTIME),
+        (f'Failed to inspect image "{IMAGE}": invalid reference format', "ImageInspectError", Kind.NAME),
         # The kubelet's status for a pull secret that cannot be read.
         ("", "illegal base64 data at input byte 3", Kind.SECRET),
         ("no words", "illegal base64 data at input byte 3", Kind.SECRET),
@@ -606,6 +652,100 @@ def test_the_reason_counts_where_it_says_more(message: str, reason: str, kind: F
 def test_some_messages_do_not_say_why(message: str, expected: bool) -> None:
     assert says_why(message) is expected
     assert expected or recognise(message) == PullFailure(kind=Kind.UNKNOWN, text=message)
+
+
+TOKEN = "failed to authorize: failed to fetch oauth token: "
+ROLES = {
+    "registry": (f"{RESOLVE}{HEAD}EOF", HOST, HostRole.REGISTRY),
+    "registry, by its words": (REFUSED, HOST, HostRole.REGISTRY),
+    "layer of the registry": (
+        f'{FETCH}failed to do request: Get "https://{HOST}/v2/team/app/blobs/sha256:0465": EOF',
+        HOST,
+        HostRole.REGISTRY,
+    ),
+    "layer of a mirror below a path": (
+        f'{FETCH}failed to do request: Get "https://mirror.example/hub/team/app/blobs/sha256:0465": EOF',
+        "mirror.example",
+        HostRole.REGISTRY,
+    ),
+    "store": (
+        f'{FETCH}failed to do request: Get "{STORE_URL}?sig=********": dial tcp: lookup cdn.example: no such host',
+        "cdn.example",
+        HostRole.STORE,
+    ),
+    "CRI-O, store": (
+        f'reading blob sha256:0465: Get "{STORE_URL}": dial tcp 10.0.0.7:443: i/o timeout',
+        "cdn.example",
+        HostRole.STORE,
+    ),
+    "token server": (
+        f'{RESOLVE}{TOKEN}Post "https://auth.example/token": dial tcp: lookup auth.example: no such host',
+        "auth.example",
+        HostRole.TOKEN_SERVER,
+    ),
+    "token server, while a layer is read": (
+        f'{FETCH}{TOKEN}Post "https://auth.example/token": EOF',
+        "auth.example",
+        HostRole.TOKEN_SERVER,
+    ),
+    "token server, not named": (
+        f"{RESOLVE}{TOKEN}unexpected status: 401 Unauthorized",
+        "",
+        HostRole.TOKEN_SERVER,
+    ),
+    "CRI-O, token server": (
+        'Requesting bearer token: Get "https://auth.example/v2/auth": EOF',
+        "auth.example",
+        HostRole.TOKEN_SERVER,
+    ),
+    "Docker, token server": (
+        f'Head "https://{HOST}/v2/a/manifests/1": Get "{TOKEN_URL}": net/http: TLS handshake timeout',
+        "auth.example",
+        HostRole.TOKEN_SERVER,
+    ),
+    "proxy": (
+        f"{RESOLVE}{HEAD}proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused",
+        "10.0.0.9:3128",
+        HostRole.PROXY,
+    ),
+    "proxy by name": (
+        f"{RESOLVE}{HEAD}proxyconnect tcp: dial tcp: lookup proxy.example on 10.0.0.2:53: no such host",
+        "proxy.example",
+        HostRole.PROXY,
+    ),
+    "proxy on the way to a token server": (
+        f'{TOKEN}Post "https://auth.example/token": proxyconnect tcp: dial tcp 10.0.0.9:3128: i/o timeout',
+        "10.0.0.9:3128",
+        HostRole.PROXY,
+    ),
+    "proxy, not named": (
+        f"{RESOLVE}{HEAD}proxyconnect tcp: tls: first record does not look like a TLS handshake",
+        "",
+        HostRole.PROXY,
+    ),
+    "an address alone": ("dial tcp 10.0.0.7:443: i/o timeout", "10.0.0.7:443", HostRole.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("text", "host", "role"), ROLES.values(), ids=ROLES)
+def test_the_host_that_fails_need_not_be_the_registry(text: str, host: str, role: HostRole) -> None:
+    failure = recognise(text)
+    assert (failure.host, failure.role) == (host, role)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sv=2&sig=ab%2Bcd%3D",
+        "X-Amz-Expires=3&X-Amz-Signature=abcdef012345678",
+        "Signature=ab~cd&Key-Pair-Id=K",
+    ],
+)
+def test_the_status_after_a_signed_url_is_read_with_its_secret_masked(query: str) -> None:
+    """Events are masked before they are read."""
+    failure = recognise(redact(f"{FETCH}unexpected status code {STORE_URL}?{query}: 403 Forbidden"))
+    assert (failure.kind, failure.status, failure.host) == (Kind.STORE, 403, "cdn.example")
+    assert MASK in failure.text
 
 
 def test_a_user_in_a_url_is_not_part_of_the_host() -> None:
@@ -642,7 +782,8 @@ def test_any_text_is_a_failure_and_an_unknown_one_is_kept_whole(message: str, re
     "piece",
     [
         "[", '"', " ", "\n", ": ", "/", "_", "lookup a", 'Head "_', "registry a", FAILED, "status code ", ": 401 A ",
-        "a.", ", rpc error: code = X desc = ", 'image "', "short-name ", "initializing source docker://a", "x509",
+        "a.", "httpReadSeeker: ", "Get http://a/", "failed to authorize",
+        ", rpc error: code = X desc = ", 'image "', "short-name ", "initializing source docker://a", "x509",
         '\\"',
     ],
 )  # fmt: skip

@@ -41,7 +41,9 @@ _KINDS = {
     # A private repository that the registry hides.
     FailureKind.HIDDEN: Kind.REFUSED,
     FailureKind.NOT_FOUND: Kind.NOT_FOUND,
+    FailureKind.LAYER: Kind.NOT_FOUND,
     FailureKind.TIMEOUT: Kind.TIMEOUT,
+    FailureKind.CANCELED: Kind.TIMEOUT,
     FailureKind.DNS: Kind.UNREACHABLE,
     FailureKind.UNREACHABLE: Kind.UNREACHABLE,
     FailureKind.AUTHORITY: Kind.UNREACHABLE,
