@@ -379,7 +379,9 @@ def _refusing_mirror(facts: Facts) -> str:
 def _is_known_user(facts: Facts) -> bool:
     """Return whether the registry knows who asks, so that not the password but the access may be at fault."""
     failure = facts.evidence.last_attempt.failure
-    return failure is not None and (failure.kind is FailureKind.HIDDEN or failure.status == _FORBIDDEN)
+    if failure is None or failure.kind is FailureKind.EXPIRED:
+        return False
+    return failure.kind is FailureKind.HIDDEN or failure.status == _FORBIDDEN
 
 
 def _cache_seconds(facts: Facts, provider: str) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry._core.json import dumps
+from keyferry._core.secrets import redact
 from keyferry.errors import PullSecretError
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
@@ -97,6 +98,7 @@ def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[C
     keys = list(dict.fromkeys(each.key for each in credentials))
     if secret.type == _TYPE and len(keys) == 1 and list(read_pull_secret(secret) or ()) == keys:
         user = credentials[0].username
+        user = user if redact(user) == user else ""  # a token in its place is not shown
         login = f"a user and password of {registry} to pull secret {name}"
         what = f"correct the password of {user!r}" if user else f"write {login}"
         return tuple(_changed(facts, secret, what, _rewrite_line(secret, keys[0], user)))

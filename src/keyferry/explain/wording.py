@@ -28,7 +28,7 @@ __all__ = [
     "why_pulled",
 ]
 
-_ABOUT_CREDENTIALS = (FailureKind.REFUSED, FailureKind.HIDDEN)
+_ABOUT_CREDENTIALS = (FailureKind.REFUSED, FailureKind.EXPIRED, FailureKind.HIDDEN)
 
 
 def who(credential: Credential) -> str:

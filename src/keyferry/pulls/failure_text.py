@@ -19,6 +19,7 @@ class FailureKind(StrEnum):
     """What stopped a pull, as the runtime or the kubelet tells it."""
 
     REFUSED = "refused"  # the registry does not accept the credential, or wants one
+    EXPIRED = "expired"  # the registry does not accept the credential any more
     HIDDEN = "hidden"  # the image does not exist, or the credential does not allow it: the registry does not say which
     NOT_FOUND = "not-found"
     LAYER = "layer"  # the registry has the image, and lacks a part of it
@@ -177,7 +178,7 @@ RULES = (
         FailureKind.RATE_LIMIT, r"\b(?:toomanyrequests|too many requests to registry)\b", "CRI-O and Docker"
     ),
     Rule(FailureKind.REFUSED, r"\bno basic auth credentials\b", "containerd, most often from ECR"),
-    Rule(FailureKind.REFUSED, r"\bauthorization token has expired\b", "ECR"),
+    Rule(FailureKind.EXPIRED, r"\bauthorization token has expired\b", "ECR"),
     Rule(FailureKind.REFUSED, r"\bnot authorized to perform: ecr:\w+", "ECR"),
     Rule(FailureKind.REFUSED, r"\bunable to retrieve auth token: invalid _+", _CRIO),
     Rule(FailureKind.REFUSED, r"\bincorrect username or password\b", "Docker Hub"),
@@ -237,6 +238,7 @@ _MOST_TELLING = (
     FailureKind.RATE_LIMIT,
     FailureKind.HIDDEN,
     FailureKind.REFUSED,
+    FailureKind.EXPIRED,
     FailureKind.SERVER,
     FailureKind.AUTHORITY,
     FailureKind.CERTIFICATE,

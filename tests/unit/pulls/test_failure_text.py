@@ -178,7 +178,7 @@ READ = {
     "ECR, expired": (
         "Error response from daemon: pull access denied for public.ecr.aws/team/app, repository does not exist or may "
         "require 'docker login': denied: Your authorization token has expired. Reauthenticate and try again.",
-        (Kind.REFUSED, 0, ""),
+        (Kind.EXPIRED, 0, ""),
     ),
     "ECR, no permission": (
         f"{READING}denied: User: arn:aws:sts::1:assumed-role/node/i-0 is not authorized to perform: ecr:BatchGetImage "

@@ -38,6 +38,7 @@ _CODES = {
 # Other failures are classified by their messages, since containerd and CRI-O send most of them as UNKNOWN.
 _KINDS = {
     FailureKind.REFUSED: Kind.REFUSED,
+    FailureKind.EXPIRED: Kind.REFUSED,
     # A private repository that the registry hides.
     FailureKind.HIDDEN: Kind.REFUSED,
     FailureKind.NOT_FOUND: Kind.NOT_FOUND,
