@@ -178,10 +178,11 @@ def _change_type(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]
         yield Cure(f"{text}, since its data is not that of a pull secret")
         yield from new_secret(facts)
         return
-    saved = _saved_as(unused.name)
+    is_immutable = unused.secret is not None and unused.secret.is_immutable
+    then = "" if is_immutable else ", and the kubelet's next attempt uses it"
     yield Cure(
-        f"a secret cannot change its type, so replace it by itself with the right one; {saved} keeps a copy, "
-        "and the kubelet's next attempt uses it",
+        "a secret cannot change its type, so replace it by itself with the right one; "
+        f"{_saved_as(unused.name)} keeps a copy{then}",
         (
             f"{_save('secret', unused.name, pod.namespace)} && "
             f"sed 's|^type: .*|type: {type_}|' \"$saved\" | kubectl replace --force -f -",
