@@ -104,6 +104,8 @@ _PLACEHOLDER = (
 )
 _URL = r"\"?https?://\S*"
 _ARN = r"arn:aws[\w-]*:.*"
+# As Go tells a request that failed.
+_URL_AHEAD = r"\b(?:Get|Head|Post) \"https?://[^\s\"']*/$"
 _LONG_VALUE = 200
 _PHRASE = 8
 
@@ -245,13 +247,21 @@ def _is_in_arn(named: "Match[str]") -> bool:
 def _is_assignment(named: "Match[str]") -> bool:
     """Return whether a name is followed by its value, as in a configuration, and does not end a clause."""
     name, quote, mark = named[1], named[2], named[3]
-    if "\n" in mark:
+    if "\n" in mark or _ends_url(named):
         return False
     is_name = "_" in name or "-" in name.strip("-") or not (name.islower() or name.istitle())
     if quote or "=" in mark or is_name:
         return True
     before = named.string[max(0, named.start() - _CONTEXT) : named.start()].rpartition("\n")[2]
     return not before.strip(" \t-+>*$#\"'{")
+
+
+def _ends_url(named: "Match[str]") -> bool:
+    """Return whether a name ends the URL of a request that failed: ``Post "https://a.example/token": x509: ...``."""
+    import re
+
+    before = named.string[max(0, named.start() - _LONG_VALUE) : named.start()]
+    return named[2] == '"' and "=" not in named[3] and re.search(_URL_AHEAD, before) is not None
 
 
 def _is_ordinary(word: str, rest: str, kind: str, *, is_strict: bool) -> bool:

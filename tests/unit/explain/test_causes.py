@@ -257,9 +257,8 @@ OTHERS = {
     ),
     "canceled": (f"{_PULL}context canceled", "gave up the pull"),
     "runtime": (
-        f'Failed to inspect image "{IMAGE}": rpc error: code = Unavailable desc = connection error: desc = '
-        '"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or '
-        'directory"',
+        f'Failed to inspect image "{IMAGE}": rpc error: code = Unavailable desc = connection error: desc = "transport: '
+        'Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"',
         "the container runtime itself fails: connection error",
     ),
     "unpack": (
