@@ -213,7 +213,7 @@ def test_a_certificate_for_another_name_is_told_with_a_line_that_shows_its_names
         failed_world(tmp_path, parts.containerd, image) as world,
     ):
         told = tell(world)
-        says = (r"does not accept the certificate of localhost:\d+", "wanted to match localhost")
+        says = (r"does not accept the certificate of the mirror localhost:\d+", "wanted to match localhost")
         check(told, "other-reason", says, (r"openssl x509 .*subjectAltName",), never=(CREATE, r"\bca = "))
         (line,) = told.explanation["cure"][0]["lines"]
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
