@@ -229,10 +229,10 @@ def own_trust(parts: World) -> str:
     return parts.put("tls", "trusted/app")
 
 
-def through_mirror(parts: World) -> str:
+def through_mirror(parts: World, name: str = "mirrored") -> str:
     """An image of a registry that has no address; its mirror has the image, for the same login."""
     host = "mirrored.invalid"
-    image = parts.put("basic", "mirrored/app")
+    image = parts.put("basic", f"{name}/app")
     folder = parts.containerd.folder / "certs.d" / host
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hosts.toml").write_text(
@@ -366,7 +366,7 @@ def test_what_the_runtime_says_of_other_troubles_is_recognised(
 
 def test_a_mirror_that_refuses_is_named(parts: World, tmp_path: Path) -> None:
     """It gets the credential of the registry."""
-    image = through_mirror(parts)
+    image = through_mirror(parts, "refused")  # which no other test has brought to the node
     with failed_world(tmp_path, parts.containerd, image, WRONG) as world:
         told = tell(world)
     check(told, "refused", (re.escape(parts.host("basic")), "mirror .* refuse"), (r"\S",))
