@@ -30,6 +30,7 @@ from keyferry.explain.registry import verdict as check_text
 from keyferry.explain.secret_cures import new_secret, recreated_pod
 from keyferry.explain.times import age_text, clock_text
 from keyferry.explain.wording import (
+    all_of,
     failed_text,
     found_text,
     has_credentials,
@@ -346,8 +347,7 @@ def _accepted(facts: Facts) -> Credential | None:
 
 
 def _refused(facts: Facts) -> Explanation:
-    first, *others = facts.credentials
-    whom = who(first) if not others else f"all {len(others) + 1} credentials, first {who(first)}"
+    whom = all_of(facts.credentials)
     cause = f"the registry refuses {whom}"
     cures = list(credential_cures(facts, *facts.credentials))
     mirror = _refusing_mirror(facts)

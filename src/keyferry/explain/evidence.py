@@ -13,17 +13,12 @@ from keyferry.images.reference import parse_image
 from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
 from keyferry.workloads.events import EARLIER_REASONS, PullEvent
 from keyferry.workloads.objects import Change
-from keyferry.workloads.pods import ContainerRole, ContainerState, PodContainer, StateKind, WorkloadPod
+from keyferry.workloads.pods import ContainerState, PodContainer, StateKind, WorkloadPod
 
 __all__ = ["AttemptKind", "Evidence", "LastAttempt", "see"]
 
 # The kubelet doubles the pause between attempts up to this.
 MAX_BACK_OFF_SECONDS = 300.0
-_FIELDS = {
-    ContainerRole.INIT: "initContainers",
-    ContainerRole.MAIN: "containers",
-    ContainerRole.EPHEMERAL: "ephemeralContainers",
-}
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
 
 
@@ -174,7 +169,7 @@ def see(
 ) -> Evidence:
     """Return what the status of *pod* and its *events* show of *containers*, which use one image."""
     wanted = tuple(containers)
-    places = {(_FIELDS.get(each.role, "volumes"), each.name) for each in wanted}
+    places = {(each.role.field, each.name) for each in wanted}
     images = {name for each in wanted for name in _spellings(each.image)}
     kept = tuple(events)
     return Evidence(
@@ -182,7 +177,7 @@ def see(
         pod.phase,
         pod.reason,
         pod.is_deleted,
-        tuple(_of_image(each, images) for each in pod.states if (_FIELDS[each.role], each.name) in places),
+        tuple(_of_image(each, images) for each in pod.states if (each.role.field, each.name) in places),
         tuple(each for each in kept if _is_about(each, places, images)),
         tuple(each for each in kept if not each.container),
         changes,

@@ -14,6 +14,7 @@ from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.registry import verdict as check_text
 from keyferry.explain.secret_cures import new_secret, renewed_secret
 from keyferry.explain.wording import (
+    all_of,
     found_text,
     has_credentials,
     is_unsure,
@@ -125,12 +126,9 @@ def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
     attempts = (each for each in check.attempts if each.kind is Kind.REFUSED)
     refused = list(dict.fromkeys(each.credential for each in attempts if each.credential))
     cures = tuple(credential_cures(facts, *refused))
-    whom = (
-        who(refused[0]) if len(refused) == 1 else f"all {len(refused)} credentials, first {who(refused[0])}"
-    )
     message = "" if check.error is None else f": {check.error.message}"
     host = check.error.registry if isinstance(check.error, RegistryError) else registry(facts)
-    cause = f"{host} refuses {whom}{message}"
+    cause = f"{host} refuses {all_of(refused)}{message}"
     outcome = Outcome.REFUSED if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     text = cause if outcome is Outcome.REFUSED else f"{check_text(check)}; {cause}"
     return with_inputs(Explanation(facts, outcome, text, cause, cures[:MAX_CURES]))

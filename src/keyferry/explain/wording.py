@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keyferry._core.secrets import redact
 from keyferry.explain.evidence import AttemptKind
 from keyferry.explain.explanation import Cure
@@ -13,6 +15,7 @@ from keyferry.images.why.traps import is_empty_login
 from keyferry.pulls.failure_text import FailureKind
 
 __all__ = [
+    "all_of",
     "failed_text",
     "found_text",
     "has_credentials",
@@ -38,6 +41,12 @@ def who(credential: Credential) -> str:
     if is_empty_login(credential):
         user = "an empty login"
     return f"{user} of {credential.source}"
+
+
+def all_of(credentials: Sequence[Credential]) -> str:
+    """Return one or several credentials that have the same fate, as text for a message."""
+    first = who(credentials[0])
+    return first if len(credentials) == 1 else f"all {len(credentials)} credentials, first {first}"
 
 
 def registry(facts: Facts) -> str:

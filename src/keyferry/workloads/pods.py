@@ -37,11 +37,17 @@ class ContainerRole(WordEnum):
     EPHEMERAL = "ephemeral container"
     VOLUME = "image volume"
 
+    @property
+    def field(self) -> str:
+        """The list's name in the spec, which also events use."""
+        return _FIELDS[self]
+
 
 _FIELDS = {
     ContainerRole.INIT: "initContainers",
     ContainerRole.MAIN: "containers",
     ContainerRole.EPHEMERAL: "ephemeralContainers",
+    ContainerRole.VOLUME: "volumes",
 }
 
 
@@ -299,12 +305,10 @@ def _objects(parent: object, field: str) -> "Iterator[dict[str, object]]":
 
 def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":
     """Yield what has an image, or should have one; raise EnvironmentProblem for a field of the wrong type."""
-    for role, field in _FIELDS.items():
-        for at, _ in enumerate(workload.items(*spec, field)):
-            yield _container(workload, role, (*spec, field, at))
-    for at, each in enumerate(workload.items(*spec, "volumes")):
-        if each.get("image") is not None:
-            yield _container(workload, ContainerRole.VOLUME, (*spec, "volumes", at))
+    for role in ContainerRole:
+        for at, each in enumerate(workload.items(*spec, role.field)):
+            if role is not ContainerRole.VOLUME or each.get("image") is not None:
+                yield _container(workload, role, (*spec, role.field, at))
 
 
 def _container(

@@ -9,7 +9,7 @@ from keyferry.cli.frame.image_lookup import add_lookup_arguments, add_question_a
 from keyferry.cli.frame.registry_arguments import add_registry_arguments
 from keyferry.cli.frame.source_files import note_pod_names, pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments
-from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image
+from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
 from keyferry.explain.explanation_document import explanation_document
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
@@ -128,7 +128,8 @@ def _explain_one(
     lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
     seen = Seen()
     if pod is not None:
-        seen = Seen(pod, pod.using(args.image), events_about(pod.workload, objects))
+        events, unread = events_about(pod.workload, objects), find_unread(args, lookup.inputs)
+        seen = Seen(pod, pod.using(args.image), events, unread)
     explanation = explain_image(args, lookup, (args.image,), seen)
     if args.output in ("json", "yaml"):
         print(render_document(explanation_document(explanation), args.output))

@@ -13,7 +13,7 @@ from keyferry.cli.frame.image_lookup import Inputs, gather_inputs, look_up, open
 from keyferry.cli.frame.live_target import live_sources, read_target
 from keyferry.cli.frame.source_files import sources_of
 from keyferry.cli.frame.sources import Sources
-from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image
+from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import ImageNameError
 from keyferry.explain.explanation import Explanation
@@ -102,6 +102,7 @@ def _explain_pod(
     if not pod.containers:
         return ExplainedPod(pod, problem="it has no container with an image, so there is nothing to explain")
     inputs, providers = open_providers(own, gather_inputs(own, (), sources))
+    unread = find_unread(own, inputs)
     # The command line to repeat names the workload, not the image.
     words = (args.image,) if args.image else ()
 
@@ -115,7 +116,7 @@ def _explain_pod(
                 containers, hide_user_info(each.image), problem=f"InvalidImageName: {error}"
             )
         lookup = look_up(each, image, inputs, providers)
-        explanation = explain_image(each, lookup, words, Seen(pod, containers, events))
+        explanation = explain_image(each, lookup, words, Seen(pod, containers, events, unread))
         return ExplainedContainers(containers, each.image, explanation)
 
     return ExplainedPod(pod, tuple(map(explain_containers, _groups(pod))), inputs, events)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from keyferry.pulls.mirrors.endpoints import Mirrors
 
-__all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image"]
+__all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image", "find_unread"]
 
 # The time limit of a question that nobody asked for.
 _METRICS_SECONDS = 5.0
@@ -67,11 +67,15 @@ _EXITS = {
 
 
 class Seen(Value):
-    """The pod that uses the image, the containers that do, and the pod's events about pulls."""
+    """The pod that uses the image, the containers that do, and the pod's events about pulls.
+
+    *unread* are the files that the pod's kubelet may not have read.
+    """
 
     pod: WorkloadPod | None = None
     containers: tuple[PodContainer, ...] = ()
     events: tuple[PullEvent, ...] = ()
+    unread: tuple[Newer, ...] = ()
 
 
 def exit_code_of(explanation: Explanation) -> Exit:
@@ -137,15 +141,14 @@ def _evidence(
 ) -> Evidence:
     if seen.pod is None:
         return Evidence()
-    unread = _unread(args, inputs)
     return see(
         seen.pod,
         seen.containers,
         seen.events,
         now=time.time(),
-        changes=tuple(_changes(args.node, answer, inputs, unread)),
+        changes=tuple(_changes(args.node, answer, inputs, seen.unread)),
         runtime_changes=() if mirrors is None else tuple(_runtime_changes(mirrors)),
-        unread=unread,
+        unread=seen.unread,
     )
 
 
@@ -158,7 +161,7 @@ def _runtime_changes(mirrors: Mirrors) -> Iterator[Change]:
             yield Change(path, at)
 
 
-def _unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
+def find_unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
     """Return the files that changed after the kubelet of this node started, if it is the pod's.
 
     Where a time says so of the provider config, the kubelet is asked for the hash of what it has read, if it can be.
