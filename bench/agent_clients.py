@@ -5,6 +5,8 @@ instants of the clock that all processes share, and times count from these, so t
 unnoticed. A client that falls back runs the plugin itself, as the real ones do.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

@@ -6,6 +6,8 @@ the agent grew, and never for a time: what the percentiles show on a busy machin
 a processor.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

@@ -1,5 +1,7 @@
 """A folder with a provider and the agents that run in it, for the load and for the benchmarks of the agent."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal

@@ -1,5 +1,7 @@
 """The node agent at its default log level: processor time of a request, and memory while it is idle."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

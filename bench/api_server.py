@@ -3,6 +3,8 @@
 It prints its port and answers until its standard input is closed.
 """
 
+from __future__ import annotations
+
 import argparse
 import ssl
 import sys

@@ -3,6 +3,8 @@
 It prints its port, and ends when its standard input is closed.
 """
 
+from __future__ import annotations
+
 import argparse
 import base64
 import contextlib

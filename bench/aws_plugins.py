@@ -1,5 +1,7 @@
 """The AWS plugins as processes: whole runs compared with AWS' own tools, and the cost of their start."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """A self-signed certificate for a benchmark server on loopback."""
 
+from __future__ import annotations
+
 import os
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

@@ -1,5 +1,7 @@
 """Clusters: the time from a process start to its first authenticated response, and the cost of a warm request."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -193,7 +195,7 @@ def _warm_requests(kubeconfig: str, port: int, ca: str) -> list[Row]:
     return [Row("warm request through httpx", measured, "µs", against, "bare httpx", note=note)]
 
 
-def _ask(client: "object") -> list[float]:
+def _ask(client: object) -> list[float]:
     get = partial(client.get, "/version")  # type: ignore[attr-defined] # an httpx client
 
     def requests() -> None:

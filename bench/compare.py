@@ -7,6 +7,8 @@ sources of BEFORE is measured there with BEFORE's own benchmarks. Nothing is ins
 is extracted into a temporary folder, and its own sources are used.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

@@ -3,6 +3,8 @@
 With numbers of nodes, it prints the tables for those, and writes nothing.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -82,9 +84,9 @@ class Scenario(NamedTuple):
 class Record(NamedTuple):
     """What happened in each second, and when the last node got its first credential."""
 
-    asked: "array[int]"
-    throttled: "array[int]"
-    failed_pulls: "array[int]"
+    asked: array[int]
+    throttled: array[int]
+    failed_pulls: array[int]
     complete: float | None
 
 

@@ -6,6 +6,8 @@ of its node ask too, and join it or not, as the provider decides. One provider a
 nodes, each under a registry name of its own, so that the entries of one node are nothing to another.
 """
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Callable
 from heapq import heappop, heappush

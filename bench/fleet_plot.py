@@ -1,5 +1,7 @@
 """Plots over time as SVG, in one style for light and dark; on a logarithmic scale, or one that begins at 0."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from html import escape
 from math import ceil, floor, log10

@@ -1,5 +1,7 @@
 """The cost of the system and of the interpreter alone, with which other rows are compared."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

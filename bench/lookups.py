@@ -1,5 +1,7 @@
 """Whole lookups: warm from memory, cold through a plugin, and many at once."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

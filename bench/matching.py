@@ -1,5 +1,7 @@
 """The time to find the patterns that match an image, by the number of patterns."""
 
+from __future__ import annotations
+
 from functools import partial
 
 from bench.measure import Row, best, seconds_of, take_turns

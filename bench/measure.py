@@ -1,5 +1,7 @@
 """Code that all benchmarks share: figures with their spread, rows, and alternating rounds."""
 
+from __future__ import annotations
+
 import operator
 import os
 import statistics
@@ -33,19 +35,19 @@ class Figure(float):
         figure.rounds = tuple(rounds)
         return figure
 
-    def __sub__(self, other: float) -> "Figure":
+    def __sub__(self, other: float) -> Figure:
         return self._combine(operator.sub, other)
 
-    def __mul__(self, other: float) -> "Figure":
+    def __mul__(self, other: float) -> Figure:
         return self._combine(operator.mul, other)
 
-    def __rmul__(self, other: float) -> "Figure":
+    def __rmul__(self, other: float) -> Figure:
         return self._combine(operator.mul, other)
 
-    def __truediv__(self, other: float) -> "Figure":
+    def __truediv__(self, other: float) -> Figure:
         return self._combine(operator.truediv, other)
 
-    def _combine(self, operation: Callable[[float, float], float], other: float) -> "Figure":
+    def _combine(self, operation: Callable[[float, float], float], other: float) -> Figure:
         """Combine two figures round by round if they have the same number of rounds."""
         others = other.rounds if isinstance(other, Figure) else len(self.rounds) * (other,)
         rounds = map(operation, self.rounds, others) if len(others) == len(self.rounds) else ()

@@ -4,6 +4,8 @@ The lookups are made in a fresh process, so that free memory left by other bench
 one pattern, one cached answer and one warm image is measured by the interpreter, in bytes.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

@@ -1,5 +1,7 @@
 """The programs that keyferry is compared with, installed by ``tools/parts.sh bench``: their paths and versions."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """The plugins and configs of the benchmarks: compiled programs, and a script where its speed does not matter."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

@@ -1,5 +1,7 @@
 """Pulls into an OCI layout: big and small layers, plain and over TLS; keyferry and skopeo from the same registry."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import os

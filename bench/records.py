@@ -1,5 +1,7 @@
 """Pull records: the cost of a decision by the number of records, and of writing a record to disk."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from functools import partial

@@ -1,5 +1,7 @@
 """The result of a run: a table for the terminal, a JSON document, and the generated part of docs/speed.md."""
 
+from __future__ import annotations
+
 import os
 import platform
 import sysconfig

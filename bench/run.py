@@ -5,6 +5,8 @@ python bench/run.py [--json] GROUP ...     some groups; nothing is written
 python bench/run.py --quick [GROUP ...]    few rounds; nothing is written
 """
 
+from __future__ import annotations
+
 import argparse
 import compileall
 import json
@@ -85,7 +87,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def _run(names: Sequence[str], failed: list[str]) -> "Report":
+def _run(names: Sequence[str], failed: list[str]) -> Report:
     from bench.measure import progress
     from bench.report import Report, describe_machine, load
 
@@ -99,7 +101,7 @@ def _run(names: Sequence[str], failed: list[str]) -> "Report":
     return Report(replace(machine, load_after=load()), {}, titles, results)
 
 
-def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":
+def _rows_of(name: str, folder: str, failed: list[str]) -> list[Row]:
     """Return the rows of a group; a group that fails is reported, and the others are still measured."""
     from bench.measure import skipped
 
@@ -112,7 +114,7 @@ def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":
         return [skipped(f"the group {name}", f"failed: {type(error).__name__}: {error}")]
 
 
-def _write_page(report: "Report") -> None:
+def _write_page(report: Report) -> None:
     from bench.measure import progress
     from bench.report import replace_generated
 

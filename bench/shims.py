@@ -1,5 +1,7 @@
 """What the kubelet executes when there is a node agent: the shims, beside programs that do nothing."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

@@ -8,6 +8,8 @@ into the docs, a shorter one into the folder. It exits with 1 after an unexpecte
 bounds, or if a process or a descriptor is left at the end.
 """
 
+from __future__ import annotations
+
 import argparse
 import gc
 import json

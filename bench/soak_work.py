@@ -4,6 +4,8 @@ A step returns what it did; whatever it raises is an unexpected error. An error 
 plugin that fails, is expected and counted.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

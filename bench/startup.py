@@ -1,5 +1,7 @@
 """The start-up time of a command, and of a program that imports keyferry."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """Answers in memory: with more images than any table holds, in an event loop, and the cost of storing them."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

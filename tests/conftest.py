@@ -1,5 +1,7 @@
 """What every test may ask for."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal

@@ -5,6 +5,8 @@ a message; there is one HTTP client; and plugins run without heavy modules. Pack
 folders have none, so that code can be moved.
 """
 
+from __future__ import annotations
+
 import ast
 import json
 import os

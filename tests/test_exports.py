@@ -1,5 +1,7 @@
 """The public names: ``__all__``, the lazy table and the type checker's view are one list."""
 
+from __future__ import annotations
+
 import ast
 import importlib
 import inspect

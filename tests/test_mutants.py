@@ -1,5 +1,7 @@
 """The mutants of ``make mutants``: each is a program, changes one place, and is run with tests of its module."""
 
+from __future__ import annotations
+
 import ast
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The table of ``make pythons``: a line for every Python that is named and for the next, from what pytest prints."""
 
+from __future__ import annotations
+
 import re
 import tomllib
 from importlib import import_module

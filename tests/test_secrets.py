@@ -3,6 +3,8 @@
 ``kubernetes_text`` is the documented exception: it says what Kubernetes says, which may quote a plugin.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import logging

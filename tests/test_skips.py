@@ -1,5 +1,7 @@
 """What is passed over is accounted for: tests that skip, by platform or ``support.parts``; lint rules, by a reason."""
 
+from __future__ import annotations
+
 import ast
 import re
 import tokenize

@@ -4,6 +4,8 @@ Beside every package is the list of its parts (SBOM, CycloneDX), and SHA256SUMS 
 commit gives the same bytes, by the tools of ``tools/lock.txt``.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import os

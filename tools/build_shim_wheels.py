@@ -5,6 +5,8 @@ sources and the same compiler (``native/compiler.txt``) give the same bytes. The
 is in keyferry's.
 """
 
+from __future__ import annotations
+
 import argparse
 import base64
 import hashlib

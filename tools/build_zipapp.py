@@ -4,6 +4,8 @@ The file runs the plugin whose name it has, so it is copied or linked into the k
 the same, byte for byte, whenever it is built from the same sources by the same version of Python.
 """
 
+from __future__ import annotations
+
 import argparse
 import io
 import py_compile

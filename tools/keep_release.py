@@ -4,6 +4,8 @@ It writes to ``tests/data/kept``: the sources as a zip from which Python can imp
 note with the commit, the compiler and the checksums. The same commit and compiler give the same bytes.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import io

@@ -6,6 +6,8 @@ import its module, or against those that are named. Outcomes are kept in ``.cach
 the last one ended. Those that no test noticed are printed in the end; some of them behave like the original.
 """
 
+from __future__ import annotations
+
 import argparse
 import ast
 import compileall

@@ -4,6 +4,8 @@ Without arguments, every step is run. The tools that it needs are installed into
 left in .cache/release/packages.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
@@ -22,7 +24,7 @@ class Step:
     name: str
     what: str
     cure: str
-    check: Callable[["Release"], str]
+    check: Callable[[Release], str]
 
     @property
     def is_quick(self) -> bool:

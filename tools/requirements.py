@@ -1,5 +1,7 @@
 """Print the requirements of a dependency group of pyproject.toml, one argument each, for pip."""
 
+from __future__ import annotations
+
 import argparse
 import pathlib
 import tomllib

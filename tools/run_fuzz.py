@@ -11,6 +11,8 @@ more than the corpus does are added to it, the smallest first, up to a bound, an
 minute or more is written to ``docs/reliability.md``.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime as dt
 import os

@@ -5,6 +5,8 @@ environment of its own. A Python that is not found is not run, and keeps its lin
 that says so.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime as dt
 import re

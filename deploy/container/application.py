@@ -1,5 +1,7 @@
 """The application layer: keyferry and its dependencies as an environment of Python, the shims, the probe."""
 
+from __future__ import annotations
+
 import email
 import hashlib
 import resource

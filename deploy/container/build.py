@@ -4,6 +4,8 @@ The same sources and packages give the same bytes. ``--application`` makes only 
 which the Containerfile puts onto a base image.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json

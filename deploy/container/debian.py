@@ -1,5 +1,7 @@
 """The base layer: files of Debian packages, without what a program in Python does not need, and without dpkg."""
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil

@@ -1,5 +1,7 @@
 """Layers and an image layout, whose bytes depend on the files alone: no times, no names of users, one order."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import io

@@ -4,6 +4,8 @@
 KEYFERRY_AGENT names. Neither depends on a registry, a cloud or the last reload.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import sys

@@ -1,5 +1,7 @@
 """The list of the parts of an image or a package (SBOM), in CycloneDX's format."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import uuid

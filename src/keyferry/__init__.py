@@ -3,6 +3,8 @@
 Importing this package loads no other module: each public name is imported on first use.
 """
 
+from __future__ import annotations
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -92,7 +94,7 @@ __all__ = [
     "pull_metrics_collector",
 ]
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import api as api
     from . import errors as errors

@@ -1,5 +1,7 @@
 """``python -m keyferry`` is the command line."""
 
+from __future__ import annotations
+
 from keyferry.cli.main import run
 
 if __name__ == "__main__":

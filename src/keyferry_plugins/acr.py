@@ -1,11 +1,13 @@
 """An image credential provider of the kubelet for Azure Container Registry."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -55,7 +57,7 @@ def main() -> None:
     serve(lambda request: provide(request, flags))
 
 
-def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | None" = None) -> "Response":
+def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = None) -> Response:
     """Return the credentials for the image's registry; empty if it is not a registry of Azure."""
     from keyferry.sdk import Response
 
@@ -72,7 +74,7 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
     return _by_token(given, place, source)
 
 
-def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") -> "RequestContext":
+def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> RequestContext:
     from keyferry.sdk import Deadline, ProvideError
     from keyferry_plugins.azure.bindings import read_bindings
     from keyferry_plugins.azure.config import load_config
@@ -92,7 +94,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
     return RequestContext(request, config, cloud, environ, deadline, bindings, retry, compat)
 
 
-def _find_cloud(config: "Config", environ: "Mapping[str, str]", deadline: "Deadline") -> "Cloud":
+def _find_cloud(config: Config, environ: Mapping[str, str], deadline: Deadline) -> Cloud:
     """Return the cloud that the config names; an unknown name means the public cloud, as in other node components."""
     from keyferry_plugins.azure.clouds import PUBLIC, ask_resource_manager, find_cloud
 
@@ -102,7 +104,7 @@ def _find_cloud(config: "Config", environ: "Mapping[str, str]", deadline: "Deadl
     return ask_resource_manager(endpoint, config.cloud, cloud, deadline) if endpoint else cloud
 
 
-def _retry(config: "Config", *, compat: bool) -> "Retry | None":
+def _retry(config: Config, *, compat: bool) -> Retry | None:
     from keyferry.sdk.http import Retry
 
     if compat:
@@ -115,7 +117,7 @@ def _retry(config: "Config", *, compat: bool) -> "Retry | None":
     return Retry(attempts, config.backoff_seconds or Retry().first_seconds)
 
 
-def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> RegistryLocation | None:
+def _locate(image: str, mirrors: str, cloud: Cloud, *, compat: bool) -> RegistryLocation | None:
     from keyferry_plugins.azure.login_server import (
         apply_mirror,
         find_login_server,
@@ -135,7 +137,7 @@ def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Regist
     return RegistryLocation(server, mirrored.source) if server else None
 
 
-def _choose(given: "RequestContext", *, is_mirrored: bool) -> "Source":
+def _choose(given: RequestContext, *, is_mirrored: bool) -> Source:
     from keyferry.sdk import ProvideError
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
 
@@ -149,7 +151,7 @@ def _choose(given: "RequestContext", *, is_mirrored: bool) -> "Source":
     return source
 
 
-def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source") -> "Response":
+def _by_token(given: RequestContext, place: RegistryLocation, source: Source) -> Response:
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.exchange import HOUR_SECONDS, Exchange, cache_seconds, exchange_token
 
@@ -168,7 +170,7 @@ def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source"
     return _answer(place, _USER, password, seconds)
 
 
-def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 3600.0) -> "Response":
+def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 3600.0) -> Response:
     """Return the login for the registry and the mirror's source, and an empty login for anonymous pulls."""
     from keyferry.sdk import AuthConfig, Response
 
@@ -177,7 +179,7 @@ def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 
     return Response({_ANONYMOUS: AuthConfig("", ""), **dict.fromkeys(keys, login)}, cache_seconds=seconds)
 
 
-def _provide_compat(given: "RequestContext", place: RegistryLocation | None) -> "Response":
+def _provide_compat(given: RequestContext, place: RegistryLocation | None) -> Response:
     """Decide in upstream's order: choose the identity, parse the image, then check whether the identity applies."""
     from keyferry.sdk import ProvideError, Response
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
@@ -193,7 +195,7 @@ def _provide_compat(given: "RequestContext", place: RegistryLocation | None) -> 
     return _by_token(given, place, source)
 
 
-def _static_compat(given: "RequestContext") -> "Response":
+def _static_compat(given: RequestContext) -> Response:
     from keyferry.sdk import AuthConfig, Response
 
     login = AuthConfig(given.config.client_id, given.config.client_secret)

@@ -1,11 +1,13 @@
 """An exec plugin of kubeconfigs that obtains Entra tokens for AKS and other clusters that accept them."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Never
@@ -48,9 +50,7 @@ def main() -> None:
     serve_cluster(lambda request: provide(request, flags))
 
 
-def provide(
-    request: "ExecRequest", flags: "Flags", environ: "Mapping[str, str] | None" = None
-) -> "ExecResponse":
+def provide(request: ExecRequest, flags: Flags, environ: Mapping[str, str] | None = None) -> ExecResponse:
     """Return a token for the cluster's server application, by the login that flags and environment select."""
     from keyferry.sdk import Deadline, ExecResponse
     from keyferry_plugins.azure.entra import EntraError
@@ -70,13 +70,13 @@ def provide(
     raise EntraError(refused.message, "; ".join(filter(None, [refused.hint, *notes])))
 
 
-def _split(argv: "Sequence[str]") -> "tuple[str, Sequence[str]]":
+def _split(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Split *argv* into the command, which comes first, and its arguments."""
     known = (_GET, _CONVERT, *_REMOVE)
     return (argv[0], argv[1:]) if argv and argv[0] in known else (_GET, argv)
 
 
-def _remove(flags: "Flags") -> str:
+def _remove(flags: Flags) -> str:
     from keyferry.sdk import ProvideError
     from keyferry_plugins.azure.token_cache import choose_folder, remove_entries
 
@@ -89,7 +89,7 @@ def _remove(flags: "Flags") -> str:
     return f"removed {removed} files from {folder}" + (f"; other files left: {left}" if left else "")
 
 
-def _finish(run: "Callable[[], str]") -> "Never":
+def _finish(run: Callable[[], str]) -> Never:
     """Run a command for people: print its result on standard output, or its error on standard error, and exit."""
     from keyferry.sdk import ProvideError
     from keyferry.sdk.stdio import program_name, report, write_all

@@ -1,5 +1,7 @@
 """An image credential provider that calls one of docker's credential helpers."""
 
+from __future__ import annotations
+
 from keyferry.sdk import Deadline, ProvideError, Response, serve
 from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
@@ -7,7 +9,7 @@ from keyferry.sdk.text import hide_user_info
 from keyferry_plugins.docker.durations import read_cache_duration
 from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,7 +37,7 @@ FLAGS = (
 _SECONDS = 50.0
 
 
-def provide(request: "Request", flags: Flags) -> Response:
+def provide(request: Request, flags: Flags) -> Response:
     """Return the helper's login for the image's registry, or an empty response if it has none."""
     helper = flags.text("helper")
     if not helper:
@@ -49,7 +51,7 @@ def provide(request: "Request", flags: Flags) -> Response:
     return Response.for_registry(request, login.username, login.password, cache_seconds=seconds)
 
 
-def _server_url(registry: str, given: "Sequence[str]") -> str:
+def _server_url(registry: str, given: Sequence[str]) -> str:
     """Return the URL for the helper: the one given for the registry, docker's own for Docker Hub, or the registry."""
     urls = {}
     for text in given:

@@ -1,5 +1,7 @@
 """keyferry-ecr: an image credential provider for Amazon's container registries, private and public."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import AuthConfig, Deadline, ProvideError, Response, serve
@@ -8,7 +10,7 @@ from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, find_
 from keyferry_plugins.aws.environment import Environment, read_seconds
 from keyferry_plugins.aws.images import PUBLIC_HOSTS, EcrHost, parse_ecr_host, parse_image
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,7 +47,7 @@ def main() -> None:
     serve(lambda request: provide(request, flags, os.environ))
 
 
-def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") -> Response:
+def provide(request: Request, flags: Flags, variables: Mapping[str, str]) -> Response:
     """Return the login for the image's registry; raise ProvideError on failure."""
     is_compat = flags.is_on("compat")
     host = parse_image(request.image)
@@ -66,7 +68,7 @@ def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") 
     return Response({key: AuthConfig(login.username, login.password)}, cache_seconds=lifetime)
 
 
-def cache_seconds(login: "RegistryLogin", now: float, *, is_compat: bool = False) -> float | None:
+def cache_seconds(login: RegistryLogin, now: float, *, is_compat: bool = False) -> float | None:
     """Return half of a login's remaining lifetime in whole seconds; 0, which disables caching, if it has expired.
 
     For an expired login upstream returns no duration, and the kubelet uses the config's default, often 12
@@ -82,7 +84,7 @@ def cache_seconds(login: "RegistryLogin", now: float, *, is_compat: bool = False
 
 def _endpoint(
     environment: Environment, registry: EcrHost | None, *, is_public: bool, is_compat: bool
-) -> "Endpoint":
+) -> Endpoint:
     if is_public:
         return find_endpoint(environment, ECR_PUBLIC, PUBLIC_REGION)
     # A FIPS or dual-stack host in the image means that such endpoints are wanted, or the only ones reachable.
@@ -96,9 +98,7 @@ def _endpoint(
     )
 
 
-def _credentials(
-    environment: Environment, request: "Request", region: str, *, is_compat: bool
-) -> "Credentials":
+def _credentials(environment: Environment, request: Request, region: str, *, is_compat: bool) -> Credentials:
     """Return the credentials of the service account's role, if it has a token and a role, or else the environment's."""
     role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
     if not role:
@@ -112,14 +112,14 @@ def _credentials(
     )
 
 
-def _role(environment: Environment, request: "Request", *, is_compat: bool) -> str:
+def _role(environment: Environment, request: Request, *, is_compat: bool) -> str:
     annotated = request.service_account_annotations.get(ROLE_ANNOTATION)
     if annotated is None or (not annotated and not is_compat):
         return environment.variable(ROLE_VARIABLE)
     return annotated
 
 
-def _not_ecr(host: "ImageHost") -> ProvideError:
+def _not_ecr(host: ImageHost) -> ProvideError:
     lower = host.name.lower()
     is_case = lower in PUBLIC_HOSTS or parse_ecr_host(lower) is not None
     return ProvideError(

@@ -1,5 +1,7 @@
 """keyferry-eks: tokens for Amazon EKS clusters, with the arguments of the AWS CLI and aws-iam-authenticator."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
@@ -16,7 +18,7 @@ from keyferry_plugins.aws.endpoints import (
 )
 from keyferry_plugins.aws.environment import Environment, read_seconds
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -38,7 +40,7 @@ def main() -> None:
     """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT, words=_WORDS)
 
-    def make(request: "ExecRequest") -> ExecResponse:
+    def make(request: ExecRequest) -> ExecResponse:
         return provide(request, read_options(flags, os.environ), os.environ)
 
     if not flags.is_on("compat") and "token-only" not in flags.given and "config" not in flags.given:
@@ -49,7 +51,7 @@ def main() -> None:
     deliver(lambda: write_as_upstream(read_options(flags, os.environ), make, os.environ))
 
 
-def provide(request: "ExecRequest", options: "Options", variables: "Mapping[str, str]") -> ExecResponse:
+def provide(request: ExecRequest, options: Options, variables: Mapping[str, str]) -> ExecResponse:
     """Return a token for the cluster and its expiry; raise ProvideError on failure."""
     environment = _environment(request, options, variables)
     region = _region(environment, options, request)
@@ -66,7 +68,7 @@ def provide(request: "ExecRequest", options: "Options", variables: "Mapping[str,
     return ExecResponse(token, expires_at)
 
 
-def _environment(request: "ExecRequest", options: "Options", variables: "Mapping[str, str]") -> Environment:
+def _environment(request: ExecRequest, options: Options, variables: Mapping[str, str]) -> Environment:
     seconds = read_seconds(options.timeout)
     environment = Environment(
         variables,
@@ -79,7 +81,7 @@ def _environment(request: "ExecRequest", options: "Options", variables: "Mapping
     return environment
 
 
-def _asker(request: "ExecRequest", environment: Environment, seconds: float) -> "Callable[[str], str]":
+def _asker(request: ExecRequest, environment: Environment, seconds: float) -> Callable[[str], str]:
     def ask_code(serial: str) -> str:
         from keyferry.sdk import ask
 
@@ -93,7 +95,7 @@ def _asker(request: "ExecRequest", environment: Environment, seconds: float) -> 
     return ask_code
 
 
-def _region(environment: Environment, options: "Options", request: "ExecRequest") -> str:
+def _region(environment: Environment, options: Options, request: ExecRequest) -> str:
     is_cli = options.tool == CLI
     region = environment.find_region(reads_aws_region=not (is_cli and options.is_compat))
     if not region and not options.is_compat and request.cluster is not None:
@@ -119,7 +121,7 @@ def region_of_server(server: str) -> str:
     return region if region.replace("-", "").isalnum() and region.isascii() else ""
 
 
-def _credentials(environment: Environment, options: "Options", region: str) -> "Credentials":
+def _credentials(environment: Environment, options: Options, region: str) -> Credentials:
     if not options.is_cached:
         return _fresh_credentials(environment, options, region)
     from keyferry_plugins.aws.eks_cache import CredentialCache
@@ -132,7 +134,7 @@ def _credentials(environment: Environment, options: "Options", region: str) -> "
     return found
 
 
-def _fresh_credentials(environment: Environment, options: "Options", region: str) -> "Credentials":
+def _fresh_credentials(environment: Environment, options: Options, region: str) -> Credentials:
     from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
 
     credentials = find_credentials(environment, region=region, order=BOTOCORE if options.tool == CLI else GO)
@@ -150,9 +152,7 @@ def _fresh_credentials(environment: Environment, options: "Options", region: str
     )
 
 
-def _session_name(
-    environment: Environment, options: "Options", credentials: "Credentials", region: str
-) -> str:
+def _session_name(environment: Environment, options: Options, credentials: Credentials, region: str) -> str:
     if options.session_name:
         return options.session_name
     from keyferry_plugins.aws.sts import caller_user_id, default_session_name
@@ -166,7 +166,7 @@ def _session_name(
     return default_session_name(environment, "aws-go-sdk-" if options.is_compat else "keyferry-eks-")
 
 
-def _token_host(environment: Environment, options: "Options", region: str) -> tuple[str, str]:
+def _token_host(environment: Environment, options: Options, region: str) -> tuple[str, str]:
     """Return the host and scheme that the token is for.
 
     A configured endpoint applies only to calls made here: EKS would reject it in the token, unless it is one

@@ -1,9 +1,11 @@
 """An image credential provider for every registry that trusts an OpenID Connect issuer."""
 
+from __future__ import annotations
+
 import gc
 import os
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ registry that trusts the issuer. The config has rules for registries, each with 
 _PATIENT_GC = 100_000
 
 
-def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | None" = None) -> "Response":
+def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = None) -> Response:
     """Return the login for the image's registry by the rule that lists it."""
     from time import monotonic, time
 

@@ -1,12 +1,14 @@
 """An image credential provider for Google's registries: Container Registry and Artifact Registry."""
 
+from __future__ import annotations
+
 import os
 from time import time
 
 from keyferry.sdk import serve
 from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -41,12 +43,12 @@ def main() -> None:
 
 
 def provide(
-    request: "Request",
-    flags: "Flags",
+    request: Request,
+    flags: Flags,
     *,
-    environ: "Mapping[str, str] | None" = None,
-    now: "Callable[[], float]" = time,
-) -> "Response":
+    environ: Mapping[str, str] | None = None,
+    now: Callable[[], float] = time,
+) -> Response:
     """Return a login for the image's registry."""
     from keyferry.sdk import Deadline
     from keyferry_plugins.google.calls import RUN_SECONDS, Calls
@@ -67,7 +69,7 @@ def provide(
     return _by_token(request, settings, calls) if settings.flow == "gcr" else _by_config(settings, calls)
 
 
-def _by_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Response":
+def _by_token(request: Request, settings: PullSettings, calls: Calls) -> Response:
     from keyferry.sdk import GLOBAL, REGISTRY, AuthConfig, Response
     from keyferry_plugins.google.pull import kept_seconds
     from keyferry_plugins.google.registries import GOOGLE_PATTERNS, check_google_registry
@@ -84,7 +86,7 @@ def _by_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "
     )
 
 
-def _token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Token":
+def _token(request: Request, settings: PullSettings, calls: Calls) -> Token:
     from keyferry_plugins.google.pull import ANNOTATION
 
     if settings.identity_provider and request.service_account_annotations.get(ANNOTATION) == "true":
@@ -103,7 +105,7 @@ def _token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Tok
     return token_from_file(calls, path, (CLOUD_PLATFORM,))
 
 
-def _account_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Token":
+def _account_token(request: Request, settings: PullSettings, calls: Calls) -> Token:
     """Return the pod's own token, without falling back to the node's, which may have more access than the pod."""
     from keyferry.sdk import ProvideError
     from keyferry_plugins.google.exchange import exchange_account_token
@@ -119,7 +121,7 @@ def _account_token(request: "Request", settings: "PullSettings", calls: "Calls")
     )
 
 
-def _by_config(settings: "PullSettings", calls: "Calls") -> "Response":
+def _by_config(settings: PullSettings, calls: Calls) -> Response:
     from keyferry.sdk import REGISTRY, Response
     from keyferry_plugins.google.dockercfg import fetch_dockercfg
 

@@ -1,12 +1,14 @@
 """An exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, default credentials, or Edge."""
 
+from __future__ import annotations
+
 import os
 from time import time
 
 from keyferry.sdk import serve_cluster
 from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Never
@@ -60,8 +62,8 @@ def main() -> None:
 
 
 def provide(
-    flags: "Flags", *, environ: "Mapping[str, str] | None" = None, now: "Callable[[], float]" = time
-) -> "ExecResponse":
+    flags: Flags, *, environ: Mapping[str, str] | None = None, now: Callable[[], float] = time
+) -> ExecResponse:
     """Return a token by the flags: Edge, then application default credentials, then gcloud."""
     from keyferry.sdk import Deadline, ExecResponse
     from keyferry.sdk.http import ONCE, Retry
@@ -79,7 +81,7 @@ def provide(
     return ExecResponse(token.value, token.expires_at)
 
 
-def _token(flags: "Flags", calls: "Calls") -> "Token":
+def _token(flags: Flags, calls: Calls) -> Token:
     impersonate = flags.text("impersonate_service_account")
     if flags.is_on("use_edge_cloud"):
         from keyferry_plugins.google.gcloud import edge_cloud
@@ -102,7 +104,7 @@ def _token(flags: "Flags", calls: "Calls") -> "Token":
     )
 
 
-def _cached_token(call: "GcloudCall", calls: "Calls") -> "Token":
+def _cached_token(call: GcloudCall, calls: Calls) -> Token:
     from keyferry_plugins.google.cache import cache_key, cache_path, read_cache, write_cache
 
     path, key = cache_path(calls), cache_key(call, calls)
@@ -117,7 +119,7 @@ def _cached_token(call: "GcloudCall", calls: "Calls") -> "Token":
     return token
 
 
-def _default_token(calls: "Calls", impersonate: str) -> "Token":
+def _default_token(calls: Calls, impersonate: str) -> Token:
     from keyferry_plugins.google.adc import default_token
 
     if calls.is_compat:
@@ -132,7 +134,7 @@ def _default_token(calls: "Calls", impersonate: str) -> "Token":
     return impersonated(calls, url, token, _SCOPES, where="--impersonate_service_account")
 
 
-def _try_as_upstream(calls: "Calls") -> "Token":
+def _try_as_upstream(calls: Calls) -> Token:
     """Return a token of the default credentials, after up to four attempts with short pauses."""
     from time import sleep
 
@@ -147,7 +149,7 @@ def _try_as_upstream(calls: "Calls") -> "Token":
     return default_token(calls, _SCOPES)
 
 
-def _serve_as_upstream(flags: "Flags") -> "Never":
+def _serve_as_upstream(flags: Flags) -> Never:
     """Write the response in v1beta1 and indented, whatever KUBERNETES_EXEC_INFO requests."""
     from keyferry.sdk.cluster import respond_cluster
     from keyferry.sdk.json import loads

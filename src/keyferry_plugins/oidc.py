@@ -1,5 +1,7 @@
 """An exec plugin of kubeconfigs that obtains a token from any OpenID Connect issuer."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster, tell
@@ -7,7 +9,7 @@ from keyferry.sdk.flags import read_flags
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.options import FLAGS, read_options
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import ExecRequest
     from keyferry.sdk.flags import Flags
@@ -37,7 +39,7 @@ class _Fresh(Value):
     refresh_token: str = field(default="", repr=False)
 
 
-def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
+def provide(request: ExecRequest, flags: Flags) -> ExecResponse:
     """Return a token, from the cache if it holds a valid one, or else from the issuer."""
     if flags.words not in WORDS:
         raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only command is get-token")
@@ -59,12 +61,12 @@ def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
     return ExecResponse(fresh.token, fresh.expires_at)
 
 
-def _holds(kept: "KeptTokens", options: "Options") -> bool:
+def _holds(kept: KeptTokens, options: Options) -> bool:
     spare = 0.0 if options.is_compat else _SPARE_SECONDS
     return bool(kept.token) and not options.force_refresh and kept.expires_at > time() + spare
 
 
-def _get(request: "ExecRequest", options: "Options", refresh_token: str) -> _Fresh:
+def _get(request: ExecRequest, options: Options, refresh_token: str) -> _Fresh:
     from keyferry_plugins.openid.discovery import discover
     from keyferry_plugins.openid.grants import log_in
 
@@ -77,7 +79,7 @@ def _get(request: "ExecRequest", options: "Options", refresh_token: str) -> _Fre
     return _judge(tokens, issuer, options, nonce)
 
 
-def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh | None:
+def _renew(issuer: Issuer, options: Options, refresh_token: str) -> _Fresh | None:
     """Return a token for a refresh token, or None if the issuer rejects it and the user must log in again."""
     from keyferry.sdk.values import replace
     from keyferry_plugins.openid.client import Refusal, explain
@@ -101,7 +103,7 @@ def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh |
     return _judge(kept, issuer, options, "")
 
 
-def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -> _Fresh:
+def _judge(tokens: Tokens, issuer: Issuer, options: Options, nonce: str) -> _Fresh:
     """Verify the tokens and return the one to respond with."""
     from keyferry_plugins.openid.grants import choose_grant
     from keyferry_plugins.openid.verify import verify
@@ -120,9 +122,7 @@ def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -
     return _Fresh(tokens.id_token, expires_at, tokens.refresh_token)
 
 
-def _judge_access_token(
-    tokens: "Tokens", issuer: "Issuer", options: "Options", *, is_client: bool
-) -> float | None:
+def _judge_access_token(tokens: Tokens, issuer: Issuer, options: Options, *, is_client: bool) -> float | None:
     """Return an access token's expiry; a token that is not a JSON web token is not checked here."""
     from keyferry_plugins.openid.verify import expiry_of, verify
     from keyferry_plugins.signing.jose import read_claims

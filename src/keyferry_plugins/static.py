@@ -1,5 +1,7 @@
 """An image credential provider that reads docker config files and mounted secrets."""
 
+from __future__ import annotations
+
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.text import shown
@@ -8,7 +10,7 @@ from keyferry_plugins.docker.durations import read_cache_duration
 from keyferry_plugins.docker.keyring import choose_logins, write_auth
 from keyferry_plugins.docker.mounts import read_config_file, read_secrets
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +45,7 @@ FLAGS = (
 _SECONDS = 50.0
 
 
-def provide(request: "Request", flags: Flags) -> Response:
+def provide(request: Request, flags: Flags) -> Response:
     """Return the image's logins in the files, and those of the helpers that the files configure."""
     seconds, kind = read_cache_duration(flags.text("cache-duration")), flags.text("cache-key-type")
     if flags.is_on("helpers") and kind == GLOBAL:
@@ -79,7 +81,7 @@ def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[
     return configs, problems
 
 
-def _sources(flags: Flags, notes: list[str]) -> "Iterator[DockerConfig | ProvideError]":
+def _sources(flags: Flags, notes: list[str]) -> Iterator[DockerConfig | ProvideError]:
     for path in flags.texts("docker-config"):
         try:
             yield read_config_file(path, notes)
@@ -94,7 +96,7 @@ def _sources(flags: Flags, notes: list[str]) -> "Iterator[DockerConfig | Provide
 
 def _ask_helpers(
     configs: list[DockerConfig],
-    request: "Request",
+    request: Request,
     problems: list[ProvideError],
     notes: list[str],
     *,

@@ -1,5 +1,7 @@
 """What attacks ask for."""
 
+from __future__ import annotations
+
 import pytest
 
 

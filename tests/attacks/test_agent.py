@@ -1,5 +1,7 @@
 """Hostile neighbours of the agent: users without rights, forged tokens, clients that are slow, silent or endless."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource
@@ -748,7 +750,7 @@ sys.stdin.read()
 """
 
 
-def run_as(uid: int, script: str, *words: str) -> "subprocess.Popen[bytes]":
+def run_as(uid: int, script: str, *words: str) -> subprocess.Popen[bytes]:
     """Start a script as another user."""
     as_user = [need("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     # The system's own interpreter, which every user can run.

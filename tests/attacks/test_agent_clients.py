@@ -1,5 +1,7 @@
 """A hostile agent: what it answers moves no cursor, forges no line, and opens nothing but its page."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path

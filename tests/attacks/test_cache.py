@@ -1,5 +1,7 @@
 """The cache under attack: other tenants, clocks that jump, errors, floods, registries that refuse all."""
 
+from __future__ import annotations
+
 import base64
 import json
 import struct

@@ -1,5 +1,7 @@
 """An image whose name only looks like a cloud's never leads a token of that cloud to somebody else, with any flag."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex

@@ -1,5 +1,7 @@
 """Where the secrets of clusters could leak besides errors: processes, files, descriptors, metrics, logs, dumps."""
 
+from __future__ import annotations
+
 import base64
 import gc
 import json

@@ -1,5 +1,7 @@
 """keyferry-federate among hostile images, annotations, servers, tokens and files: a token goes where the file says."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import gzip

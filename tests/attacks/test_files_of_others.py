@@ -1,5 +1,7 @@
 """Root edits and installs files in the folder of another user, who plants links and swaps folders."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -65,7 +67,7 @@ def plant(link: Path, target: Path) -> None:
     os.chown(link, USER, USER, follow_symlinks=False)
 
 
-def docker(action: str, config: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def docker(action: str, config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_keyferry("bridge", "docker", action, *words, "--docker-config", str(config))
 
 

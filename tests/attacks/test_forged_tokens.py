@@ -1,5 +1,7 @@
 """Tokens that somebody forged, and keys that are not meant for them: none is ever confirmed."""
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import json

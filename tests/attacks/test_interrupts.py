@@ -1,5 +1,7 @@
 """Ctrl-C at every moment of a run: whoever presses it leaves no program behind."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

@@ -1,5 +1,7 @@
 """Kubeconfigs that somebody else wrote: what they make run, read and send, and what they cannot."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import hashlib
@@ -64,7 +66,7 @@ class Kube:
         write_executable(path, f"#!/bin/sh\n{note}\n{before}\nprintf %s {shlex.quote(answer(token))}\n")
         return str(path)
 
-    def exec(self, command: str, **fields: object) -> "Kube":
+    def exec(self, command: str, **fields: object) -> Kube:
         """Let the user have a plugin."""
         self.user["exec"] = {"command": command, "apiVersion": V1, "interactiveMode": "Never"} | fields
         return self

@@ -1,5 +1,7 @@
 """What somebody prepared below ``--to DIR``: links, hard links, pipes and folders of their own."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -148,7 +150,7 @@ def test_folders_of_the_one_who_owns_the_layout_are_used(tmp_path: Path, registr
     assert LayoutTarget(folder).find_image(image_of(registry)) is not None
 
 
-def start_as_nobody(code: str, folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+def start_as_nobody(code: str, folder: Path, *words: str) -> subprocess.Popen[bytes]:
     """Start Python in a folder, and there become another user, who need not be able to come so far by himself."""
     folder.chmod(0o711)
     become = "\nimport os\nos.setgid(65534)\nos.setuid(65534)\n"

@@ -1,5 +1,7 @@
 """Where secrets could leak besides errors: processes, files, streams, metrics, half-cut and endless texts."""
 
+from __future__ import annotations
+
 import gc
 import json
 import os

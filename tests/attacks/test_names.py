@@ -1,5 +1,7 @@
 """Hostile provider names: whatever a name looks like, it is one file in the bin dir or it is refused."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Arguments and variables that a shell would act on: they arrive as written, byte for byte."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

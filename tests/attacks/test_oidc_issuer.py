@@ -1,5 +1,7 @@
 """An issuer that lies, or somebody in its place: nothing is taken that was not verified, and nothing waits forever."""
 
+from __future__ import annotations
+
 import base64
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Hostile neighbours of the agent's page: users without a link, web pages, texts that others write, slow clients."""
 
+from __future__ import annotations
+
 import http.client
 import json
 import shutil

@@ -1,5 +1,7 @@
 """Hostile plugins against the process runner: they hang, flood, fork, trace, die and hold on."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
@@ -764,7 +766,7 @@ def look_up(config, bin_dir, image, timeout_seconds=20):
 """
 
 
-def run_at_home(node: Node, script: str, *args: object) -> "subprocess.CompletedProcess[str]":
+def run_at_home(node: Node, script: str, *args: object) -> subprocess.CompletedProcess[str]:
     """Look an image up in a process that *script* prepared."""
     node.load()
     return run_script(LOOK_UP + script, node.config, node.bin_dir, IMAGE, *args)

@@ -1,5 +1,7 @@
 """Hostile records: damaged, planted, linked, opened to others; crashes at every step; two programs at once."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

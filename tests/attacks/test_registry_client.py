@@ -1,5 +1,7 @@
 """Hostile registries, token servers and storage: what they may not make us do, send or believe."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

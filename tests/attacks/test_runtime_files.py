@@ -1,5 +1,7 @@
 """Files of container runtimes that are made to harm whoever reads them."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def test_a_registries_file_does_no_harm(node: Node, text: str) -> None:
 
 
 @pytest.mark.parametrize("make", [make_fifo, make_loop])
-def test_what_is_no_file_neither_blocks_nor_stops(node: Node, make: "object") -> None:
+def test_what_is_no_file_neither_blocks_nor_stops(node: Node, make: object) -> None:
     assert callable(make)
     path = node.folder / CERTS / "reg.io" / "hosts.toml"
     make(path)

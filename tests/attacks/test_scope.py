@@ -1,5 +1,7 @@
 """Credentials reach the registries they are for, as the kubelet has it, and no other."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import ImageNameError

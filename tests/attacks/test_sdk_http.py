@@ -1,5 +1,7 @@
 """Hostile servers, and requests that somebody bent, against the SDK's HTTP: a clear error, and no second meaning."""
 
+from __future__ import annotations
+
 import socket
 import sys
 import threading

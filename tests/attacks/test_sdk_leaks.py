@@ -1,5 +1,7 @@
 """One marked secret through the SDK: no message, repr, traceback or exception chain shows it."""
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess

@@ -1,5 +1,7 @@
 """Standard error of a plugin on the SDK, which ends up in logs and events: whatever happens, it shows no secret."""
 
+from __future__ import annotations
+
 import pytest
 
 from support.sdk_plugins import SECRET, cluster_plugin, exec_info, image_plugin, request_bytes, run_source

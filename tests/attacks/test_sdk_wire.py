@@ -1,5 +1,7 @@
 """Hostile requests to plugins on the SDK: a clear error, or a right answer, and nothing else."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """Hostile answers of plugins and hostile docker configs: refused in one sentence, or read safely."""
 
+from __future__ import annotations
+
 import base64
 import json
 import time

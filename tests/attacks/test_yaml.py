@@ -1,5 +1,7 @@
 """Hostile YAML in provider configs: no objects, no blow-up, no value quietly other than it looks."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 

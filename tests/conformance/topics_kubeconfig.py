@@ -1,5 +1,7 @@
 """The topic kubeconfig: load, merge, validate and resolve kubeconfigs laid out in a folder."""
 
+from __future__ import annotations
+
 import base64
 import os
 import tempfile

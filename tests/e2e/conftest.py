@@ -1,5 +1,7 @@
 """Chromium, for the tests of the agent's page."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """The AWS plugins beside the real thing: moto, botocore, the AWS CLI and Debian's ECR helper."""
 
+from __future__ import annotations
+
 import base64
 import json
 import ssl

@@ -1,5 +1,7 @@
 """Pulls into a real container runtime, and into a layout, from real registries, with the records that come of them."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -277,7 +279,7 @@ def test_a_pull_that_is_killed_never_leaves_an_image_that_strangers_may_use(
 
 
 @contextmanager
-def started_pull(*words: str) -> "Iterator[subprocess.Popen[bytes]]":
+def started_pull(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A pull under way; killed at the end of the block, if it is still."""
     with subprocess.Popen(
         [sys.executable, "-m", "keyferry", "pull", *words],
@@ -291,7 +293,7 @@ def started_pull(*words: str) -> "Iterator[subprocess.Popen[bytes]]":
             process.kill()
 
 
-def kill_after_the_intent(process: "subprocess.Popen[bytes]", root: Path, seconds: float) -> None:
+def kill_after_the_intent(process: subprocess.Popen[bytes], root: Path, seconds: float) -> None:
     folder = root / "image_manager" / "pulling"
     wait_until(
         lambda: process.poll() is not None or (folder.exists() and any(folder.iterdir())),

@@ -4,6 +4,8 @@ The kubelet is played: folders are mounted, users and capabilities set, probes e
 these. The seccomp profile of a runtime is not.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -58,7 +60,7 @@ class Node:
         """The agent's socket, as the node sees it."""
         return self.root / "var/lib/kubelet/plugins/keyferry/agent.sock"
 
-    def run(self, documents: list[manifests.Document], name: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, documents: list[manifests.Document], name: str) -> subprocess.CompletedProcess[str]:
         """Run a container to its end."""
         return subprocess.run(
             self._command(documents, name, self._new_name()),

@@ -1,5 +1,7 @@
 """Real skopeo and podman pull from a real registry with docker-credential-keyferry, with an agent and without."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -30,7 +32,7 @@ class Machine:
     folder: Path
     image: str
 
-    def run(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a tool, with the helper on PATH."""
         settings = {
             "PATH": f"{self.folder / 'path'}:{os.environ['PATH']}",
@@ -46,7 +48,7 @@ class Machine:
             words, env={**settings, **env}, capture_output=True, text=True, check=False, timeout=120
         )
 
-    def pull(self, tool: str, *options: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    def pull(self, tool: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Pull the image with a tool, plainly over HTTP."""
         if tool == "skopeo":
             target = f"oci:{self.folder / 'pulled'}:x"

@@ -1,5 +1,7 @@
 """A pull with what keyferry-federate obtains, from a real registry that trusts the exchange server's key."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """The agent's image: built here without an engine, the same bytes every time, and run with the least rights."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """The conformance kit on every reference plugin, installed as on a node, each with what it needs to work."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """Layouts as others see them: skopeo, a pull that was killed, and several pulls at once."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -44,19 +46,19 @@ def put(registry: Registry, repository: str, image: BuiltImage) -> str:
     return f"{registry.host}/{repository}:v1"
 
 
-def start(image: str, folder: Path) -> "subprocess.Popen[str]":
+def start(image: str, folder: Path) -> subprocess.Popen[str]:
     env = {**os.environ, "LOGIN_USER": USER, "LOGIN_WORD": PASSWORD}
     words = [sys.executable, "-c", PULL, image, str(folder)]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(process: "subprocess.Popen[str]") -> str:
+def finish(process: subprocess.Popen[str]) -> str:
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
     return out.strip()
 
 
-def skopeo(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def skopeo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [need("skopeo"), "--insecure-policy", *words],
         env={"PATH": os.environ["PATH"], "HOME": str(folder)},
@@ -152,7 +154,7 @@ def test_a_pull_that_is_killed_leaves_no_half_image_and_is_taken_up(
     assert sent_bytes(registry.log[before:]) < sum(map(len, image.blobs.values()))
 
 
-def kill_after(process: "subprocess.Popen[str]", folder: Path, size: int) -> bool:
+def kill_after(process: subprocess.Popen[str], folder: Path, size: int) -> bool:
     """Kill a pull once so much is there; False if it was done before that."""
     wait_until(lambda: process.poll() is not None or held_bytes(folder) > size, "some of the image")
     process.send_signal(signal.SIGKILL)

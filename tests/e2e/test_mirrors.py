@@ -1,5 +1,7 @@
 """Who is asked for an image, and who gets its credential: containerd and skopeo beside what their files tell us."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -4,6 +4,8 @@ The kubelet is the one part that is played: the shim is executed as it does it, 
 the runtime pulls with the credential of the answer.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -124,7 +126,7 @@ class WholeNode:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def agent(self) -> "Any":
+    def agent(self) -> Any:
         """Run the agent in a container, with the socket's folder, the config and the plugins of the node."""
         mounts = {
             Path(SETTINGS["socketFolder"]): (self.socket.parent, "rw"),

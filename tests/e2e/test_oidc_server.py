@@ -1,5 +1,7 @@
 """keyferry-oidc against a real OpenID Connect server, over TLS, the user's part included."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -37,7 +39,7 @@ def as_client(server: OidcServer, client: str, secret: str, *args: str) -> Answe
 
 
 @contextmanager
-def at_a_terminal(args: list[str]) -> Iterator["subprocess.Popen[str]"]:
+def at_a_terminal(args: list[str]) -> Iterator[subprocess.Popen[str]]:
     """The plugin while it waits for its user; what it says is read from its standard error."""
     info = {"kind": "ExecCredential", "apiVersion": f"{CLUSTER_GROUP}/v1", "spec": {"interactive": True}}
     env = {"PATH": os.environ["PATH"], "KUBERNETES_EXEC_INFO": json.dumps(info)}
@@ -51,7 +53,7 @@ def at_a_terminal(args: list[str]) -> Iterator["subprocess.Popen[str]"]:
             plugin.kill()
 
 
-def shown_url(plugin: "subprocess.Popen[str]", mark: str) -> str:
+def shown_url(plugin: subprocess.Popen[str], mark: str) -> str:
     """The URL with *mark* in it that the plugin tells its user to open."""
     assert plugin.stderr is not None
     said = ""
@@ -62,7 +64,7 @@ def shown_url(plugin: "subprocess.Popen[str]", mark: str) -> str:
     raise AssertionError(f"no URL with {mark!r} in: {said}")
 
 
-def finish(plugin: "subprocess.Popen[str]", typed: str = "") -> Answer:
+def finish(plugin: subprocess.Popen[str], typed: str = "") -> Answer:
     """What the plugin answers once its user is done."""
     stdout, stderr = plugin.communicate(typed, timeout=PATIENCE_SECONDS)
     return Answer(plugin.returncode, stdout, stderr)

@@ -1,5 +1,7 @@
 """The agent's page in Chromium: what an operator does with it, and that nothing but its own code runs in it."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise

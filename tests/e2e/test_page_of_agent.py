@@ -1,5 +1,7 @@
 """The page of a real agent in Chromium: a link opens it, and it follows what the agent does."""
 
+from __future__ import annotations
+
 import re
 import signal
 from collections.abc import Iterator

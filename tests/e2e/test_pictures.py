@@ -1,5 +1,7 @@
 """The pictures of the docs in Chromium: no text leaves its box, and on a phone they are readable."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A real pull with what each image plugin answers: config, look-up, plugin, registry and skopeo, under real names."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

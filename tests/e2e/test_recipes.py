@@ -1,5 +1,7 @@
 """The recipes of the bridges' page: a lazy snapshotter's docker config, and a builder in a pod."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -160,7 +162,7 @@ def test_a_builder_in_a_pod_reaches_the_agent_through_the_mounted_folder(world: 
     policy = ("--signature-policy", str(pod / "policy.json"))
     command = [need("buildah"), *storage, *build, *policy, "-t", "built", str(pod / "context")]
 
-    def run() -> "subprocess.CompletedProcess[str]":
+    def run() -> subprocess.CompletedProcess[str]:
         inside = [need("unshare"), "--mount", "--propagation", "private", "sh", "-c", POD, "sh", *command]
         return subprocess.run(inside, env=environ, capture_output=True, text=True, check=False, timeout=120)
 

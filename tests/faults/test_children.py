@@ -1,5 +1,7 @@
 """A system that starts no more programs: a clear error, answers that are cached go on, and nothing is left of it."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys

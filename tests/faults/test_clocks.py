@@ -1,5 +1,7 @@
 """A clock that is set: what has a life of its own goes on, what has a date is judged by the clock, nothing is hung."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Answers that are cut off after any number of bytes, reset, or silent: no part of one counts, and nothing hangs."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Mapping

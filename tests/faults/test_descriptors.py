@@ -1,5 +1,7 @@
 """A process without a free descriptor: a clear error or a line in the log, and everything goes on once there is one."""
 
+from __future__ import annotations
+
 import json
 import re
 import resource

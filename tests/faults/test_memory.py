@@ -1,5 +1,7 @@
 """A system without memory, for a plugin's start, for a plugin that runs, or for keyferry: nothing is left of it."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource

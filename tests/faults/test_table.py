@@ -1,5 +1,7 @@
 """The table of faults on the page is that of the tests: each test checks its own lines, and here those of no test."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from support.fault_table import PAGE, Line, lines_of, with_lines

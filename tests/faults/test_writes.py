@@ -1,5 +1,7 @@
 """Whatever happens to a write, the old file is there or the new one, an error names it, and the next run succeeds."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

@@ -5,6 +5,8 @@ encoder, what it writes is read as the same value again. Where a document holds 
 refusal does not quote the marked secret, wherever in the document it is.
 """
 
+from __future__ import annotations
+
 import asyncio
 import atexit
 import re

@@ -1,5 +1,7 @@
 """How ``make fuzz`` lets the corpus grow: the smallest inputs first, up to bounds that the corpus has not reached."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

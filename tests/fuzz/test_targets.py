@@ -1,5 +1,7 @@
 """No bytes make a reader do anything but read or refuse them; ``make fuzz`` looks for such bytes for longer."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A programmer's mistake is a ValueError, raised before anything is done."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 

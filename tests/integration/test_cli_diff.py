@@ -1,5 +1,7 @@
 """``keyferry diff`` as people run it."""
 
+from __future__ import annotations
+
 import io
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The commands on a node whose kubelet runs: its settings, its environment, and what is refused beside it."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

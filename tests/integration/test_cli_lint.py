@@ -1,5 +1,7 @@
 """``keyferry lint`` as people run it: real processes, real files."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -43,7 +45,7 @@ providers:
 WRONG = GOOD.replace("reg.example", "reg.example/*").replace("10m", "-1s")
 
 
-def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.CompletedProcess[str]":
+def _run(*words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     keep = {name: value for name, value in os.environ.items() if not name.startswith("KEYFERRY_")}
     done = subprocess.run(
         [sys.executable, "-m", "keyferry", "lint", *words],

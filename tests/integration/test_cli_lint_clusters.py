@@ -1,5 +1,7 @@
 """``keyferry lint`` on kubeconfigs and kuberc files as people run it: real processes, real files."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -47,9 +49,7 @@ WRONG = GOOD.replace("Never", "Maybe").replace("server:", "Server: https://k\n  
 KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
 
 
-def _run(
-    *words: str, cwd: Path | None = None, stdin: str | None = None
-) -> "subprocess.CompletedProcess[str]":
+def _run(*words: str, cwd: Path | None = None, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("KEYFERRY_")}
     command = [sys.executable, "-m", "keyferry", "lint", *words]
     done = subprocess.run(

@@ -1,5 +1,7 @@
 """``keyferry lint`` on a FederationConfig and its provider config: frames without secrets, both together, RBAC."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

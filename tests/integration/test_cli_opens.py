@@ -1,5 +1,7 @@
 """What the commands about images look at on this machine: no more than they need, and nothing twice."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """``keyferry plugin install``: a reference plugin where a node or a user looks for it, and that it works there."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """``keyferry plugin new``: a project that passes its own tests, keyferry's lint, and keyferry's lookup, at once."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """``keyferry plugin new --preset`` and ``keyferry plugin install --federation-config``: from nothing to a login."""
 
+from __future__ import annotations
+
 import json
 import os
 import stat

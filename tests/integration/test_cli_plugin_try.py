@@ -1,5 +1,7 @@
 """``keyferry plugin try``: the chain from a service account to an image, against real servers, link by link."""
 
+from __future__ import annotations
+
 import json
 import socket
 from collections.abc import Iterator

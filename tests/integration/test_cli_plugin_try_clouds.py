@@ -1,5 +1,7 @@
 """``keyferry plugin try`` with the reference plugins of the clouds, whose services exchange the account's token."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess

@@ -1,5 +1,7 @@
 """``keyferry plugin try`` with keyferry-federate, whose calls are links of the chain, and with plugins that pretend."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

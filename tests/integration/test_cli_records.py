@@ -1,5 +1,7 @@
 """``keyferry records`` as a user runs it, on folders as kubelets have them."""
 
+from __future__ import annotations
+
 import json
 import os
 import time

@@ -1,5 +1,7 @@
 """``-v`` logs on standard error what is done; the result is the same, and no line has a secret."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Many askers at once: threads, tasks and forks, against real plugins that count their runs."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import threading

@@ -1,5 +1,7 @@
 """What must be on the disk before it counts is: seen by the calls that reach the system."""
 
+from __future__ import annotations
+
 import re
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The pages that explain: their commands print what the pages show, and the files that they name are there."""
 
+from __future__ import annotations
+
 import re
 import sys
 from pathlib import Path

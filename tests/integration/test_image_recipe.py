@@ -1,5 +1,7 @@
 """The two recipes of the agent's image agree, and what they pin is what keyferry needs."""
 
+from __future__ import annotations
+
 import json
 import re
 import shlex
@@ -81,7 +83,7 @@ def test_the_page_about_the_image_says_what_the_recipes_say() -> None:
         assert f"`{name}={value}`" in page
 
 
-def probe(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def probe(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-IS", str(PROBE), *words],
         capture_output=True,

@@ -1,5 +1,7 @@
 """The library as people type it: what is shown of its objects, and what a missing package asks for."""
 
+from __future__ import annotations
+
 import doctest
 import json
 import os

@@ -1,5 +1,7 @@
 """The packages and what is said about them: ``make release-check`` has the long checks, these are the quick ones."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import io

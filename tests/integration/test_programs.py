@@ -1,5 +1,7 @@
 """The programs of ``tools`` and ``bench``: ``--help`` says what one does, and does nothing; no option is ignored."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ PROGRAMS = sorted(
 )
 
 
-def run(program: str, option: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run(program: str, option: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / program), option],
         capture_output=True,

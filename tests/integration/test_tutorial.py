@@ -1,5 +1,7 @@
 """Every command of docs/tutorial.md is run, in order, in one shell; its outputs are those of the page."""
 
+from __future__ import annotations
+
 import socket
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """One file with all plugins, as ``make zipapp`` builds it: under a plugin's name, it is that plugin."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess
@@ -25,7 +27,7 @@ def build(target: Path) -> Path:
     return target
 
 
-def run(program: Path, *args: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+def run(program: Path, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     # Without site-packages: everything comes out of the file.
     command = [sys.executable, "-IS", str(program), *args]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)

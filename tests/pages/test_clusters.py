@@ -1,5 +1,7 @@
 """The examples of docs/clusters.md, against a server with real TLS."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Every command on a page exists: keyferry's own parser takes it, and make, pip and plugins know theirs."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess

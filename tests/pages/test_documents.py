@@ -1,5 +1,7 @@
 """Every document on a page is read as what it is: by lint, by Kubernetes' schemas, or by the tool it is for."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import textwrap

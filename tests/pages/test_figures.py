@@ -1,5 +1,7 @@
 """Every picture and every figure is made again by a command that the Makefile has and a page names."""
 
+from __future__ import annotations
+
 import re
 import struct
 from pathlib import Path

@@ -4,6 +4,8 @@ YAML, JSON and TOML are read in ``test_documents.py``, whatever the page; every 
 ``test_commands.py``. Generated pages come from the program itself.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from functools import cache
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The examples of docs/kit.md: the plugin that looks correct, trials of a chain, and a trace that is replayed."""
 
+from __future__ import annotations
+
 import json
 import re
 import sys

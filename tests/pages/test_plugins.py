@@ -1,5 +1,7 @@
 """The examples of the pages about plugins and lint that are run nowhere else."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path

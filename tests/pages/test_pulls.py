@@ -4,6 +4,8 @@ They run in namespaces in which the sockets of container runtimes and the kubele
 The registry is real; the runtime is a server that answers every pull.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys

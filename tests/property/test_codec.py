@@ -1,5 +1,7 @@
 """What is written is read again as it was, and no document at all breaks the reader."""
 
+from __future__ import annotations
+
 import json
 
 from hypothesis import given

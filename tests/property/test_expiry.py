@@ -1,5 +1,7 @@
 """Whatever happens in whatever order, nothing is served past its time or to the wrong side of an eviction."""
 
+from __future__ import annotations
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,5 +1,7 @@
 """Percent-encoding: as the standard library's, and back again."""
 
+from __future__ import annotations
+
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from hypothesis import given

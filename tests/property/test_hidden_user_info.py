@@ -1,5 +1,7 @@
 """User info in a pattern or an image name, which may be a password, is in no form of an explanation."""
 
+from __future__ import annotations
+
 import json
 import string
 

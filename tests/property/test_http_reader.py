@@ -1,5 +1,7 @@
 """The reader of HTTP answers: the same however the bytes come in, as http.client has it, and never anything worse."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Iterator
 from http.client import HTTPResponse

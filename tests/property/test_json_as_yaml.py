@@ -1,5 +1,7 @@
 """JSON that is read in place of YAML says what the reader of YAML says: values, positions and keys."""
 
+from __future__ import annotations
+
 import json
 import re
 

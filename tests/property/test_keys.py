@@ -1,5 +1,7 @@
 """Distinct inputs have distinct keys, whatever the inputs are."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,7 @@
 """However an answer is found (warm, recalled, asked for), it is the one that the plain path finds."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Matching under any input at all."""
 
+from __future__ import annotations
+
 import re
 
 from hypothesis import given

@@ -1,5 +1,7 @@
 """No output of a plugin, however hostile, gives anything but an answer or one kind of error."""
 
+from __future__ import annotations
+
 import json
 
 from hypothesis import given

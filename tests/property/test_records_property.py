@@ -1,5 +1,7 @@
 """What holds for all records: round trips, merging, deciding, patterns."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 

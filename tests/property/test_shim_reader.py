@@ -1,5 +1,7 @@
 """What the shims make of any answer: the C one reads no byte beyond its end, and both agree."""
 
+from __future__ import annotations
+
 import json
 import random
 import struct

@@ -1,5 +1,7 @@
 """The words of a command line mean to the quick reader what they mean to argparse, or nothing."""
 
+from __future__ import annotations
+
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module

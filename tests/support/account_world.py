@@ -1,5 +1,7 @@
 """A cluster with a service account, a node with a provider for its tokens, and a registry: a chain to try."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping

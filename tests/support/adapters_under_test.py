@@ -24,6 +24,8 @@ Rules for every driver:
 connections with an old certificate.
 """
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from abc import ABC, abstractmethod

@@ -1,5 +1,7 @@
 """The agent's image, built once for all tests, and containers of it in a real containerd."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -147,11 +149,11 @@ class ImageRunner:
         """The socket of the runtime."""
         return self._containerd.socket
 
-    def run(self, *words: str, mounts: Mounts | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, mounts: Mounts | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command as the agent runs: the image's user, a read-only root, no capabilities."""
         return _finish([*self._agent_command(mounts or {}), self._image, _new_name(), *words])
 
-    def run_as_root(self, *words: str, mounts: Mounts | None = None) -> "subprocess.CompletedProcess[str]":
+    def run_as_root(self, *words: str, mounts: Mounts | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command as an installer runs: root, a read-only root, and folders of the node."""
         spec = json.loads(_check([*self._ctr, "oci", "spec"]))
         spec["process"] |= {"args": list(words), "env": self.config["Env"], "terminal": False}
@@ -179,7 +181,7 @@ class ImageRunner:
         return place
 
     @contextmanager
-    def agent(self, mounts: Mounts, **environ: str) -> Iterator["RunningContainer"]:
+    def agent(self, mounts: Mounts, **environ: str) -> Iterator[RunningContainer]:
         """Run the image as it is for the length of a block, until it says that it is ready."""
         name = _new_name()
         settings = [word for each in environ.items() for word in ("--env", "=".join(each))]
@@ -210,7 +212,7 @@ class ImageRunner:
 class RunningContainer:
     """A container of the image: its task, and what it has logged."""
 
-    def __init__(self, ctr: list[str], name: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, ctr: list[str], name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         self._ctr, self._name, self._process, self._log = ctr, name, process, log
 
     @property
@@ -218,7 +220,7 @@ class RunningContainer:
         """What it has logged so far."""
         return self._log.read_text()
 
-    def execute(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def execute(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command inside, as an exec probe does."""
         return _finish([*self._ctr, "tasks", "exec", "--exec-id", _new_name(), self._name, *words])
 
@@ -246,7 +248,7 @@ def _new_name() -> str:
     return f"kf-{uuid.uuid4().hex[:12]}"
 
 
-def _finish(words: list[str]) -> "subprocess.CompletedProcess[str]":
+def _finish(words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
 
 

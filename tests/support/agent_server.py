@@ -1,5 +1,7 @@
 """A strict server of the node agent's protocol on a real socket: it checks what it is sent, and answers as told."""
 
+from __future__ import annotations
+
 import json
 import socket
 import threading

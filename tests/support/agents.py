@@ -1,5 +1,7 @@
 """The node agent for tests: tokens, processes, and a client that speaks HTTP over a Unix socket."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -104,7 +106,7 @@ class RunningAgent:
         """Whether it has said that it serves, in either format."""
         return " ready " in self.log or '"event": "ready"' in self.log
 
-    def wait_ready(self) -> "RunningAgent":
+    def wait_ready(self) -> RunningAgent:
         """Wait until it serves."""
         wait_until(lambda: self.is_ready or self.process.poll() is not None, "the agent")
         assert self.process.poll() is None, self.log

@@ -4,6 +4,8 @@ A test sets which tokens, logins and client certificates it accepts, and which
 statuses it returns instead. The requests are in ``seen``, in order.
 """
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import json

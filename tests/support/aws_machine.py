@@ -1,5 +1,7 @@
 """A machine that uses AWS: a home folder with AWS' files, and the variables of a run."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from keyferry.sdk import Deadline

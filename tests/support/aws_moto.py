@@ -1,5 +1,7 @@
 """The real parts of AWS that are available: moto's server and proxy, botocore, the AWS CLI, Debian's ECR helper."""
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess
@@ -88,7 +90,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         assert process.poll() is None, log.read_text()

@@ -1,5 +1,7 @@
 """Fakes of AWS' services that check their requests: ECR, STS, SSO, and the metadata of containers and instances."""
 
+from __future__ import annotations
+
 import base64
 import time
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """The server's side of Signature Version 4, written from the definition, independent of the code under test."""
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 from collections.abc import Mapping

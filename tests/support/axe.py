@@ -1,5 +1,7 @@
 """What axe finds on a page that is serious, for those who cannot see, point or hear."""
 
+from __future__ import annotations
+
 from functools import cache
 from pathlib import Path
 

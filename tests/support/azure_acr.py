@@ -1,5 +1,7 @@
 """Run Azure's registry plugin as a kubelet would."""
 
+from __future__ import annotations
+
 from support import azure_cloud as cloud
 from support.azure_cloud import CLIENT, REGISTRY, TENANT, Azure
 from support.reference import Answer, ask_image

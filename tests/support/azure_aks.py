@@ -1,5 +1,7 @@
 """Run Azure's cluster plugin as kubectl would."""
 
+from __future__ import annotations
+
 import json
 
 from support import azure_cloud as cloud

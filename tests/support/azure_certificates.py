@@ -1,5 +1,7 @@
 """Applications that authenticate with a certificate, and the server's check of their assertions."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json

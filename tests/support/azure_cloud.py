@@ -1,5 +1,7 @@
 """Fakes of Entra, a registry and Azure's metadata service, on loopback under their real names; they check requests."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """A small project with the framework of the real benchmarks, and its own groups that take no time."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

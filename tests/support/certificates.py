@@ -1,5 +1,7 @@
 """Certificates and keys for tests, generated at run time."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -31,7 +33,7 @@ def make_key(kind: str = "ec") -> Key:
     return ec.generate_private_key(ec.SECP384R1() if kind == "p384" else ec.SECP256R1())
 
 
-def make_certificate(key: Key, names: "list[tuple[x509.ObjectIdentifier, str]] | None" = None) -> str:
+def make_certificate(key: Key, names: list[tuple[x509.ObjectIdentifier, str]] | None = None) -> str:
     """Return a certificate self-signed with *key*."""
     attributes = names or [(NameOID.COMMON_NAME, "user")]
     name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])

@@ -1,5 +1,7 @@
 """A real containerd for the length of a test session, with private folders and socket, and without containers."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
@@ -104,7 +106,7 @@ def running_containerd() -> Iterator[Containerd]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _await(folder: Path, process: "subprocess.Popen[bytes]") -> None:
+def _await(folder: Path, process: subprocess.Popen[bytes]) -> None:
     ask = ["ctr", "-a", str(folder / "containerd.sock"), "version"]
     until = time.monotonic() + PATIENCE_SECONDS
     while subprocess.run(ask, check=False, capture_output=True).returncode != 0:

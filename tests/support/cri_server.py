@@ -4,6 +4,8 @@ Messages are encoded and decoded by the field numbers of the interface's own def
 is not checked against itself.
 """
 
+from __future__ import annotations
+
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +127,7 @@ class _Generic(grpc.GenericRpcHandler):
     def __init__(self, server: CriServer) -> None:
         self._server = server
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         method = handler_call_details.method
         return grpc.unary_unary_rpc_method_handler(
             lambda data, context: self._server.answer(method, data, context)

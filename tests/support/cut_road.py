@@ -1,5 +1,7 @@
 """A road to a server on which answers are cut off after so many bytes: ended, reset, or silent from there on."""
 
+from __future__ import annotations
+
 import socket
 import struct
 import threading

@@ -1,5 +1,7 @@
 """Docker configs for tests, and the logins that the plugins read from them."""
 
+from __future__ import annotations
+
 import base64
 import json
 

@@ -1,5 +1,7 @@
 """A node for ``keyferry doctor``: processes, files and a socket below a folder of the test's own."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,7 @@
 """The chain of an error."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 

@@ -1,5 +1,7 @@
 """Fakes of a cloud's endpoints: real HTTP and TLS servers on loopback that record and check their requests."""
 
+from __future__ import annotations
+
 import base64
 import json
 import select

@@ -1,5 +1,7 @@
 """An OpenID Connect issuer with real HTTP, TLS and signatures, which a test can make return wrong data."""
 
+from __future__ import annotations
+
 import hmac
 import json
 import time

@@ -1,5 +1,7 @@
 """A registry that can misbehave: it serves one image correctly, except for the responses that a test replaces."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

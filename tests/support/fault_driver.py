@@ -4,6 +4,8 @@
 under the file kit: where it calls ``os``.
 """
 
+from __future__ import annotations
+
 import errno
 import json
 import os

@@ -1,5 +1,7 @@
 """What faults happen to: writes of every kind, each from a state that is called old to one that is called new."""
 
+from __future__ import annotations
+
 import os
 import socket
 import stat

@@ -1,5 +1,7 @@
 """The table of faults in docs/reliability.md: each test adds its lines, or compares them with those on the page."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Registries that trust an OpenID Connect issuer: keys made on the spot, and endpoints that check every request."""
 
+from __future__ import annotations
+
 import base64
 import json
 import re

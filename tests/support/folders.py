@@ -1,5 +1,7 @@
 """The content of a folder, for comparisons."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 

@@ -1,5 +1,7 @@
 """A fake of the gcloud command: it records how it is run, and prints what the test sets."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from pathlib import Path

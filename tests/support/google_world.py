@@ -1,5 +1,7 @@
 """Google's endpoints on loopback: the metadata server, and the APIs behind a proxy that knows their names."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Images for tests of pulls: with any number of layers, for one platform or several, with OCI's or Docker's types."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import io
@@ -32,7 +34,7 @@ class BuiltImage:
     media_type: str
     manifest: bytes
     blobs: Mapping[str, bytes]
-    below: Sequence["BuiltImage"] = field(default=())
+    below: Sequence[BuiltImage] = field(default=())
     platform: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -1,5 +1,7 @@
 """JSON web keys and tokens for tests, including tokens that no real issuer would sign."""
 
+from __future__ import annotations
+
 import json
 
 from cryptography.hazmat.primitives.asymmetric import rsa

@@ -1,5 +1,7 @@
 """The build of an earlier commit that is kept in the tree: its agent, its shims, its helper for docker."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

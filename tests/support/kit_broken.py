@@ -1,5 +1,7 @@
 """For every check of the conformance kit, by code, one plugin that fails only that check."""
 
+from __future__ import annotations
+
 from keyferry.kit.plugin_kind import PluginKind
 
 from .certificates import key_pem, make_certificate, make_key

@@ -4,6 +4,8 @@ They are shell scripts, so that fifty runs of one take less than a second. The g
 gaps, and each broken one fills a gap.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import shlex

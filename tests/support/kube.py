@@ -1,5 +1,7 @@
 """Kubeconfigs for tests, with an exec plugin that counts its runs and answers from a file."""
 
+from __future__ import annotations
+
 import base64
 import ctypes
 import json

@@ -1,5 +1,7 @@
 """Kubelets for tests: real processes of that name, and folders that list only them, in the form of /proc."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

@@ -1,5 +1,7 @@
 """Kuberc files for tests."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"

@@ -4,6 +4,8 @@ A test adds objects and users, and permits each user single actions; everything 
 are checked as the real server checks them, and so is all that is written.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import re
@@ -65,7 +67,7 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
 class Refused(Exception):
     """The response to a request that is refused."""
 
-    def __init__(self, code: int, message: str, target: "Target | None" = None) -> None:
+    def __init__(self, code: int, message: str, target: Target | None = None) -> None:
         super().__init__(code, message)
         self.reply = _failure(code, message, target)
 

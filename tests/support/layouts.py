@@ -1,5 +1,7 @@
 """Pull into a folder with known credentials, always, even if the image is already there."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import TypedDict, Unpack

@@ -1,5 +1,7 @@
 """Configs to lint, and shortcuts to inspect the findings."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Lock files, held and replaced as other processes do it."""
 
+from __future__ import annotations
+
 import fcntl
 import threading
 from collections.abc import Callable, Iterator

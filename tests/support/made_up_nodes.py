@@ -1,5 +1,7 @@
 """A folder that stands for the file system of a node, and the containers of a pod run on it as they are rendered."""
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -106,7 +108,7 @@ class MadeUpNode:
         """Return the environment of a container, as it is rendered."""
         return {each["name"]: each["value"] for each in self.container(name).get("env", ())}
 
-    def run(self, name: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, name: str) -> subprocess.CompletedProcess[str]:
         """Run a container to its end, as a kubelet does: folders that are to be created first, then the program."""
         self._mount()
         words, environ = self._process(name)
@@ -114,7 +116,7 @@ class MadeUpNode:
             words, env=environ, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
 
-    def start(self, name: str, log: Path) -> "subprocess.Popen[bytes]":
+    def start(self, name: str, log: Path) -> subprocess.Popen[bytes]:
         """Start a container."""
         self._mount()
         words, environ = self._process(name)

@@ -1,5 +1,7 @@
 """The objects that kustomize and helm render, and Kubernetes' published schemas to check them with."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -168,7 +170,7 @@ def kustomize(resource: str, *components: str) -> list[Document]:
     return loaded
 
 
-def run_helm(*words: str) -> "subprocess.CompletedProcess[str]":
+def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
     """Run helm, without a cluster."""
     command = [need_part("deploy/node_modules/.bin/helm"), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -270,7 +272,7 @@ def _validator(name: str, version: str) -> jsonschema.Draft202012Validator:
 
 
 @cache
-def _definitions(version: str) -> "Registry[Any]":
+def _definitions(version: str) -> Registry[Any]:
     contents = schema_contents(f"{_schemas(version)}/_definitions.json", version)
     return Resource.from_contents(contents) @ Registry()
 

@@ -1,5 +1,7 @@
 """Files of container runtimes that name mirrors, below a root of a test's own."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from keyferry.pulls.mirrors.endpoints import Mirrors

@@ -1,5 +1,7 @@
 """The addresses of this machine, and a separate network to give it others."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import shutil
@@ -47,7 +49,7 @@ def add_address_6(address: str) -> None:
         fcntl.ioctl(sock, _SET_ADDRESS, where)
 
 
-def run_separately(code: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def run_separately(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a separate, isolated network, with the support modules of the tests."""
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     return subprocess.run(

@@ -1,5 +1,7 @@
 """Options of keyferry-oidc."""
 
+from __future__ import annotations
+
 from keyferry.sdk.flags import parse_flags
 from keyferry_plugins.openid.options import FLAGS, Options, read_options
 

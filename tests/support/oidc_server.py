@@ -1,5 +1,7 @@
 """A real OpenID Connect server, and a user who submits the forms of its pages."""
 
+from __future__ import annotations
+
 import os
 import ssl
 import subprocess
@@ -112,7 +114,7 @@ def running(authority: Authority) -> Iterator[OidcServer]:
             server.kill()
 
 
-def _issuer(server: "subprocess.Popen[str]") -> str:
+def _issuer(server: subprocess.Popen[str]) -> str:
     """Return the URL that the server prints when it listens; earlier output is ignored."""
     assert server.stdout is not None
     for line in server.stdout:

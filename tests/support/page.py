@@ -1,5 +1,7 @@
 """A client of the agent's page that does what a browser does, and what a browser would not do."""
 
+from __future__ import annotations
+
 import json
 import re
 import socket

@@ -4,6 +4,8 @@ Only what goes in is made up: configs, answers of plugins, requests and reloads,
 of it is the product's own work, and the same at every call.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random

@@ -1,5 +1,7 @@
 """Serve the views of a model on loopback, with the headers and the event stream of the agent's page."""
 
+from __future__ import annotations
+
 import json
 import threading
 from collections.abc import Iterator

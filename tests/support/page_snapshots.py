@@ -1,5 +1,7 @@
 """Snapshots of an agent for tests of its page, of real providers on a stepped clock."""
 
+from __future__ import annotations
+
 from keyferry.agent.access import AccessPolicy, Caller
 from keyferry.agent.decision import RequestDecision, result_of_answer
 from keyferry.agent.journal import JournalEntry

@@ -1,5 +1,7 @@
 """The pages of the docs for tests: their blocks, the commands in them, and machines on which these are run."""
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -188,7 +190,7 @@ class Machine:
             **env,
         }
 
-    def shell(self, script: str) -> "subprocess.CompletedProcess[str]":
+    def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script to its first command that fails; what it prints has the page's names."""
         for own, name in self.names.items():
             script = script.replace(name, own)

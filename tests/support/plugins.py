@@ -5,6 +5,8 @@ dir and a config, as for a kubelet; its plugins are scripts or compiled
 programs, and they record what they did in files that the test reads.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
@@ -242,7 +244,7 @@ def is_running(pid: int) -> bool:
 
 def run_script(
     script: str, *args: object, stdin: int | None = subprocess.DEVNULL
-) -> "subprocess.CompletedProcess[str]":
+) -> subprocess.CompletedProcess[str]:
     """Run Python code in its own process, with keyferry on its path."""
     return subprocess.run(
         [sys.executable, "-c", script, *map(str, args)],

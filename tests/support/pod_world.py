@@ -1,5 +1,7 @@
 """A pod that cannot pull its image: a cluster, the pod's node with a running kubelet, and the registry."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys

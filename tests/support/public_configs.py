@@ -3,6 +3,8 @@
 KEYFERRY_PUBLIC_CONFIGS names the folder, which holds ``verdicts.json``; by default a folder beside the project is used.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The public modules beside the doors themselves, as the tests expect them."""
 
+from __future__ import annotations
+
 SDK = [
     "challenge",
     "docker_hub",

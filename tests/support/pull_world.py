@@ -1,5 +1,7 @@
 """Real registries of three kinds and a real container runtime that can reach them, for the length of a module."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

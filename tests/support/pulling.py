@@ -1,5 +1,7 @@
 """Pull secrets, the content of a records folder, and a pull target with settable behaviour."""
 
+from __future__ import annotations
+
 import json
 import socket
 import threading

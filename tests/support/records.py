@@ -1,5 +1,7 @@
 """Pull records for tests: real files, disks that fail at a chosen step, and processes that are killed there."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -168,7 +170,7 @@ def pull_and_die(root: str, at: int) -> None:
     records.record_pulled(IMAGE, REF, with_secrets(secret()))
 
 
-def run_python(code: str, *words: str) -> "subprocess.Popen[bytes]":
+def run_python(code: str, *words: str) -> subprocess.Popen[bytes]:
     """Start Python with the support modules of the tests on its path."""
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     return subprocess.Popen(
@@ -179,7 +181,7 @@ def run_python(code: str, *words: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def finish(processes: Iterable["subprocess.Popen[bytes]"]) -> list[tuple[int, str]]:
+def finish(processes: Iterable[subprocess.Popen[bytes]]) -> list[tuple[int, str]]:
     """Wait for processes to end; return their exit statuses and standard errors."""
     results = []
     for process in processes:

@@ -1,5 +1,7 @@
 """Run the reference plugins as a kubelet or kubectl would: real processes with their own environment."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """A real image registry on loopback, small images to push to it, and skopeo to pull them."""
 
+from __future__ import annotations
+
 import base64
 import gzip
 import hashlib
@@ -186,7 +188,7 @@ def _settings(folder: Path, pem: Path | None, tokens: TokenAuth | None) -> dict[
     }
 
 
-def _await_port(server: "subprocess.Popen[bytes]", log: Path) -> int:
+def _await_port(server: subprocess.Popen[bytes], log: Path) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while server.poll() is None and time.monotonic() < until:
         found = re.search(r"listening on 127[0-9.]+:([0-9]+)", log.read_text())
@@ -198,7 +200,7 @@ def _await_port(server: "subprocess.Popen[bytes]", log: Path) -> int:
 
 def pull(
     image: str, to: Path, logins: Mapping[str, tuple[str, str]], env: Mapping[str, str]
-) -> "subprocess.CompletedProcess[str]":
+) -> subprocess.CompletedProcess[str]:
     """Pull an image with skopeo into an OCI layout; the logins are passed in a file, not as arguments."""
     to.mkdir(parents=True, exist_ok=True)
     auths = {host: {"auth": basic(*login).removeprefix("Basic ")} for host, login in logins.items()}

@@ -1,5 +1,7 @@
 """Providers whose plugin is written in the test: executables, plugins in this process, stepped clocks."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys

@@ -1,5 +1,7 @@
 """Plugins written with the SDK, run in their own processes."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """The shims under test: the Python one, and the C one as it is shipped, with sanitizers, and for another processor."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 from dataclasses import dataclass
@@ -82,7 +84,7 @@ class Place:
         *args: str,
         env: dict[str, str] | None = None,
         path: Path | None = None,
-    ) -> "subprocess.CompletedProcess[bytes]":
+    ) -> subprocess.CompletedProcess[bytes]:
         """Run the shim as a kubelet does; without *env*, the socket is that of this place."""
         return subprocess.run(
             [*self.shim.runner, str(path or self.path), *args],

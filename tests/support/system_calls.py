@@ -1,5 +1,7 @@
 """The sync calls of a program, observed at the system's interface and not in the program."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

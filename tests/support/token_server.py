@@ -1,5 +1,7 @@
 """A registry's token server, which returns signed tokens for user names and passwords."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import time

@@ -1,5 +1,7 @@
 """Unix sockets below folders of any length: an address of the system's holds about a hundred bytes."""
 
+from __future__ import annotations
+
 import os
 import socket
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The public API as programs use it: type-checked, never run."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import assert_type

@@ -1,5 +1,7 @@
 """Errors and problems are values: whole after pickling, and never changed."""
 
+from __future__ import annotations
+
 import inspect
 import pickle
 

@@ -1,5 +1,7 @@
 """Whether a pod may use an image that is on the node: the kubelet's questions in order, with keyferry's rule words."""
 
+from __future__ import annotations
+
 from diagrams.drawing import Arrow, Box, Picture
 
 _WIDTH, _LEFT, _RIGHT = 540, 20, 372

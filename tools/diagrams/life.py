@@ -1,5 +1,7 @@
 """The life of a registry credential: its stages, where it is held at each, and how its life ends."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 from diagrams.drawing import Arrow, Bar, Box, Picture, Text

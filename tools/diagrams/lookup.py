@@ -1,5 +1,7 @@
 """How the kubelet finds the credentials for an image, and the command for each part."""
 
+from __future__ import annotations
+
 from diagrams.drawing import Arrow, Box, Picture, Text
 
 _BOXES = {

@@ -1,5 +1,7 @@
 """The threat model: who may attack, what stands between, and what is to be protected."""
 
+from __future__ import annotations
+
 from diagrams.drawing import Arrow, Box, Picture, Zone
 
 _WIDTH, _LEFT, _RIGHT = 580, 32, 372

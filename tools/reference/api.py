@@ -7,12 +7,12 @@ import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
 from types import FunctionType, ModuleType
 
 import keyferry
 from keyferry import api, errors, sdk
-from keyferry._core.word_enum import WordEnum
 from reference.classes import attributes_of, base_names, is_promised, named_types, own_lineage
 from reference.source import (
     class_of,
@@ -205,7 +205,7 @@ def _class(value: type, name: str, known: dict[str, str], *, has_methods: bool) 
     public = [f"[`{each}`](#{known[each]})" for each in bases if each in known]
     if public:
         yield f"It also has what {' and '.join(public)} has.\n"
-    if not issubclass(value, WordEnum):
+    if not issubclass(value, StrEnum):
         yield from _members(value, name, known, has_methods=has_methods)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterator
+from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
 from typing import is_typeddict
 
-from keyferry._core.word_enum import WordEnum
 from reference.source import class_of, default_text, field_default, named_in, signature_text, type_text
 
 __all__ = ["attributes_of", "base_names", "is_promised", "named_types", "own_lineage"]
@@ -26,7 +26,7 @@ _NOT_PROMISED = {
     "Records": frozenset({"__init__", "counters", "files", "memory"}),
 }
 # How values are made is nobody else's business.
-_MADE_OF = {"Value", "NamedTuple", "_Tuple", "WordEnum", "_Member"}
+_MADE_OF = {"Value", "NamedTuple", "_Tuple", "StrEnum", "_Member"}
 
 
 def is_promised(value: type, name: str) -> bool:
@@ -53,7 +53,7 @@ def _written_bases(value: type) -> list[type]:
 
 def base_names(value: type, known: Container[str]) -> list[str]:
     """Return the bases that a reader can look up; a base without an entry is replaced by its own bases."""
-    if issubclass(value, WordEnum):
+    if issubclass(value, StrEnum):
         return ["StrEnum"]
     if is_typeddict(value):  # a plain dictionary, without the bases that are written
         return [each for each in map(ast.unparse, class_of(value).bases) if each in known] or ["TypedDict"]

@@ -1,5 +1,7 @@
 """The steps that install the packages, in environments that have nothing else."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -1,5 +1,7 @@
 """The steps that look at the packages: how they are built, and what is in them."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -3,6 +3,8 @@
 usage: probe.py EXTRA
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

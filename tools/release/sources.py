@@ -1,5 +1,7 @@
 """The steps that look at the sources: they build and install nothing."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys

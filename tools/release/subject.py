@@ -1,5 +1,7 @@
 """What is to be released, built when the first step needs it, and how programs are run on it."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import tomllib

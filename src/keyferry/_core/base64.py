@@ -1,5 +1,7 @@
 """Base64 as Go's ``encoding/base64`` decodes it: line ends are skipped, and an error gives a byte offset."""
 
+from __future__ import annotations
+
 from binascii import a2b_base64
 
 _ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

@@ -1,9 +1,11 @@
 """Files read whole, up to a limit: a path that a user names may be a device or a pipe that never ends."""
 
+from __future__ import annotations
+
 import os
 import sys
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
@@ -23,7 +25,7 @@ def read_path(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> byt
         return read_stream(stream, most_bytes)
 
 
-def standard_input() -> "BinaryIO":
+def standard_input() -> BinaryIO:
     """Return standard input; raise OSError if it is closed."""
     if sys.stdin is None:
         from errno import EBADF
@@ -32,7 +34,7 @@ def standard_input() -> "BinaryIO":
     return sys.stdin.buffer
 
 
-def read_stream(stream: "BinaryIO", most_bytes: int = MOST_BYTES) -> bytes:
+def read_stream(stream: BinaryIO, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the bytes of an open file, such as standard input; raise OSError as ``read_path`` does."""
     data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:

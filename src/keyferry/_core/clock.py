@@ -1,5 +1,7 @@
 """The clocks, as names that tests can replace, and the check of time limits."""
 
+from __future__ import annotations
+
 from time import monotonic_ns, time_ns
 
 __all__ = ["check_timeout", "monotonic_ns", "time_ns"]

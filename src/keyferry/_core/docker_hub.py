@@ -1,5 +1,7 @@
 """Docker Hub's names in image references, as a registry and as the key of its logins; the mark of an identity token."""
 
+from __future__ import annotations
+
 __all__ = [
     "ALIASES",
     "HUB",

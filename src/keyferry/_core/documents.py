@@ -1,13 +1,15 @@
 """Read YAML or JSON text as Kubernetes does, and keep the position of every value."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
+from enum import StrEnum
 from math import inf
 
 from keyferry._core import json as _json
 from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import DocumentError, Kind
 
 TYPE_CHECKING = False
@@ -35,7 +37,7 @@ _LONGEST_KEY = 1000
 _PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
 
 
-class DocumentFormat(WordEnum):
+class DocumentFormat(StrEnum):
     """The formats of documents; some rules of Kubernetes depend on them."""
 
     JSON = "json"
@@ -49,7 +51,7 @@ class Document(Value):
     """
 
     value: object = field(repr=False)
-    positions: "Mapping[Path, Position]" = field(repr=False)
+    positions: Mapping[Path, Position] = field(repr=False)
     duplicates: tuple[DuplicateKey, ...]
     format: DocumentFormat
 

@@ -1,5 +1,7 @@
 """Installation hints for the optional packages that some parts of keyferry need."""
 
+from __future__ import annotations
+
 __all__ = ["install_hint", "missing_extra"]
 
 

@@ -5,11 +5,13 @@ Folders of other users are rejected. Where the system lacks such calls (Windows)
 checked for being a link.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -45,18 +47,18 @@ class Folder:
     """
 
     def __init__(
-        self, path: str, fd: int | None, owners: "frozenset[int]" = frozenset(), *, durable: bool = True
+        self, path: str, fd: int | None, owners: frozenset[int] = frozenset(), *, durable: bool = True
     ) -> None:
         self.path = path
         self.owners = owners
         self.durable = durable
         self._fd = fd
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -71,7 +73,7 @@ class Folder:
             os.close(self._fd)
             self._fd = None
 
-    def like(self, path: str, fd: int | None) -> "Folder":
+    def like(self, path: str, fd: int | None) -> Folder:
         """Return a folder with the same *owners* and *durable* as this one."""
         return Folder(path, fd, self.owners, durable=self.durable)
 
@@ -110,7 +112,7 @@ class Folder:
                 if folders is None or each.is_dir(follow_symlinks=False) == folders
             )
 
-    def below(self, name: str, *, make: int | None = None) -> "Folder":
+    def below(self, name: str, *, make: int | None = None) -> Folder:
         """Open the folder *name* in this one; with a mode in *make*, create it first. Raises DistrustedError."""
         path = self.path_of(name)
         with _Naming(self, name):
@@ -132,7 +134,7 @@ class Folder:
             raise
         return folder
 
-    def descend(self, *names: str, make: int | None = None) -> "Folder":
+    def descend(self, *names: str, make: int | None = None) -> Folder:
         """Open the folder at the end of *names*, one below the other; close this one and those in between."""
         folder = self
         for name in names:
@@ -192,7 +194,7 @@ class Folder:
         if self.durable:
             os.fsync(fd)
 
-    def rename(self, name: str, target: str, folder: "Folder | None" = None) -> None:
+    def rename(self, name: str, target: str, folder: Folder | None = None) -> None:
         """Rename a file atomically, here or into another folder; a file with the name *target* is replaced."""
         to = folder or self
         with _Naming(to, target):
@@ -224,7 +226,7 @@ class Folder:
         mode: int,
         is_exact: bool = False,
         draft: str = "",
-        drafts: "Folder | None" = None,
+        drafts: Folder | None = None,
         owner: tuple[int, int] | None = None,
     ) -> None:
         """Write a file atomically: it has all of its new content, on the disk, or its old content.
@@ -340,7 +342,7 @@ class _Naming:
         """Do nothing."""
 
     def __exit__(
-        self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
             error.filename = self._folder.path_of(self._name) if self._name else self._folder.path

@@ -3,6 +3,8 @@
 Bytes that are not UTF-8 are given as ``surrogateescape`` decodes them, U+DC80 to U+DCFF.
 """
 
+from __future__ import annotations
+
 __all__ = ["go_strerror", "quote", "quote_bytewise", "quote_rune"]
 
 _ESCAPES = {

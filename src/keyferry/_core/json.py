@@ -5,9 +5,11 @@ usual documents are read with that package's compiled core alone. Documents that
 escape go to ``json_errors``.
 """
 
+from __future__ import annotations
+
 import codecs
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,9 +43,9 @@ class _Settings:
 
     strict = True
     object_hook = None
-    object_pairs_hook: "Callable[[list[tuple[str, object]]], object] | None" = None
-    parse_float: "Callable[[str], object]" = float
-    parse_int: "Callable[[str], object]" = int
+    object_pairs_hook: Callable[[list[tuple[str, object]]], object] | None = None
+    parse_float: Callable[[str], object] = float
+    parse_int: Callable[[str], object] = int
     parse_constant = staticmethod(_refuse_constant)
     memo: dict[str, str] = {}  # noqa: RUF012 - the reader writes to it
 
@@ -70,7 +72,7 @@ except ImportError:
     _QUICK = None
 else:
     # The stubs declare that the reader takes itself as its settings.
-    _make: "Callable[[_Settings], Callable[[str, int], tuple[object, int]]]" = make_scanner  # type: ignore[assignment]
+    _make: Callable[[_Settings], Callable[[str, int], tuple[object, int]]] = make_scanner  # type: ignore[assignment]
     _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()), _make(_PlainSettings()))
 
 
@@ -89,7 +91,7 @@ def loads(data: bytes | str, *, quoting: bool = False) -> object:
     return decode_plain(text, data if quoting else None)
 
 
-def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple[object, tuple[Path, ...]]":
+def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> tuple[object, tuple[Path, ...]]:
     """Parse as ``loads`` does; also return the paths of repeated members, in document order."""
     text = _prepare(data)
     is_read, value = _read_quickly(text, 1)

@@ -4,6 +4,8 @@ It is imported only when a document needs it. Errors contain no part of the docu
 character at fault. They are raised outside ``except`` blocks, because Python's decoding errors keep the whole text.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from itertools import islice
@@ -13,7 +15,7 @@ from keyferry._core.json_wording import ENDS_EARLY, brackets, constant_text, go_
 from keyferry._core.paths import Path
 from keyferry.errors import DocumentError, Kind
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -160,7 +162,7 @@ class _Members(list[tuple[str, object]]):
     """The members of an object as a list, which keeps repeated names."""
 
 
-def _find_duplicates(text: str) -> "Iterator[Path]":
+def _find_duplicates(text: str) -> Iterator[Path]:
     hook = json.JSONDecoder(parse_int=str, object_pairs_hook=_Members)
     stack: list[tuple[Path, Iterator[tuple[str | int, object, bool]]]] = [((), _steps(_decode(text, hook)))]
     while stack:
@@ -175,7 +177,7 @@ def _find_duplicates(text: str) -> "Iterator[Path]":
             stack.append(((*path, name), _steps(child)))
 
 
-def _steps(node: object) -> "Iterator[tuple[str | int, object, bool]]":
+def _steps(node: object) -> Iterator[tuple[str | int, object, bool]]:
     if isinstance(node, _Members):
         seen: set[str] = set()
         for name, child in node:

@@ -4,13 +4,15 @@ The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answe
 ``encoding/json/v2``, which names the whole character, not its first byte.
 """
 
+from __future__ import annotations
+
 import re
+from enum import StrEnum
 
 from keyferry._core.gotext import quote, quote_rune
 from keyferry._core.values import NamedTuple
-from keyferry._core.word_enum import WordEnum
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,7 @@ _VALUE, _KEY = "looking for beginning of value", "looking for beginning of objec
 _NUMBER = "in numeric literal"
 
 
-class Stop(WordEnum):
+class Stop(StrEnum):
     """The reason why Python's decoder stopped."""
 
     UNTERMINATED = "unterminated"
@@ -86,7 +88,7 @@ def constant_text(name: str, *, quoting: bool) -> str:
     return f"invalid character '{character}' {where}" if quoting else f"invalid character {where}"
 
 
-def brackets(text: str) -> "Iterator[str]":
+def brackets(text: str) -> Iterator[str]:
     """Yield the brackets of *text* outside strings, in order."""
     return (match[0] for match in re.finditer(_BRACKET, text) if match[0] in "[]{}")
 

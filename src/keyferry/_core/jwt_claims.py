@@ -1,5 +1,7 @@
 """Read the header and the claims of a JSON web token, unverified; errors do not quote the token."""
 
+from __future__ import annotations
+
 from binascii import a2b_base64
 
 from keyferry._core.json import loads, loads_with_duplicates

@@ -4,6 +4,8 @@ Opening nested folders without following links takes several system calls for ea
 leads to the same folder takes one call.
 """
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from weakref import finalize, ref
@@ -11,7 +13,7 @@ from weakref import finalize, ref
 from keyferry._core.files import Folder
 from keyferry._core.values import NamedTuple
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -43,7 +45,7 @@ class KeptFolder:
         self._opened: _Opened | None = None
         self._is_listed = False
 
-    def open(self, how: "Callable[[], _OpenedFolder]", *, makes: bool = False) -> "_OpenedFolder":
+    def open(self, how: Callable[[], _OpenedFolder], *, makes: bool = False) -> _OpenedFolder:
         """Return the folder; call *how* to open it unless it is open, and was opened with *makes* if that is set.
 
         Raises what *how* raises. A folder that does not exist or has no descriptor is not kept.
@@ -83,7 +85,7 @@ class KeptFolder:
                 oldest.close()
 
 
-_open_ones: "deque[ref[KeptFolder]]" = deque()
+_open_ones: deque[ref[KeptFolder]] = deque()
 
 
 def _identify(found: os.stat_result) -> _Identity:

@@ -4,16 +4,18 @@ Loggers are named by stage: ``keyferry.images``, ``keyferry.agent``, ``keyferry.
 line has a secret: names, paths, addresses, times and results only.
 """
 
+from __future__ import annotations
+
 import sys
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from logging import Logger
 
 __all__ = ["log_debug"]
 
 _DEBUG = 10
-_loggers: "dict[str, Logger]" = {}
+_loggers: dict[str, Logger] = {}
 
 
 def log_debug(stage: str, message: str, *values: object) -> None:

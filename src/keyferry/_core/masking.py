@@ -10,6 +10,8 @@ text after a name is either masked and not searched again, or short. Patterns ar
 importing this module is cheap.
 """
 
+from __future__ import annotations
+
 from keyferry._core.words import (
     DIAGNOSES,
     DOTS,
@@ -23,7 +25,7 @@ from keyferry._core.words import (
     split_name,
 )
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
@@ -153,19 +155,19 @@ def _mask_private_keys(text: str, mask: str) -> str:
     return "".join([*shown, text[at:]])
 
 
-def _mask_scheme(found: "Match[str]", mask: str) -> str:
+def _mask_scheme(found: Match[str], mask: str) -> str:
     """Mask the text after an authentication scheme, unless it is a word of a sentence."""
     word = found[2].strip("=.").lower()
     return found[0] if _is_said(word) or word in METHODS else found[1] + mask
 
 
-def _mask_element(found: "Match[str]", mask: str) -> str:
+def _mask_element(found: Match[str], mask: str) -> str:
     """Mask the text of an XML element whose name denotes a secret."""
     is_secret = _kind(found[1]) in (_PASSWORD, _TOKEN) and not has_diagnosis(found[2].split()[:_PHRASE])
     return f"<{found[1]}>{mask}" if is_secret else found[0]
 
 
-def _mask_spoken(found: "Match[str]", mask: str) -> str:
+def _mask_spoken(found: Match[str], mask: str) -> str:
     """Mask the text after ``token is``, unless it is a word."""
     word = found[2].strip(DOTS)
     return found[0] if is_wordlike(word) or word.isdigit() or word == mask else found[1] + mask
@@ -192,7 +194,7 @@ def _mask_named(text: str, mask: str) -> str:
     return "".join([*shown, text[kept_to:]])
 
 
-def _without_colon(named: "Match[str]", value: str) -> str:
+def _without_colon(named: Match[str], value: str) -> str:
     """Return a value without the colon that ends a URL in a sentence: ``https://a.example/b?sig=x: 403 Forbidden``."""
     is_parameter = named.string[max(0, named.start() - 1) : named.start()] in ("?", "&")
     after = named.string[named.end() + len(value) : named.end() + len(value) + 1]
@@ -217,7 +219,7 @@ def _kind(name: str) -> str:
     return _KIND_OF.get(last) or (joined and (_PASSWORD if joined.startswith("pass") else _TOKEN))
 
 
-def _stays(named: "Match[str]", value: str, kind: str, mask: str) -> bool:
+def _stays(named: Match[str], value: str, kind: str, mask: str) -> bool:
     """Return whether the text after a name is shown: it is not a value, or is an ordinary word or phrase."""
     quoted = value.strip("\\") if value[0] in "\"'\\" else ""
     bare = quoted[1:].rstrip("\\").removesuffix(quoted[0]).rstrip("\\") if quoted else value
@@ -237,14 +239,14 @@ def _stays(named: "Match[str]", value: str, kind: str, mask: str) -> bool:
     return _is_ordinary(bare, rest, kind, is_strict=is_strict)
 
 
-def _is_in_arn(named: "Match[str]") -> bool:
+def _is_in_arn(named: Match[str]) -> bool:
     """Return whether a name is part of an ARN: ``arn:aws:secretsmanager:eu-west-1:123456789012:secret:app``."""
     import re
 
     return re.search(_IN_ARN, named.string[max(0, named.start() - _CONTEXT * 2) : named.start()]) is not None
 
 
-def _is_assignment(named: "Match[str]") -> bool:
+def _is_assignment(named: Match[str]) -> bool:
     """Return whether a name is followed by its value, as in a configuration, and does not end a clause."""
     name, quote, mark = named[1], named[2], named[3]
     if "\n" in mark or _ends_url(named):
@@ -256,7 +258,7 @@ def _is_assignment(named: "Match[str]") -> bool:
     return not before.strip(" \t-+>*$#\"'{")
 
 
-def _ends_url(named: "Match[str]") -> bool:
+def _ends_url(named: Match[str]) -> bool:
     """Return whether a name ends the URL of a request that failed: ``Post "https://a.example/token": x509: ...``."""
     import re
 
@@ -287,7 +289,7 @@ def _is_said(word: str) -> bool:
     return word in DIAGNOSES or word in OPENERS
 
 
-def _is_pass_phrase(named: "Match[str]", value: str, kind: str) -> bool:
+def _is_pass_phrase(named: Match[str], value: str, kind: str) -> bool:
     """Return whether a value extends to the end of its line, as an unquoted password in YAML does."""
     return kind == _PASSWORD and named[3].strip() == ":" and value[0] not in "\"'\\" and _is_assignment(named)
 
@@ -297,7 +299,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _mask_flag(found: "Match[str]", mask: str) -> str:
+def _mask_flag(found: Match[str], mask: str) -> str:
     """Mask the value of a flag such as ``--password``, and the password in ``-u user:password``."""
     import re
 
@@ -319,7 +321,7 @@ def _mask_flag(found: "Match[str]", mask: str) -> str:
     return found[0] if not is_secret or is_shown or is_path(value) else flag + gap + mask
 
 
-def _is_random_run(found: "Match[str]") -> bool:
+def _is_random_run(found: Match[str]) -> bool:
     """Return whether a run of letters and digits is random, and no identifier according to the text before it."""
     import re
 

@@ -1,5 +1,7 @@
 """The path of a value inside a document."""
 
+from __future__ import annotations
+
 Path = tuple[str | int, ...]
 
 

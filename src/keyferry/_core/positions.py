@@ -1,6 +1,9 @@
 """The positions of values in a text, and its repeated keys, for YAML and JSON."""
 
-from keyferry._core.compiled import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 
@@ -36,7 +39,7 @@ class PositionNode(Value):
     """The position of a value and the nodes of its children."""
 
     position: Position
-    children: dict[str | int, "PositionNode"]
+    children: dict[str | int, PositionNode]
 
 
 class Positions(Mapping[Path, Position]):
@@ -45,7 +48,7 @@ class Positions(Mapping[Path, Position]):
     *tree* is the tree, or a function that returns it, which is called when the first position is read.
     """
 
-    def __init__(self, tree: "PositionNode | Callable[[], PositionNode]") -> None:
+    def __init__(self, tree: PositionNode | Callable[[], PositionNode]) -> None:
         self._tree = tree
 
     @property
@@ -60,7 +63,7 @@ class Positions(Mapping[Path, Position]):
             place = place.children[step]
         return place.position
 
-    def __iter__(self) -> "Iterator[Path]":
+    def __iter__(self) -> Iterator[Path]:
         waiting: list[tuple[Path, PositionNode]] = [((), self._root)]
         while waiting:
             path, place = waiting.pop()

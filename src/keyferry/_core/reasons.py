@@ -1,12 +1,15 @@
 """Reasons for a decision, as values that every package can use."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 
 __all__ = ["Reason", "ReasonOutcome", "ReasonStage"]
 
 
-class ReasonStage(WordEnum):
+class ReasonStage(StrEnum):
     """The stage at which a decision was made."""
 
     # The credentials of an image.
@@ -31,7 +34,7 @@ class ReasonStage(WordEnum):
     TRAP = "trap"
 
 
-class ReasonOutcome(WordEnum):
+class ReasonOutcome(StrEnum):
     """The outcome of a stage that has no enum of its own."""
 
     # image

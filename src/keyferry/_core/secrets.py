@@ -3,7 +3,9 @@
 Regular expressions are imported only when there is something to mask: a plugin that succeeds does not need them.
 """
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,7 +36,7 @@ def masked(secret: str) -> str:
     return MASK if secret else _EMPTY
 
 
-def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
+def secret_values(settings: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the values of *settings* that may be secrets: all but words, numbers, paths and the like.
 
     If a region or a log level were masked wherever it occurs, messages would lose their diagnosis.
@@ -44,7 +46,7 @@ def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
     return tuple(value for name, value in settings if not is_ordinary_setting(name, value))
 
 
-def mask_arguments(arguments: "Iterable[str]") -> tuple[str, ...]:
+def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the arguments of a program with secrets masked, such as the value of ``--token``."""
     import re
 
@@ -61,7 +63,7 @@ def mask_arguments(arguments: "Iterable[str]") -> tuple[str, ...]:
     return tuple(shown)
 
 
-def secret_arguments(arguments: "Iterable[str]") -> tuple[str, ...]:
+def secret_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the secrets that ``mask_arguments`` masks as the value of a flag."""
     words = tuple(arguments)
     pairs = zip(words, mask_arguments(words), strict=True)

@@ -1,11 +1,13 @@
 """How severe a finding is."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
 
 __all__ = ["SEVERITIES", "Severity", "is_failure"]
 
 
-class Severity(WordEnum):
+class Severity(StrEnum):
     """The severity of a finding."""
 
     ERROR = "error"

@@ -1,5 +1,7 @@
 """Forms of ``typing`` that classes are made with, for modules whose start must not pay for its import."""
 
+from __future__ import annotations
+
 __all__ = ["Generic", "Protocol", "T"]
 
 TYPE_CHECKING = False

@@ -3,6 +3,8 @@
 This module imports nothing, so that the errors, which are below all other modules, can use it.
 """
 
+from __future__ import annotations
+
 __all__ = ["HIDDEN", "hide_in_text", "hide_in_url", "hide_user_info"]
 
 HIDDEN = "***"

@@ -4,11 +4,12 @@
 fifty of them. Here all classes share one set of methods. Type checkers treat them as frozen dataclasses.
 """
 
+from __future__ import annotations
+
 import sys
+from operator import itemgetter
 
-from keyferry._core.compiled import itemgetter
-
-TYPE_CHECKING = False  # set here: importing typing takes time at every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Iterator, Mapping
@@ -43,9 +44,9 @@ class _Field:
 def field(
     *,
     default: object = _MISSING,
-    default_factory: "Callable[[], object] | None" = None,
+    default_factory: Callable[[], object] | None = None,
     repr: bool = True,  # noqa: A002 - as in dataclasses
-) -> "Any":
+) -> Any:
     """Declare a field: *default_factory* is called for each value, and *repr* tells whether it is shown."""
     return _Field(default, default_factory, is_shown=repr)
 
@@ -60,7 +61,7 @@ class _Factory:
 class _Signature:
     """The signature of a class of values, for editors and ``help``; computed on request, because inspect is costly."""
 
-    def __get__(self, value: object, cls: "type[Value]") -> "inspect.Signature":
+    def __get__(self, value: object, cls: type[Value]) -> inspect.Signature:
         made_anew = dict.fromkeys(cls._factories, _Factory())
         return _signature(cls, cls._names, made_anew | cls._defaults)
 
@@ -69,15 +70,15 @@ class _Signature:
 class Value:
     """The base of frozen values. Its annotated names are the fields, in order, with or without defaults."""
 
-    _names: "ClassVar[tuple[str, ...]]" = ()
-    _shown: "ClassVar[tuple[str, ...]]" = ()
-    _defaults: "ClassVar[dict[str, object]]" = {}
-    _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}
-    _template: "ClassVar[dict[str, object]]" = {}
-    _fewest: "ClassVar[int]" = 0
-    _most: "ClassVar[int]" = 0
+    _names: ClassVar[tuple[str, ...]] = ()
+    _shown: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[dict[str, object]] = {}
+    _factories: ClassVar[dict[str, Callable[[], object]]] = {}
+    _template: ClassVar[dict[str, object]] = {}
+    _fewest: ClassVar[int] = 0
+    _most: ClassVar[int] = 0
     # Each value takes one number; when none is left, the class gets an ``__init__`` of its own.
-    _until_compiled: "ClassVar[Iterator[int]]" = iter(())
+    _until_compiled: ClassVar[Iterator[int]] = iter(())
     __signature__ = _Signature()
 
     def __init_subclass__(cls) -> None:
@@ -99,7 +100,7 @@ class Value:
             # Its own, and not inherited: one that is compiled for its base has other fields.
             cls.__init__ = Value.__init__  # type: ignore[method-assign]
 
-    def __init__(self, *args: "Any", **kwargs: "Any") -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if next(self._until_compiled, None) is None:
             _compile_init(type(self))
         names, given = self._names, len(args)
@@ -165,7 +166,7 @@ def _take_in(cls: type[Value], name: str) -> bool:
     return True
 
 
-def replace(value: "V", **changes: object) -> "V":
+def replace(value: V, **changes: object) -> V:
     """Return a copy of *value* with some fields changed."""
     return type(value)(**{name: getattr(value, name) for name in value._names} | changes)
 
@@ -178,7 +179,7 @@ def _fill_in(  # noqa: PLR0917 - the parts of a class
     who: str,
     names: tuple[str, ...],
     defaults: dict[str, object],
-    factories: "dict[str, Callable[[], object]]",
+    factories: dict[str, Callable[[], object]],
     values: dict[str, object],
     given: int,
     kwargs: dict[str, object],
@@ -199,7 +200,7 @@ def _fill_in(  # noqa: PLR0917 - the parts of a class
         raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, which is unknown or given twice")
 
 
-def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> "inspect.Signature":
+def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> inspect.Signature:
     from inspect import Parameter, Signature
 
     hints: dict[str, object] = {}
@@ -212,7 +213,7 @@ def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -
     return Signature(list(fields), return_annotation=None)
 
 
-def _annotations(cls: type) -> "Mapping[str, object]":
+def _annotations(cls: type) -> Mapping[str, object]:
     if sys.version_info >= (3, 14):
         try:
             return cls.__annotations__

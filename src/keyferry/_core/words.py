@@ -1,5 +1,7 @@
 """Distinguish words from random text: parts of a diagnosis from what may be a key."""
 
+from __future__ import annotations
+
 __all__ = [
     "DIAGNOSES",
     "METHODS",

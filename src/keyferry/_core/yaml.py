@@ -4,6 +4,8 @@ PyYAML is only used as a parser. Its events are checked for syntax and then buil
 recursion. PyYAML's constructors are not used, so a tag cannot create an object.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from math import inf
 from time import monotonic
@@ -119,7 +121,7 @@ def _is_tab(data: bytes, line: int, column: int) -> bool:
     return head.endswith(b"\t") and not head.strip()
 
 
-def _marks(error: Exception) -> "tuple[str, yaml.Mark | None, yaml.Mark | None]":
+def _marks(error: Exception) -> tuple[str, yaml.Mark | None, yaml.Mark | None]:
     """Return the parser's description of the problem, its position, and the position of its context."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _NO_PROBLEM, None, None

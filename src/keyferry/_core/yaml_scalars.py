@@ -1,5 +1,7 @@
 """The values that go-yaml v2 gives to scalars, and their conversion to JSON."""
 
+from __future__ import annotations
+
 import math
 import re
 import struct

@@ -3,7 +3,9 @@
 Go's strings are bytes. A *bytewise* text has one character per byte, so that every string method works on bytes.
 """
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -183,7 +185,7 @@ def _check_octet(address: str, digits: str) -> None:
         _refuse_address(address, "IPv4 field has value >255")
 
 
-def _refuse_address(address: str, problem: str, at: str = "") -> "NoReturn":
+def _refuse_address(address: str, problem: str, at: str = "") -> NoReturn:
     where = f" (at {quote_raw(at)})" if at else ""
     go_text = f"invalid host: ParseAddr({quote_raw(address)}): {problem}{where}"
     raise UrlSyntaxError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", go_text)

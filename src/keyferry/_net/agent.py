@@ -4,17 +4,18 @@ The agent is an accelerator: every failure here is a value, on which the caller 
 are started for every call use this module, so it imports neither ``socket`` nor ``json``.
 """
 
-import sys
-from time import monotonic
+from __future__ import annotations
 
-from keyferry._core.word_enum import WordEnum
+import sys
+from enum import StrEnum
+from time import monotonic
 
 try:
     import posix as system  # not os, whose import takes a tenth of a shim's time
 except ImportError:
     import os as system  # type: ignore[no-redef]
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -51,7 +52,7 @@ _OTHERS_WRITE = 0o022
 _IS_LINUX = sys.platform == "linux"
 
 
-class FallbackReason(WordEnum):
+class FallbackReason(StrEnum):
     """Why the agent gave no answer."""
 
     OFF = "off"
@@ -101,7 +102,7 @@ class SocketReply:
     def __repr__(self) -> str:
         return f"SocketReply({self.status})"
 
-    def read_object(self) -> "dict[str, object]":
+    def read_object(self) -> dict[str, object]:
         """Return the JSON object in the body, or an empty one; no error quotes it."""
         # Imported here: a shim passes bytes on, and reads no JSON.
         from keyferry._core.json import loads
@@ -123,7 +124,7 @@ class _NoReplyError(Exception):
         self.fallback = Fallback(reason, message, is_unattended=is_unattended)
 
 
-def find_socket(environ: "Mapping[str, str]", given: str = "") -> str:
+def find_socket(environ: Mapping[str, str], given: str = "") -> str:
     """Return the path of the agent's socket: *given*, else KEYFERRY_AGENT, else the usual place; empty for none.
 
     ``off`` means none, ``auto`` the usual place.
@@ -190,7 +191,7 @@ def try_agent(
     return None
 
 
-def _connect(place: str, seconds: float, owner: int | None) -> "Any":
+def _connect(place: str, seconds: float, owner: int | None) -> Any:
     folder, _, name = place.rpartition("/")
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
@@ -226,7 +227,7 @@ def _check(fd: int, folder: str, name: str, owner: int) -> None:
         )
 
 
-def _check_listener(connection: "Any", place: str, uid: int) -> None:
+def _check_listener(connection: Any, place: str, uid: int) -> None:
     """Raise unless a process of this user listens."""
     import _socket
 
@@ -239,7 +240,7 @@ def _check_listener(connection: "Any", place: str, uid: int) -> None:
         raise _NoReplyError(FallbackReason.UNTRUSTED, message)
 
 
-def _open_socket(address: str, place: str, seconds: float) -> "Any":
+def _open_socket(address: str, place: str, seconds: float) -> Any:
     import _socket  # not socket, which imports selectors and enum
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -278,7 +279,7 @@ def _unreachable(place: str, error: OSError) -> _NoReplyError:
     )
 
 
-def _limit(connection: "Any", option: int, seconds: float) -> None:
+def _limit(connection: Any, option: int, seconds: float) -> None:
     """Set a time limit of the system, as the ``struct timeval`` of 64-bit systems."""
     import _socket
 
@@ -294,7 +295,7 @@ def _head(method: str, target: str, size: int) -> bytes:
     ).encode()
 
 
-def _send(connection: "Any", data: bytes, until: float) -> None:
+def _send(connection: Any, data: bytes, until: float) -> None:
     import _socket
 
     view = memoryview(data)
@@ -306,7 +307,7 @@ def _send(connection: "Any", data: bytes, until: float) -> None:
             raise _broken(error) from None
 
 
-def _receive(connection: "Any", until: float, most_bytes: int) -> SocketReply:
+def _receive(connection: Any, until: float, most_bytes: int) -> SocketReply:
     import _socket
 
     data, head = bytearray(), None

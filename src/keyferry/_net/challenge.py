@@ -1,6 +1,8 @@
 """Read a ``WWW-Authenticate`` header: authentication schemes and their parameters."""
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,7 +17,7 @@ class ChallengeError(Exception):
     """The reason why a header is not a usable challenge."""
 
 
-def read_challenges(header: str, *, is_strict: bool = False) -> "Iterator[tuple[str, dict[str, str]]]":
+def read_challenges(header: str, *, is_strict: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the scheme and the parameters of each challenge, with names in lower case; a syntax error ends them.
 
     A header may hold several challenges. A comma separates both challenges and parameters: the name after it is that
@@ -33,7 +35,7 @@ class _Reader:
         self._is_strict = is_strict
         self._at = 0
 
-    def read(self) -> "Iterator[tuple[str, dict[str, str]]]":
+    def read(self) -> Iterator[tuple[str, dict[str, str]]]:
         scheme = self._name()
         while scheme:
             self._skip_token68()

@@ -4,7 +4,9 @@ All waits are bounded, connections can be kept, and the caller can reject an add
 no part of a request or a response.
 """
 
-from _thread import allocate_lock
+from __future__ import annotations
+
+from threading import Lock
 from time import monotonic
 
 from keyferry._net.connection import Connection, connect
@@ -14,7 +16,7 @@ from keyferry._net.messages import Head, Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization, choose_proxy
 from keyferry.errors import KeyferryError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator
@@ -63,16 +65,16 @@ class Client:
 
     def __init__(
         self,
-        tls: "MakeContext",
+        tls: MakeContext,
         patience: WaitLimits,
         deadline: Deadline,
         *,
-        proxy_tls: "MakeContext | None" = None,
-        proxy: "Callable[[Origin], Origin | None]" = choose_proxy,
+        proxy_tls: MakeContext | None = None,
+        proxy: Callable[[Origin], Origin | None] = choose_proxy,
         address: str = "",
-        judge: "Callable[[bytes], None] | None" = None,
+        judge: Callable[[bytes], None] | None = None,
         most_spare: int = 0,
-        tell: "Callable[[Origin, NetworkError], Exception]" = lambda _, error: error,
+        tell: Callable[[Origin, NetworkError], Exception] = lambda _, error: error,
     ) -> None:
         self._tls = tls
         self._proxy_tls = proxy_tls or tls
@@ -82,7 +84,7 @@ class Client:
         self._address = address
         self._judge = judge
         self._most_spare = most_spare
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._spare: dict[_Key, list[_Channel]] = {}
         self._busy: set[_Channel] = set()
         self.tell = tell
@@ -91,11 +93,11 @@ class Client:
         self,
         origin: Origin,
         method: str,
-        headers: "Iterable[tuple[str, str]]" = (),
+        headers: Iterable[tuple[str, str]] = (),
         body: bytes = b"",
         *,
-        admit: "Admit" = lambda _: None,
-    ) -> "HttpResponse":
+        admit: Admit = lambda _: None,
+    ) -> HttpResponse:
         """Send a request and read the head of the response.
 
         *admit* receives the address before any data is sent there, and raises to reject it. Behind a proxy, which
@@ -155,7 +157,7 @@ class Client:
         for channel in spares:
             channel.connection.close()
 
-    def _take(self, key: "_Key") -> _Channel | None:
+    def _take(self, key: _Key) -> _Channel | None:
         with self._lock:
             spare = self._spare.get(key)
             if not spare:
@@ -166,8 +168,8 @@ class Client:
         return channel
 
     def _try_kept(
-        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
-    ) -> "HttpResponse | None":
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: Admit
+    ) -> HttpResponse | None:
         try:
             return self._exchange(channel, origin, method, data, admit)
         except TimeoutError:
@@ -175,7 +177,7 @@ class Client:
         except (OSError, ClosedEarlyError, MalformedAnswerError):
             return None  # the server may close a kept connection at any time
 
-    def _open(self, origin: Origin, proxy: Origin | None, admit: "Admit") -> _Channel:
+    def _open(self, origin: Origin, proxy: Origin | None, admit: Admit) -> _Channel:
         dialled: list[str] = []
 
         def note(address: str) -> None:
@@ -202,8 +204,8 @@ class Client:
         return channel
 
     def _exchange(
-        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
-    ) -> "HttpResponse":
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: Admit
+    ) -> HttpResponse:
         try:
             admit(channel.address)
             channel.connection.send(data)
@@ -217,7 +219,7 @@ class Client:
         origin: Origin,
         proxy: Origin | None,
         method: str,
-        headers: "Iterable[tuple[str, str]]",
+        headers: Iterable[tuple[str, str]],
         body: bytes,
     ) -> bytes:
         from keyferry import __version__
@@ -241,7 +243,7 @@ class Client:
         return encode_request_head(method, target, lines) + body
 
 
-def _key(origin: Origin, proxy: Origin | None) -> "_Key":
+def _key(origin: Origin, proxy: Origin | None) -> _Key:
     return origin.scheme, origin.host, origin.port, proxy
 
 
@@ -258,7 +260,7 @@ class HttpResponse:
         self.address = channel.address  # the address in use; empty behind a proxy
         self.head: Head = self._incoming.read_head()
 
-    def pieces(self, *, is_timed: bool = True, is_stream: bool = False) -> "Iterator[bytes]":
+    def pieces(self, *, is_timed: bool = True, is_stream: bool = False) -> Iterator[bytes]:
         """Yield the body as it arrives; without *is_timed* only the limits on idle time and pace apply.
 
         With *is_stream*, its chunks may have any size.
@@ -304,7 +306,7 @@ class HttpResponse:
         is_reusable = self._is_read and _stays_open(self.head, self._method)
         self._client.release(self._channel, is_reusable=is_reusable)
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,14 +1,16 @@
 """A connection to a server within a deadline: name resolution, TCP, proxy and TLS."""
 
+from __future__ import annotations
+
 import socket
-from _thread import allocate_lock, start_new_thread
+from threading import Event, Thread
 
 from keyferry._net.errors import NotResolvedError, ProxyError
 from keyferry._net.messages import Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization
 from keyferry._net.trust import encode_name
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ _OK, _PROXY_LOGIN = 200, 407
 class Connection:
     """A bidirectional stream of bytes with a deadline."""
 
-    def __init__(self, sock: "socket.socket", deadline: "Deadline") -> None:
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._socket = sock
         self._deadline = deadline
 
@@ -44,7 +46,7 @@ class Connection:
         self._wait()
         return self._socket.recv(most_bytes)
 
-    def secure(self, context: "ssl.SSLContext", name: str) -> "Connection":
+    def secure(self, context: ssl.SSLContext, name: str) -> Connection:
         """Start TLS with the server called *name*, if need be inside the TLS of a proxy."""
         import ssl
 
@@ -89,9 +91,9 @@ class _Nested(Connection):
     def __init__(
         self,
         outer: Connection,
-        sock: "socket.socket",
-        deadline: "Deadline",
-        context: "ssl.SSLContext",
+        sock: socket.socket,
+        deadline: Deadline,
+        context: ssl.SSLContext,
         name: str,
     ) -> None:
         import ssl
@@ -115,7 +117,7 @@ class _Nested(Connection):
         """Return the certificate of the inner server as DER."""
         return self._tls.getpeercert(binary_form=True) or b""
 
-    def _pump(self, act: "Callable[[], T]") -> "T":
+    def _pump(self, act: Callable[[], T]) -> T:
         """Call *act* until it succeeds, moving data between the buffers and the outer connection."""
         import ssl
 
@@ -138,13 +140,13 @@ def connect(
     origin: Origin,
     *,
     proxy: Origin | None,
-    tls: "Callable[[], ssl.SSLContext]",
-    proxy_tls: "Callable[[], ssl.SSLContext]",
-    deadline: "Deadline",
+    tls: Callable[[], ssl.SSLContext],
+    proxy_tls: Callable[[], ssl.SSLContext],
+    deadline: Deadline,
     connect_seconds: float,
     address: str = "",
-    admit: "Callable[[str], None] | None" = None,
-    judge: "Callable[[bytes], None] | None" = None,
+    admit: Callable[[str], None] | None = None,
+    judge: Callable[[bytes], None] | None = None,
 ) -> Connection:
     """Connect to *origin*, through *proxy* if given, or to *address* in place of its host if given.
 
@@ -173,10 +175,10 @@ def connect(
 def _dial(
     host: str,
     port: int,
-    connecting: "Deadline",
-    deadline: "Deadline",
-    admit: "Callable[[str], None] | None" = None,
-) -> "socket.socket":
+    connecting: Deadline,
+    deadline: Deadline,
+    admit: Callable[[str], None] | None = None,
+) -> socket.socket:
     problem: OSError | None = None
     addresses = _resolve(host, port, deadline)
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
@@ -190,7 +192,7 @@ def _dial(
     raise problem or NotResolvedError("cannot be reached: its name has no address")
 
 
-def _dial_address(address: "Address", seconds: float) -> "socket.socket":
+def _dial_address(address: Address, seconds: float) -> socket.socket:
     family, kind, protocol, _, target = address
     sock = socket.socket(family, kind, protocol)
     try:
@@ -203,12 +205,11 @@ def _dial_address(address: "Address", seconds: float) -> "socket.socket":
     return sock
 
 
-def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
+def _resolve(host: str, port: int, deadline: Deadline) -> Sequence[Address]:
     """Return the addresses of a name; a thread waits for the system's resolver, which has no deadline."""
     found: list[Sequence[Address]] = []
     problems: list[Exception] = []
-    done = allocate_lock()
-    done.acquire()
+    done = Event()
 
     def look_up() -> None:
         try:
@@ -220,14 +221,14 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
         except UnicodeError:
             problems.append(NotResolvedError("cannot be reached: its name is not a host name"))
         finally:
-            done.release()
+            done.set()
 
     try:
-        start_new_thread(look_up, ())
+        Thread(target=look_up, daemon=True).start()
     except RuntimeError:
         # No thread is available: look up without a limit.
         look_up()
-    if not done.acquire(timeout=deadline.remaining()):
+    if not done.wait(deadline.remaining()):
         raise TimeoutError
     if problems:
         raise problems[0]

@@ -1,5 +1,7 @@
 """The dates of HTTP's header fields; importing ``email.utils`` would slow down a plugin run."""
 
+from __future__ import annotations
+
 __all__ = ["parse_date"]
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -1,5 +1,7 @@
 """Time limits: a deadline for a whole operation, and limits for each request."""
 
+from __future__ import annotations
+
 from time import monotonic
 
 from keyferry._core.values import Value
@@ -29,7 +31,7 @@ class Deadline:
             raise TimeoutError
         return seconds
 
-    def within(self, seconds: float) -> "Deadline":
+    def within(self, seconds: float) -> Deadline:
         """Return a deadline in *seconds*, or at this deadline if that is earlier."""
         return Deadline(min(seconds, self.seconds_left))
 

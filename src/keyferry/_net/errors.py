@@ -3,7 +3,9 @@
 Code decides by the type. The messages are for people, and contain no part of a request or a response.
 """
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 
@@ -161,7 +163,7 @@ def _classify_system(error: Exception) -> NetworkError:
     return ClosedEarlyError(problem) if isinstance(error, ConnectionError) else UnreachableError(problem)
 
 
-def why_untrusted(error: "ssl.SSLCertVerificationError") -> str:
+def why_untrusted(error: ssl.SSLCertVerificationError) -> str:
     """Return OpenSSL's reason for rejecting a certificate, and the rule if its names do not match."""
     reason = error.verify_message.rstrip(".")
     if error.verify_code in _OTHER_NAME:

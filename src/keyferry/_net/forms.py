@@ -1,6 +1,8 @@
 """Percent-encoding for forms, queries and paths; importing ``urllib.parse`` would slow down every plugin run."""
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -37,7 +39,7 @@ def decode_percent(text: str) -> str:
     return b"".join(decoded).decode("utf-8", "surrogateescape")
 
 
-def encode_query(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> str:
+def encode_query(fields: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
     """Return names and values as a URL's query, in the given order, with blanks as ``%20``."""
     pairs = fields.items() if hasattr(fields, "items") else fields
     return "&".join([f"{encode_percent(name)}={encode_percent(value)}" for name, value in pairs])
@@ -66,6 +68,6 @@ def encode_form_text(text: str) -> str:
     return encode_percent(text).replace("%20", "+")
 
 
-def encode_form(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> bytes:
+def encode_form(fields: Mapping[str, str] | Iterable[tuple[str, str]]) -> bytes:
     """Return the body of a form, ``application/x-www-form-urlencoded``."""
     return encode_query(fields).replace("%20", "+").encode("ascii")

@@ -1,5 +1,7 @@
 """Network errors as HttpError, the exception for callers outside."""
 
+from __future__ import annotations
+
 from keyferry._net import proxy
 from keyferry._net.errors import NetworkError, TimedOutError, UntrustedError
 from keyferry._net.proxy import Origin

@@ -1,5 +1,7 @@
 """Addresses that a server listens at, as settings give them: an IP address and a port, or the path of a socket."""
 
+from __future__ import annotations
+
 from keyferry._core.values import NamedTuple
 
 __all__ = ["LONGEST_SOCKET_PATH", "ListenAddress", "parse_listen_address", "why_too_long"]

@@ -4,10 +4,12 @@ Each plugin call starts a new interpreter, and ``http.client`` imports the whole
 so anything that two parsers could read differently is rejected.
 """
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, RequestError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -43,12 +45,12 @@ class Head(Value):
         return next(iter(self.values(name)), "")
 
 
-def header_values(headers: "Iterable[tuple[str, str]]", name: str) -> list[str]:
+def header_values(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
     """Return all values of a field, whose name is given in lower case."""
     return [value for found, value in headers if found == name]
 
 
-def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
+def encode_request_head(method: str, target: str, headers: list[tuple[str, str]]) -> bytes:
     """Return the bytes before a request's body; raise RequestError for characters that HTTP does not allow."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     is_broken = any(mark in line for line in lines for mark in "\r\n\0")
@@ -63,7 +65,7 @@ def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]
 class Incoming:
     """One response as it arrives; *receive* returns the next bytes, and none at the end of the connection."""
 
-    def __init__(self, receive: "Callable[[], bytes]") -> None:
+    def __init__(self, receive: Callable[[], bytes]) -> None:
         self._receive = receive
         # The last data received, and the offset of its unread part: slicing the data each time would copy it.
         self._buffer = b""
@@ -76,7 +78,7 @@ class Incoming:
             if head.status >= 200 or head.status == 101:  # below 200 another response follows
                 return head
 
-    def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> "Iterator[bytes]":
+    def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> Iterator[bytes]:
         """Return an iterator over the body as it arrives; with *is_stream*, chunks may have any size, without end."""
         if method == "HEAD" or head.status in _BODILESS:
             return iter(())
@@ -123,13 +125,13 @@ class Incoming:
             raise ClosedEarlyError(problem)
         self._buffer, self._at = self._buffer[self._at :] + data, 0
 
-    def _rest(self) -> "Iterator[bytes]":
+    def _rest(self) -> Iterator[bytes]:
         data = self._buffer[self._at :] or self._receive()
         while data:
             yield data
             data = self._receive()
 
-    def _exactly(self, size: int) -> "Iterator[bytes]":
+    def _exactly(self, size: int) -> Iterator[bytes]:
         while size > 0:
             if self._at == len(self._buffer):
                 self._more("the response was cut off")
@@ -138,7 +140,7 @@ class Incoming:
             size -= len(piece)
             yield piece
 
-    def _chunks(self, free_bytes: float) -> "Iterator[bytes]":
+    def _chunks(self, free_bytes: float) -> Iterator[bytes]:
         framing = -free_bytes
         while size := _parse_number((line := self._line()).partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
             # Each chunk takes time to parse, however short it is.

@@ -1,5 +1,7 @@
 """The proxy for a URL from the environment, by the rules of Go, which Kubernetes' tools follow."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.values import Value, field
@@ -7,7 +9,7 @@ from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
 from keyferry._net.url import DEFAULT_PORTS, parse_url, split_host_port
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,13 +81,13 @@ def _split_host(place: str) -> tuple[str, str]:
     return (host[1:-1] if host.startswith("[") else host), port
 
 
-def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:
+def choose_proxy(origin: Origin, environ: Mapping[str, str] | None = None) -> Origin | None:
     """Return the environment's proxy for *origin*, or None; raise UrlError for an invalid proxy."""
     name, text = find_proxy(origin, environ)
     return parse_proxy(text, name) if text else None
 
 
-def find_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> tuple[str, str]:
+def find_proxy(origin: Origin, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Return the variable that sets the proxy for *origin*, and the proxy's URL as text, empty for none.
 
     Loopback addresses never use a proxy.
@@ -115,7 +117,7 @@ def parse_proxy(text: str, setting: str) -> Origin:
     return Origin(proxy.scheme, proxy.host, proxy.port, "", proxy.user_info)
 
 
-def _proxy_setting(environ: "Mapping[str, str]", scheme: str) -> tuple[str, str]:
+def _proxy_setting(environ: Mapping[str, str], scheme: str) -> tuple[str, str]:
     """Return the variable and its value; in a CGI program HTTP_PROXY is a header of the request it serves."""
     if scheme == "http" and "REQUEST_METHOD" in environ:
         return "http_proxy", environ.get("http_proxy", "")
@@ -133,7 +135,7 @@ def authorization(proxy: Origin) -> list[tuple[str, str]]:
     return [("Proxy-Authorization", f"Basic {b2a_base64(pair, newline=False).decode()}")]
 
 
-def _setting(environ: "Mapping[str, str]", name: str) -> tuple[str, str]:
+def _setting(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     upper = environ.get(name.upper())
     return (name.upper(), upper) if upper else (name, environ.get(name, ""))
 

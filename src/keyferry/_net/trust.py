@@ -5,13 +5,15 @@ looked up by a hash of its name. The folder alone is tried first. A certificate 
 with everything the system trusts, so that the same certificates are accepted in the end.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
 from keyferry._core.values import Value
 from keyferry._net.errors import BundleError, UntrustedError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 
@@ -62,7 +64,7 @@ class Tls:
         self._context: ssl.SSLContext | None = None
         self._is_narrow = False
 
-    def context(self) -> "ssl.SSLContext":
+    def context(self) -> ssl.SSLContext:
         """Return the context to use; raise BundleError for a bundle that cannot be read."""
         if self._context is None:
             folder = _folder() if self._trust == Trust() else ""
@@ -96,7 +98,7 @@ def _folder() -> str:
     return folder if folder and is_hashed else ""
 
 
-def _narrow(folder: str) -> "ssl.SSLContext":
+def _narrow(folder: str) -> ssl.SSLContext:
     import ssl
 
     # As ssl.create_default_context does, which cannot leave out the bundle.
@@ -108,7 +110,7 @@ def _narrow(folder: str) -> "ssl.SSLContext":
     return context
 
 
-def judge_as_go(context: "ssl.SSLContext") -> None:
+def judge_as_go(context: ssl.SSLContext) -> None:
     """Make *context* check servers' certificates as Go does; every context of keyferry is passed to this function.
 
     A server's name must be a subject alternative name: Go ignores the common name since 1.15. A certificate that is not
@@ -134,7 +136,7 @@ def encode_name(name: str) -> str | bytes:
     return name.encode() if is_plain else name
 
 
-def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":
+def default_context(ca_file: str = "", ca_data: str = "") -> ssl.SSLContext:
     """Return a context that trusts a bundle, or the system's; raise OSError or ValueError for an invalid one."""
     import ssl
 
@@ -145,7 +147,7 @@ def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":
     return context
 
 
-def _full(trust: Trust) -> "ssl.SSLContext":
+def _full(trust: Trust) -> ssl.SSLContext:
     import ssl
 
     try:

@@ -5,11 +5,13 @@ regular expressions, which would slow down every plugin run. The private functio
 `keyferry._net.address`.
 """
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry._net.address import UrlSyntaxError, bytewise, check_address, quote_raw, readable, shown
 from keyferry._net.forms import decode_percent, encode_percent
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -264,7 +266,7 @@ def _parse_literal(host: str) -> str:
     return f"[{address}]{port}"
 
 
-def _refuse_port(port: str, why: str) -> "NoReturn":
+def _refuse_port(port: str, why: str) -> NoReturn:
     raise UrlSyntaxError(why, f"invalid port {quote_raw(port)} after host")
 
 
@@ -306,7 +308,7 @@ def _decode(escape: str) -> str:
     return chr(int(escape[1:], 16))
 
 
-def _refuse_escape(escape: str) -> "NoReturn":
+def _refuse_escape(escape: str) -> NoReturn:
     raise UrlSyntaxError(
         f"{shown(escape)} is not a permitted escape", f"invalid URL escape {quote_raw(escape)}"
     )

@@ -1,5 +1,7 @@
 """Who may ask the agent for what: callers by user id and group id, and the registries of each."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from keyferry._core.values import Value

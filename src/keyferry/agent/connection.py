@@ -4,6 +4,8 @@ The parser is llhttp, by httptools. The deadlines, the limits and the kernel's w
 the connection, which web servers do not give access to.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -65,7 +67,7 @@ class ConnectionTable:
     def __len__(self) -> int:
         return self._number
 
-    def add(self, connection: "AgentConnection") -> bool:
+    def add(self, connection: AgentConnection) -> bool:
         """Take in a connection, and close another one if there are too many; False if none can be closed."""
         uid = connection.caller.uid
         own = self._by_user.get(uid, OrderedDict())
@@ -81,13 +83,13 @@ class ConnectionTable:
         self._number += 1
         return True
 
-    def note_use(self, connection: "AgentConnection") -> None:
+    def note_use(self, connection: AgentConnection) -> None:
         """Take a connection for the one that was used last."""
         own = self._by_user.get(connection.caller.uid)
         if own is not None and connection in own:
             own.move_to_end(connection)
 
-    def drop(self, connection: "AgentConnection") -> None:
+    def drop(self, connection: AgentConnection) -> None:
         """Forget a connection."""
         own = self._by_user.get(connection.caller.uid)
         if own is not None and own.pop(connection, self) is None:
@@ -95,7 +97,7 @@ class ConnectionTable:
             if not own:
                 del self._by_user[connection.caller.uid]
 
-    def all(self) -> "list[AgentConnection]":
+    def all(self) -> list[AgentConnection]:
         """Return all connections."""
         return [each for own in self._by_user.values() for each in own]
 

@@ -1,9 +1,11 @@
 """What was decided on a request, in words for people: never a credential, a token or what a plugin printed."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from enum import StrEnum
 
 from keyferry._core.values import NamedTuple
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import (
     KeyferryError,
     PluginError,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     class Asked(Protocol):
         """A question, as far as the journal tells of it."""
 
-        def decided(self, result: "DecisionResult") -> "RequestDecision":
+        def decided(self, result: DecisionResult) -> RequestDecision:
             """Return what the journal says of the question."""
             ...
 
@@ -59,7 +61,7 @@ _NOTHING_THERE = (126, 127)
 _TOO_OLD = "' not found (required by "
 
 
-class DecisionOutcome(WordEnum):
+class DecisionOutcome(StrEnum):
     """What came of a request."""
 
     ANSWERED = "answered"

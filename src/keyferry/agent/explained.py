@@ -1,5 +1,7 @@
 """Explanations for the socket's clients: as the command line prints them, without what the caller may not know."""
 
+from __future__ import annotations
+
 from keyferry._core.values import replace
 from keyferry.agent.decision import result_of_answer
 from keyferry.agent.lookups import AgentQuestion, only_for

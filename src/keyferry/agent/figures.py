@@ -1,5 +1,7 @@
 """The agent's figures for Prometheus, beside those of its providers, of exec plugins and of its process."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 

@@ -4,6 +4,8 @@ Only answers that any lookup may get are handed over, between processes of the s
 with a service account's token stays where it is, since its key holds in one process only.
 """
 
+from __future__ import annotations
+
 from keyferry import __version__
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.api.credentialprovider.v1 import AuthConfig

@@ -1,5 +1,7 @@
 """The journal of the agent: the last requests about images, who made them, and the service accounts seen."""
 
+from __future__ import annotations
+
 from collections import deque
 
 from keyferry._core.values import NamedTuple

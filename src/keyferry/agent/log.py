@@ -1,5 +1,7 @@
 """The agent's log: one line for each event on standard error, as text or as JSON, and never a secret."""
 
+from __future__ import annotations
+
 import errno
 import json
 import logging
@@ -7,10 +9,10 @@ import os
 import resource
 import sys
 import time
+from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 from keyferry._core.secrets import printable
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.meta import format_instant
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _NO_DESCRIPTOR = {errno.EMFILE: "of this process", errno.ENFILE: "of this machin
 _OWN_CODE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
-class LogLevel(WordEnum):
+class LogLevel(StrEnum):
     """How much is logged, from most to least."""
 
     DEBUG = "debug"
@@ -110,13 +112,13 @@ class _Seldom:
         self.last: tuple[LogLevel, str, dict[str, object]] | None = None
 
 
-def loop_error_logger(log: AgentLog) -> "Callable[[AbstractEventLoop, Mapping[str, object]], None]":
+def loop_error_logger(log: AgentLog) -> Callable[[AbstractEventLoop, Mapping[str, object]], None]:
     """Return a handler for errors that reach an event loop: one line, at most once a second for each place.
 
     The text of an error that nobody expected may have a secret in it, so its class and its place are written alone.
     """
 
-    def write(_loop: "AbstractEventLoop", context: "Mapping[str, object]") -> None:
+    def write(_loop: AbstractEventLoop, context: Mapping[str, object]) -> None:
         error = context.get("exception")
         whose = _NO_DESCRIPTOR.get(error.errno or 0) if isinstance(error, OSError) else None
         if whose:

@@ -1,5 +1,7 @@
 """Lookups by the socket's clients: the question in a request, and the answers as documents."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Mapping

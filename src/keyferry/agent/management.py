@@ -1,5 +1,7 @@
 """A client for people and for a successor: status, reload and hand-over, by one request on the agent's socket."""
 
+from __future__ import annotations
+
 import os
 import re
 

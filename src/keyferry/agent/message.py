@@ -1,5 +1,7 @@
 """Requests and replies on the agent's socket: HTTP/1.1 with JSON documents."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus

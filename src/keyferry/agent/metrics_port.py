@@ -4,6 +4,8 @@ Only ``/metrics``, ``/healthz`` and ``/readyz`` are there, and only to be read. 
 request has to name an IP address or localhost as its host, so that no web page can read them under a name of its own.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Container

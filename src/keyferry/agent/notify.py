@@ -1,5 +1,7 @@
 """Messages to systemd: that the agent is ready, reloads, stops, and is alive."""
 
+from __future__ import annotations
+
 import os
 import socket
 import time

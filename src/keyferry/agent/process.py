@@ -1,5 +1,7 @@
 """The agent's process: it listens, serves, watches its configs, renews answers, and stops without losing a request."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import resource
@@ -135,7 +137,7 @@ class AgentProcess(Management):
         finally:
             await self._stop(servers, tasks)
 
-    def _duties(self) -> "Iterator[Coroutine[None, None, None]]":
+    def _duties(self) -> Iterator[Coroutine[None, None, None]]:
         yield self._refresher.run(lambda: self.state.providers)
         yield self._sweep()
         yield self._watch()
@@ -163,7 +165,7 @@ class AgentProcess(Management):
             self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
         return [await self._serve(each.socket) for each in self._listeners]
 
-    async def _open_metrics_port(self) -> "MetricsPort | None":
+    async def _open_metrics_port(self) -> MetricsPort | None:
         """Listen for Prometheus if that is asked for, before anything of an agent that is there is taken over."""
         address = self.state.settings.text("metrics")
         if address == "off":
@@ -339,7 +341,7 @@ class AgentProcess(Management):
             return reply_status(503, "NoPage", f"the page is not served: {self._page_problem}")
         return reply_status(404, "NoPage", "the agent serves no page; start it with --page 127.0.0.1:7475")
 
-    async def _stop(self, servers: list[asyncio.Server], tasks: "list[asyncio.Task[None]]") -> None:
+    async def _stop(self, servers: list[asyncio.Server], tasks: list[asyncio.Task[None]]) -> None:
         """Take no more clients, answer those that are there, and end."""
         self._service.is_stopping = True
         self._notifier.stopping()

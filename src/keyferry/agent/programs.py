@@ -1,5 +1,7 @@
 """The program of a caller, to be shown to people; nothing is decided by it."""
 
+from __future__ import annotations
+
 import errno
 import os
 import signal
@@ -26,7 +28,7 @@ _DESCRIPTOR = struct.Struct("i")
 class NamedConnection(AgentConnection):
     """A connection whose caller has the name of its program."""
 
-    def identify(self, transport: "asyncio.BaseTransport") -> Caller:
+    def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
         return named_peer_of(transport.get_extra_info("socket"))
 

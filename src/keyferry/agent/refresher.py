@@ -1,5 +1,7 @@
 """Renewal of cached answers before they expire: runs what the plan says, a few at a time."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 from collections.abc import Callable

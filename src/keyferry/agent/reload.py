@@ -1,5 +1,7 @@
 """Live reload: notice that a config has changed, check the new one, and keep the old one if it is broken."""
 
+from __future__ import annotations
+
 import os
 import stat
 import time

@@ -1,5 +1,7 @@
 """The replies of answers from memory, as they are sent; writing JSON takes longer than all the rest."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from keyferry._core.values import NamedTuple

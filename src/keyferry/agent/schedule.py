@@ -5,6 +5,8 @@ ask together. A renewal that fails is tried again after a random pause of up to 
 goes on being served meanwhile. An answer that nobody has asked for in a long time is left to expire.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from heapq import heappop, heappush
 

@@ -1,5 +1,7 @@
 """The agent's answers to requests: who may ask is checked first, then the question is answered from one state."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Awaitable, Callable, Iterable
 

@@ -1,5 +1,7 @@
 """The agent's settings: from a flag, else the environment, else the config file, else the node, else a default."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """The agent's socket: bound beside its place and renamed into it, or inherited from systemd; and who is at the end."""
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os

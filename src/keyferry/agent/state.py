@@ -1,5 +1,7 @@
 """What one load of the agent's configs gives: settings, providers, and the rules of access."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The agent's status: a document for programs and people, without secrets."""
 
+from __future__ import annotations
+
 import os
 import time
 

@@ -1,5 +1,7 @@
 """Service account tokens that callers pass on: the key and the end of the answers that are got with them."""
 
+from __future__ import annotations
+
 import hmac
 import os
 import time

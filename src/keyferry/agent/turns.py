@@ -1,5 +1,7 @@
 """Turns of users at the threads that run plugins, so that nobody's lookups wait for those of one other user."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 

@@ -1,5 +1,7 @@
 """Who asked how often, and how often users may evict."""
 
+from __future__ import annotations
+
 from math import ceil
 
 from keyferry._core.values import NamedTuple

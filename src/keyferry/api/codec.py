@@ -6,11 +6,13 @@ then reads typed values from the document and collects all problems, not only
 the first. ``kubernetes_failure`` returns the problem that Kubernetes would report.
 """
 
+from __future__ import annotations
+
 from keyferry._core.paths import Path, format_path
 from keyferry.api.meta import decode_duration
 from keyferry.errors import Detail, DurationError, Kind, Problem
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
@@ -39,7 +41,7 @@ class Reader:
     __slots__ = ("_duplicates", "_has_misfit", "_lenient", "_sort_keys", "problems")
 
     def __init__(
-        self, duplicates: "tuple[Path, ...]" = (), *, sort_keys: bool = False, lenient: bool = False
+        self, duplicates: tuple[Path, ...] = (), *, sort_keys: bool = False, lenient: bool = False
     ) -> None:
         self._duplicates = frozenset(duplicates)
         self._sort_keys = sort_keys
@@ -47,7 +49,7 @@ class Reader:
         self._has_misfit = False
         self.problems: list[tuple[Path, Problem]] = []
 
-    def struct(self, value: object, path: "Path", fields: "Mapping[str, Decode[Any]]") -> "dict[str, Any]":
+    def struct(self, value: object, path: Path, fields: Mapping[str, Decode[Any]]) -> dict[str, Any]:
         """Return the known *fields* of an object; for null, an empty dictionary."""
         taken: dict[str, Any] = {}
         for name, item in self._items(value, path, "object"):
@@ -58,20 +60,20 @@ class Reader:
                 self._unknown((*path, name))
         return taken
 
-    def map_of(self, decode: "Decode[T]") -> "Decode[dict[str, T] | None]":
+    def map_of(self, decode: Decode[T]) -> Decode[dict[str, T] | None]:
         """Return a decoder for an object with arbitrary keys; it returns None for null."""
 
-        def decode_map(value: object, path: "Path") -> "dict[str, T] | None":
+        def decode_map(value: object, path: Path) -> dict[str, T] | None:
             if value is None:
                 return None
             return {name: decode(item, (*path, name)) for name, item in self._items(value, path, "object")}
 
         return decode_map
 
-    def list_of(self, decode: "Decode[T]") -> "Decode[list[T] | None]":
+    def list_of(self, decode: Decode[T]) -> Decode[list[T] | None]:
         """Return a decoder for an array; it returns None for null."""
 
-        def decode_list(value: object, path: "Path") -> "list[T] | None":
+        def decode_list(value: object, path: Path) -> list[T] | None:
             if value is None:
                 return None
             if not isinstance(value, list):
@@ -81,7 +83,7 @@ class Reader:
 
         return decode_list
 
-    def text(self, value: object, path: "Path") -> str:
+    def text(self, value: object, path: Path) -> str:
         """Read a string; null is read as the empty string."""
         if isinstance(value, str):
             return value
@@ -89,14 +91,14 @@ class Reader:
             self._wrong_type(value, path, "string")
         return ""
 
-    def boolean(self, value: object, path: "Path") -> bool | None:
+    def boolean(self, value: object, path: Path) -> bool | None:
         """Read a boolean; null is read as None."""
         if value is None or isinstance(value, bool):
             return value
         self._wrong_type(value, path, "boolean")
         return None
 
-    def duration(self, value: object, path: "Path") -> int | None:
+    def duration(self, value: object, path: Path) -> int | None:
         """Read a Go duration in nanoseconds; null is read as None."""
         if value is None:
             return None
@@ -109,7 +111,7 @@ class Reader:
                 self.note(path, error.message, error.kubernetes_text, Kind.DURATION)
         return None
 
-    def data(self, value: object, path: "Path") -> bytes:
+    def data(self, value: object, path: Path) -> bytes:
         """Read bytes in base64; null is read as no bytes. As in Go, newlines are ignored and padding is required."""
         from keyferry._core.base64 import corrupt_input_text, decode_base64
 
@@ -119,11 +121,11 @@ class Reader:
             self.note(path, "the value is not base64", corrupt_input_text(text), Kind.BASE64)
         return data or b""
 
-    def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
+    def anything(self, value: object, path: Path) -> object:  # noqa: ARG002 - the shape of a decoder
         """Return *value* unchecked."""
         return value
 
-    def _items(self, value: object, path: "Path", expected: str) -> "list[tuple[str, object]]":
+    def _items(self, value: object, path: Path, expected: str) -> list[tuple[str, object]]:
         if value is None:
             return []
         if not isinstance(value, dict):
@@ -135,23 +137,23 @@ class Reader:
                     self._duplicate((*path, name))
         return sorted(value.items()) if self._sort_keys else list(value.items())
 
-    def _unknown(self, path: "Path") -> None:
+    def _unknown(self, path: Path) -> None:
         shown = format_path(path)
         self.note(path, "unknown field", f'unknown field "{shown}"', Kind.STRICT, Detail.UNKNOWN_FIELD)
 
-    def _duplicate(self, path: "Path") -> None:
+    def _duplicate(self, path: Path) -> None:
         shown = format_path(path)
         text = f'duplicate field "{shown}"'
         self.note(path, "the key is given more than once", text, Kind.STRICT, Detail.REPEATED_FIELD)
 
-    def _wrong_type(self, value: object, path: "Path", expected: str) -> None:
+    def _wrong_type(self, value: object, path: Path, expected: str) -> None:
         found = json_type(value)
         message = f"found {article(found)}, expected {article(expected)}"
         text = f"json: cannot unmarshal {found} into Go struct field {format_path(path)}"
         self.note(path, message, text, Kind.WRONG_TYPE, detail_of(found, expected))
 
     def note(
-        self, path: "Path", message: str, kubernetes_text: str, kind: Kind, detail: Detail = Detail.NONE
+        self, path: Path, message: str, kubernetes_text: str, kind: Kind, detail: Detail = Detail.NONE
     ) -> None:
         """Record a problem with the value at *path*."""
         if len(self.problems) >= _MOST_PROBLEMS and (kind is Kind.STRICT or self._has_misfit):
@@ -163,7 +165,7 @@ class Reader:
         self.problems.append((path, problem))
 
 
-def kubernetes_failure(problems: "list[tuple[Path, Problem]]", yaml_duplicates: str = "") -> Problem | None:
+def kubernetes_failure(problems: list[tuple[Path, Problem]], yaml_duplicates: str = "") -> Problem | None:
     """Return the failure that Kubernetes reports: the first value of a wrong type, else all strict errors joined.
 
     *yaml_duplicates* is Kubernetes' text for repeated keys of a YAML document, which comes first.
@@ -215,7 +217,7 @@ class WrongTypeError(Exception):
         self.kubernetes_text = f"couldn't get version/kind; json parse error: {self.decoder_text}"
 
 
-def aggregate(texts: "Iterable[str]") -> str:
+def aggregate(texts: Iterable[str]) -> str:
     """Return the text of several errors, joined as in Kubernetes."""
     distinct = list(dict.fromkeys(texts))
     return "".join(distinct) if len(distinct) <= 1 else f"[{', '.join(distinct)}]"

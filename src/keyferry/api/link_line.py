@@ -3,11 +3,13 @@
 A line is ``keyferry-link: `` and a JSON object: ``name``, ``state``, ``text``, and optional ``facts`` and ``cure``.
 """
 
+from __future__ import annotations
+
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,7 @@ class LinkLine(Value):
     name: str
     state: str
     text: str
-    facts: "Mapping[str, object]" = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     cure: str = ""
 
 

@@ -3,6 +3,8 @@
 Every plugin run imports this module, so it imports few others.
 """
 
+from __future__ import annotations
+
 from time import gmtime
 
 from keyferry._core.gotext import quote_bytewise

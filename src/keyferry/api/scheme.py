@@ -5,6 +5,8 @@ response, the kubelet decodes it strictly before it reports the wrong kind. The
 top-level fields decide which of the two errors it reports.
 """
 
+from __future__ import annotations
+
 _META = ("kind", "apiVersion")
 _RESPONSE = (*_META, "cacheKeyType", "cacheDuration", "auth")
 _REQUEST = (*_META, "image")

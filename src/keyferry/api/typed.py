@@ -1,5 +1,7 @@
 """Read the content of a file as a document with a type, or as a problem with a position."""
 
+from __future__ import annotations
+
 from keyferry._core.documents import Document
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -31,7 +33,7 @@ class Refused(Value):
 def read_typed(
     file: str,
     data: bytes,
-    read: "Callable[[bytes], Document]",
+    read: Callable[[bytes], Document],
     *,
     syntax_code: str = "",
     type_code: str = "",

@@ -1,5 +1,7 @@
 """A change of somebody's config: planned, shown as a diff, and made only if the file is still what it was."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -7,7 +9,7 @@ from keyferry._core.files import Folder, open_path, reason_of
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, EnvironmentProblem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,7 +34,7 @@ class FileChange(Value):
     folder_mode: int = 0o700
 
 
-def check_edit(path: str, after: str, read: "Callable[[str], object]", wanted: object) -> str:
+def check_edit(path: str, after: str, read: Callable[[str], object], wanted: object) -> str:
     """Return the new text if it means what it should; raise EnvironmentProblem otherwise."""
     try:
         is_right = read(after) == wanted

@@ -3,6 +3,8 @@
 The text is one object that has been read before. Removing what was added gives the text back as it was.
 """
 
+from __future__ import annotations
+
 import json
 
 from keyferry._core.values import Value
@@ -39,7 +41,7 @@ class _Style(Value):
         return "," + (self.lead or self.colon[1:])
 
     @property
-    def inner(self) -> "_Style":
+    def inner(self) -> _Style:
         """The style of an object that is the value of a member."""
         return _Style(self.lead and self.lead + self.lead.rpartition("\n")[2], self.colon)
 
@@ -65,13 +67,13 @@ def add_member(text: str, name: str, value: str, owner: int = 0) -> str:
     return _append(text, owner, style, style.member(name, json.dumps(value)))
 
 
-def add_object(text: str, name: str, values: "Mapping[str, str]") -> str:
+def add_object(text: str, name: str, values: Mapping[str, str]) -> str:
     """Return the text with an object of strings as a new last member."""
     style = _style(text, 0)
     return _append(text, 0, style, style.member(name, _object(style, values)))
 
 
-def replace_value(text: str, name: str, values: "Mapping[str, str]") -> str:
+def replace_value(text: str, name: str, values: Mapping[str, str]) -> str:
     """Return the text with an object of strings as the value of a member that is there."""
     member = find_member(text, name)
     assert member is not None  # noqa: S101 - the caller has read it
@@ -103,7 +105,7 @@ def _append(text: str, owner: int, style: _Style, member: str) -> str:
     return text[:at] + style.lead + member + text[at:]
 
 
-def _object(style: _Style, values: "Mapping[str, str]") -> str:
+def _object(style: _Style, values: Mapping[str, str]) -> str:
     inner = style.inner
     members = inner.between.join(inner.member(name, json.dumps(value)) for name, value in values.items())
     return f"{{{inner.lead}{members}{style.lead}}}"

@@ -1,5 +1,7 @@
 """The members of a JSON object as parts of its text, so that a shim can pass them on without decoding them."""
 
+from __future__ import annotations
+
 __all__ = ["read_members"]
 
 _BLANKS = b" \t\r\n"

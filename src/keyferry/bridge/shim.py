@@ -4,6 +4,8 @@
 it. It is started for every pull, so it imports little, and it never forks.
 """
 
+from __future__ import annotations
+
 import posix  # not os, whose import takes a tenth of a shim's time
 import sys
 
@@ -19,7 +21,7 @@ from keyferry._net.agent import (
 from keyferry.bridge.json_spans import read_members
 from keyferry.invoke.shim import BEHIND, IN_FRONT, LINK, MARK, MOST_SHIM_BYTES
 
-TYPE_CHECKING = False  # spelled out: a shim's run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -291,7 +293,7 @@ def _restore_signals() -> None:
         _signal.signal(number, _signal.SIG_DFL)
 
 
-def _environment() -> "Mapping[bytes, bytes]":
+def _environment() -> Mapping[bytes, bytes]:
     """Return the environment that this program was started with; the interpreter may have added LC_CTYPE."""
     try:
         with open("/proc/self/environ", "rb", buffering=0) as stream:

@@ -1,5 +1,7 @@
 """Show what changes between two provider configs, and for which images."""
 
+from __future__ import annotations
+
 from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.gotext import go_strerror
 from keyferry._core.user_info import hide_user_info
@@ -11,7 +13,7 @@ from keyferry.images.load import check_config
 from keyferry.images.reference import normalise
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ _HEADER = ("WHAT", "NAME", "CHANGE", "OLD", "NEW")
 _Row = tuple[str, str, str, str, str]
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry diff``."""
     parser.add_argument("old", metavar="OLD", help="a provider config, a file or a directory")
     parser.add_argument("new", metavar="NEW", help="the config that replaces it")
@@ -51,7 +53,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_output_argument(parser, FORMATS)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the differences; return 1 if there are any."""
     old, new = (check_config(path, None) for path in (args.old, args.new))
     changes = compare_configs(old, new, _images(args.images) if args.images else ())
@@ -67,7 +69,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if changes.has_changes else Exit.OK
 
 
-def _images(path: str) -> "Sequence[str]":
+def _images(path: str) -> Sequence[str]:
     try:
         data = read_stream(standard_input()) if path == "-" else read_path(path)
         lines = data.decode().splitlines()
@@ -93,7 +95,7 @@ def _is_image(line: str, path: str, number: int) -> bool:
     return True
 
 
-def _rows(changes: ConfigChanges) -> "Iterator[_Row]":
+def _rows(changes: ConfigChanges) -> Iterator[_Row]:
     for provider in changes.providers:
         old, new = (_settings(provider, side) for side in ("old", "new"))
         yield "provider", provider.name, provider.change, old, new

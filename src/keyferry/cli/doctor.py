@@ -1,5 +1,7 @@
 """The node at a glance: kubelet, provider config, plugins, container runtime, mirrors, records and proxies."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, parse_seconds
@@ -12,7 +14,7 @@ from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.lint.versions import LATEST, rules_for
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -47,7 +49,7 @@ _SHARED = ("config", "bin_dir", "hosts_dir", "registries_conf", "ca_file")
 _OTHERS = ("root", "kubernetes")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry doctor``."""
     add_output_argument(parser, FORMATS)
     add_config_arguments(parser)
@@ -89,7 +91,7 @@ def _version(text: str) -> str:
         raise ArgumentTypeError(str(error)) from None
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the verdict and all lines, and return the exit code."""
     facts = gather_facts(args.node, _options(args))
     health = examine(facts, Hints(_given(args, _SHARED), _given(args, _OTHERS)))
@@ -108,7 +110,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if health.has_findings else Exit.OK
 
 
-def _options(args: "argparse.Namespace") -> DoctorOptions:
+def _options(args: argparse.Namespace) -> DoctorOptions:
     return DoctorOptions(
         args.config,
         args.bin_dir,
@@ -123,7 +125,7 @@ def _options(args: "argparse.Namespace") -> DoctorOptions:
     )
 
 
-def _given(args: "argparse.Namespace", names: tuple[str, ...]) -> tuple[str, ...]:
+def _given(args: argparse.Namespace, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the options that were given, as words."""
     values = vars(args)
     pairs = ((f"--{name.replace('_', '-')}", values[name]) for name in names if values[name])

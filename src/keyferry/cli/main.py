@@ -1,5 +1,7 @@
 """The ``keyferry`` command: import the subcommand's module, run it, and turn errors into exit codes."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -51,7 +53,7 @@ def run() -> None:
     sys.exit(code)
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every KeyferryError becomes one message here."""
     words = list(sys.argv[1:] if argv is None else argv)
     with Guard():
@@ -118,7 +120,7 @@ def _run(name: str, words: list[str]) -> int:
         return leave.code if isinstance(leave.code, int) else Exit.USAGE
 
 
-def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
+def _report(error: KeyferryError, args: argparse.Namespace) -> int:
     from keyferry.cli.frame.absent import absent_files_hint
     from keyferry.errors import ConfigError
 
@@ -127,7 +129,7 @@ def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
     return report_failure(error, hint=absent_files_hint(args))
 
 
-def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
+def _next_step(error: ConfigError, args: argparse.Namespace) -> str:
     from copy import copy
 
     from keyferry.cli.frame.paste import command_line

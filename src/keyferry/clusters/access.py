@@ -4,6 +4,8 @@ Adapters obtain a *grant* before each request and renew it after a 401 response.
 share is here; an adapter only translates it to its HTTP library.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from keyferry._core.clock import monotonic_ns
@@ -14,7 +16,7 @@ from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonati
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from typing import TypeVar
@@ -113,8 +115,8 @@ class ClusterAccess:
             return None
 
     def perform(
-        self, send: "Callable[[Grant], T]", is_refused: "Callable[[T], bool]", *, is_replayable: bool = True
-    ) -> "T":
+        self, send: Callable[[Grant], T], is_refused: Callable[[T], bool], *, is_replayable: bool = True
+    ) -> T:
         """Send a request; if it is refused, renew the credential and send a replayable request once more."""
         grant = self.grant()
         answer = send(grant)
@@ -125,7 +127,7 @@ class ClusterAccess:
             return answer
         return send(renewed)
 
-    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> "ssl.SSLContext":
+    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> ssl.SSLContext:
         """Return a context for this cluster; each new connection uses the current client certificate.
 
         With *ahead*, the plugin is run now if there is no credential yet, since its response may contain the
@@ -150,13 +152,13 @@ class ClusterAccess:
             pair=pair,
         )
 
-    def _pair(self) -> "tuple[int, Pair | None]":
+    def _pair(self) -> tuple[int, Pair | None]:
         # The number is read first: an old number with a new pair is corrected by the next read, but a new number
         # with an old pair would be kept.
         number = self.certificates
         return number, self._pair_of(self._authenticator.current() if self._authenticator else None)
 
-    def _pair_of(self, credential: ClusterCredential | None) -> "Pair | None":
+    def _pair_of(self, credential: ClusterCredential | None) -> Pair | None:
         if self.config.client_certificate_data:
             # Not decoded strictly: a UnicodeDecodeError would hold the key. OpenSSL rejects invalid PEM anyway.
             certificate = self.config.client_certificate_data.decode("utf-8", "replace")

@@ -1,5 +1,7 @@
 """Questions to the API server about itself: its version, and whether it permits a user an action."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.api_call import ApiAction, ApiProblem, call_api

@@ -1,5 +1,7 @@
 """Call a cluster's API as one action on a resource, and return the document or the problem as values."""
 
+from __future__ import annotations
+
 import json
 
 from keyferry._core.secrets import printable, redact

@@ -1,5 +1,7 @@
 """Read KUBERNETES_EXEC_INFO in a plugin, with the errors of client-go's own helper."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 
@@ -35,7 +37,7 @@ class ExecInfo(Value):
         """The plugin's own config for this cluster, as JSON text."""
         return self.cluster.config
 
-    def session(self) -> "ClusterSession":
+    def session(self) -> ClusterSession:
         """Return an anonymous session, without a credential, for the cluster that the plugin was run for."""
         from keyferry.clusters.kubeconfig.resolve import ClientConfig
         from keyferry.clusters.session import ClusterSession

@@ -1,5 +1,7 @@
 """Request headers: a token read from a file, and impersonation."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 

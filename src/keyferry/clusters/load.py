@@ -1,5 +1,7 @@
 """Load a session from a kubeconfig by kubectl's rules, and check who could have written the file."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.clock import check_timeout

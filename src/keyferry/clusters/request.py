@@ -1,5 +1,7 @@
 """Send one request to a cluster, with a streamed response and time limits, and to no other server."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 
@@ -55,7 +57,7 @@ class ClusterResponse:
         """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -156,7 +158,7 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     return reply
 
 
-def _client(session: ClusterAccess, tls: "SSLContext | None", seconds: float, idle_seconds: float) -> Client:
+def _client(session: ClusterAccess, tls: SSLContext | None, seconds: float, idle_seconds: float) -> Client:
     """Return a client for one request, so that a connection is never used with two credentials."""
     configured = session.config.proxy_url
     return Client(

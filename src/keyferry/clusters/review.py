@@ -1,5 +1,7 @@
 """Send a SelfSubjectReview: under which name and groups the server knows the session's user."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """A session for a kubeconfig context: access to the cluster, with a method for each HTTP library."""
 
+from __future__ import annotations
+
 from keyferry._core.user_info import hide_in_url
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
@@ -9,7 +11,7 @@ from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Limits
 from keyferry.invoke.relay import Tail
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,43 +30,43 @@ class ClusterSession(ClusterAccess):
         who = f"user {config.user_name!r}, by {_way_of(config)}" if config.user_name else _way_of(config)
         return f"<ClusterSession for {where}: {who}>"
 
-    def httpx_auth(self) -> "httpx.Auth":
+    def httpx_auth(self) -> httpx.Auth:
         """Return an ``Auth`` for ``httpx.Client(auth=...)`` and ``AsyncClient``; requires ``keyferry[httpx]``."""
         from keyferry.clusters.adapters.httpx import ClusterAuth
 
         return ClusterAuth(self)
 
-    def httpx_client(self, **options: "Any") -> "httpx.Client":
+    def httpx_client(self, **options: Any) -> httpx.Client:
         """Return an ``httpx.Client`` for this cluster; a connection is not reused after its certificate changes."""
         from keyferry.clusters.adapters.httpx import make_client
 
         return make_client(self, **options)
 
-    def httpx_async_client(self, **options: "Any") -> "httpx.AsyncClient":
+    def httpx_async_client(self, **options: Any) -> httpx.AsyncClient:
         """Return the same as ``httpx_client`` for asyncio."""
         from keyferry.clusters.adapters.httpx import make_async_client
 
         return make_async_client(self, **options)
 
-    def mount_requests(self, session: "requests.Session") -> "requests.Session":
+    def mount_requests(self, session: requests.Session) -> requests.Session:
         """Make *session* send requests for this cluster's URLs as its user; requires ``keyferry[requests]``."""
         from keyferry.clusters.adapters.requests import mount
 
         return mount(self, session)
 
-    def aiohttp_session(self, **options: "Any") -> "aiohttp.ClientSession":
+    def aiohttp_session(self, **options: Any) -> aiohttp.ClientSession:
         """Return an ``aiohttp.ClientSession`` for this cluster; requires ``keyferry[aiohttp]``."""
         from keyferry.clusters.adapters.aiohttp import make_session as make
 
         return make(self, **options)
 
-    def kubernetes_api_client(self) -> "kubernetes.client.ApiClient":
+    def kubernetes_api_client(self) -> kubernetes.client.ApiClient:
         """Return an ``ApiClient`` of the official client for this cluster; requires ``keyferry[kubernetes]``."""
         from keyferry.clusters.adapters.kubernetes import make_api_client
 
         return make_api_client(self)
 
-    def kubernetes_configuration(self) -> "kubernetes.client.Configuration":
+    def kubernetes_configuration(self) -> kubernetes.client.Configuration:
         """Return a ``Configuration`` of the official client that renews its token.
 
         It does not support client certificates or impersonation. Requires ``keyferry[kubernetes]``.

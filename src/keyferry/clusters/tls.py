@@ -5,11 +5,13 @@ memory without a name, which is closed after it is read. On other POSIX systems 
 can be read only once. Windows has neither, so client certificates are refused there.
 """
 
+from __future__ import annotations
+
 import os
 import ssl
 import sys
-from _thread import LockType, allocate_lock
 from collections.abc import Callable
+from threading import Lock
 
 from keyferry._core.files import write_all
 from keyferry._net.errors import why_untrusted
@@ -17,7 +19,7 @@ from keyferry._net.trust import encode_name, judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from threading import Thread
     from typing import Any
@@ -41,12 +43,12 @@ class ClusterContext(ssl.SSLContext):
     _pair: Callable[[], tuple[int, Pair | None]]
     _inner: tuple[object, ssl.SSLContext] | None
     _alpn: list[str]
-    _lock: LockType
+    _lock: Lock
 
     @classmethod
     def make(
         cls, *, ca: bytes, insecure: bool, server_name: str, pair: Callable[[], tuple[int, Pair | None]]
-    ) -> "ClusterContext":
+    ) -> ClusterContext:
         """Return a context that trusts *ca*, or the system's authorities if it is empty.
 
         *pair* returns the current client certificate and key, and a number that changes with them. They are
@@ -55,27 +57,27 @@ class ClusterContext(ssl.SSLContext):
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._ca, context._insecure, context._server_name = ca, insecure, server_name
         context._pair, context._inner, context._alpn = pair, None, []
-        context._lock = allocate_lock()
+        context._lock = Lock()
         _trust(context, ca, insecure=insecure)
         failure = _try_pair(context, pair()[1])
         if failure is not None:
             raise failure
         return context
 
-    def set_alpn_protocols(self, alpn_protocols: "Any") -> None:
+    def set_alpn_protocols(self, alpn_protocols: Any) -> None:
         """Set the protocols for new connections."""
         super().set_alpn_protocols(alpn_protocols)
         self._alpn = list(alpn_protocols)
 
-    def wrap_socket(self, *args: "Any", **kwargs: "Any") -> ssl.SSLSocket:
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
         """Wrap a socket, using the current certificate."""
         return self._context().wrap_socket(*self._named(args, kwargs, _SOCKET_NAME_AT), **kwargs)
 
-    def wrap_bio(self, *args: "Any", **kwargs: "Any") -> ssl.SSLObject:
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         """Wrap memory buffers, as asyncio does, using the current certificate."""
         return self._context().wrap_bio(*self._named(args, kwargs, _BIO_NAME_AT), **kwargs)
 
-    def _named(self, args: "tuple[Any, ...]", kwargs: "dict[str, Any]", at: int) -> "tuple[Any, ...]":
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], at: int) -> tuple[Any, ...]:
         # The server's certificate is checked against tls-server-name, regardless of the address.
         if not self._server_name:
             return args
@@ -248,7 +250,7 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
             writer.join()
 
 
-def _fed_pipe(data: bytes) -> "tuple[int, Thread]":
+def _fed_pipe(data: bytes) -> tuple[int, Thread]:
     from threading import Thread
 
     ours, theirs = os.pipe()

@@ -1,5 +1,7 @@
 """Request a token of a service account from the API server, optionally bound to a pod (TokenRequest)."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
 from keyferry.clusters.access import ClusterAccess

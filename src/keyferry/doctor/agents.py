@@ -1,5 +1,7 @@
 """The node agents that this machine names: those of shims, and the one that commands ask."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Iterator, Mapping

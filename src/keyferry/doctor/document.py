@@ -1,5 +1,7 @@
 """The health of a node as a document for programs, with stable fields."""
 
+from __future__ import annotations
+
 from keyferry.doctor.health import HealthLevel, HealthLine, NodeHealth
 from keyferry.show.documents import make_document
 

@@ -1,5 +1,7 @@
 """The facts about a node that the checks look at: values only, gathered once."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field

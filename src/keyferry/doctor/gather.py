@@ -1,5 +1,7 @@
 """Gather the facts about this machine as a node: processes, files and, only if it is asked for, registries."""
 
+from __future__ import annotations
+
 import os
 import stat
 import sys

@@ -1,12 +1,15 @@
 """The result of a doctor's visit as values: levels, lines, sections, and the verdict over all."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 
 __all__ = ["HealthLevel", "HealthLine", "HealthSection", "NodeHealth"]
 
 
-class HealthLevel(WordEnum):
+class HealthLevel(StrEnum):
     """How a checked thing is; *unknown* if it cannot be seen from here, *next* if it is only proposed."""
 
     OK = "ok"

@@ -1,5 +1,7 @@
 """The commands that a line proposes, with the options that were given, so that they work when they are pasted."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.show.paste import join_words
 

@@ -1,5 +1,7 @@
 """Ask registries and the container runtime, without a credential, within a time limit and several at once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 

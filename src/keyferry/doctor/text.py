@@ -1,5 +1,7 @@
 """The health of a node as text for a terminal: the verdict, then one section for each subject."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.secrets import printable

@@ -1,5 +1,7 @@
 """All checks of a node, in the order in which they are read."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 
 from keyferry.doctor.checks.agents import check_agents

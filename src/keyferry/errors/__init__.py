@@ -6,6 +6,8 @@ it. It may quote everything that Kubernetes quotes, including a plugin's standar
 never printed or logged by default.
 """
 
+from __future__ import annotations
+
 __all__ = [
     "ClusterAuthError",
     "ConfigError",
@@ -42,7 +44,7 @@ __all__ = [
     "UnusableCertificateError",
 ]
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cluster import ClusterAuthError as ClusterAuthError
     from .document import ConfigError as ConfigError

@@ -1,5 +1,7 @@
 """The error of a failed authentication to a cluster."""
 
+from __future__ import annotations
+
 from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["ClusterAuthError"]

@@ -1,12 +1,15 @@
 """Problems of a document, with their positions."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["ConfigError", "Detail", "KubeconfigError", "Problem"]
 
 
-class Detail(WordEnum):
+class Detail(StrEnum):
     """The exact problem of a value or field, where its kind alone is not specific enough."""
 
     NONE = ""
@@ -62,12 +65,12 @@ class Problem:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Problem is frozen: cannot delete {name!r}")
 
-    def changed(self, **changes: object) -> "Problem":
+    def changed(self, **changes: object) -> Problem:
         """Return a copy of this problem with *changes* applied to its fields."""
         fields: dict[str, object] = dict(zip(_FIELDS, self._values(), strict=True)) | changes
         return _make_problem(**fields)
 
-    def placed(self, file: str, line: int | None, column: int | None, path: str | None = None) -> "Problem":
+    def placed(self, file: str, line: int | None, column: int | None, path: str | None = None) -> Problem:
         """Return a copy of this problem at a position in a file, with another *path* if one is given."""
         return self.changed(path=self.path if path is None else path, file=file, line=line, column=column)
 

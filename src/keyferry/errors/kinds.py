@@ -1,11 +1,13 @@
 """The kinds of errors, and the base class of all errors, each of which has one kind."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
 
 __all__ = ["KeyferryError", "Kind", "TextError"]
 
 
-class Kind(WordEnum):
+class Kind(StrEnum):
     """The kind of an error; documents contain these words, and the command line has an exit code for each.
 
     ``NOT_FOUND``, ``CONTENT`` and ``ERROR`` apply to several things: a program or an image, a record or the content

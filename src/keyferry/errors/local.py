@@ -1,5 +1,7 @@
 """Errors of arguments, of this machine, and of pull records."""
 
+from __future__ import annotations
+
 from keyferry.errors.kinds import KeyferryError, Kind, TextError
 
 __all__ = [

@@ -1,6 +1,9 @@
 """Errors of plugins that were run, or were to be run, and gave no usable response."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = [
@@ -111,7 +114,7 @@ class PluginOutputError(PluginError):
         return super().__str__() + _tail(self.stderr_tail)
 
 
-class Fault(WordEnum):
+class Fault(StrEnum):
     """The part of the protocol that a plugin's response breaks."""
 
     SYNTAX = "syntax"  # the response is not one document of the protocol

@@ -1,5 +1,7 @@
 """Errors with which a plugin made with the SDK ends when it has no credential."""
 
+from __future__ import annotations
+
 from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["HttpError", "ProvideError"]

@@ -1,6 +1,9 @@
 """Errors of registries and container runtimes, and of images that a pod cannot use."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["ContainerRuntimeError", "ImagePullError", "KubeletReason", "RegistryError"]
@@ -52,7 +55,7 @@ class RegistryError(KeyferryError):
         return f"registry {self.registry!r}: {self.message}"
 
 
-class KubeletReason(WordEnum):
+class KubeletReason(StrEnum):
     """Why a container waits for its image, in the kubelet's words for a pod's status and events."""
 
     ERR_IMAGE_PULL = "ErrImagePull"

@@ -1,5 +1,7 @@
 """Errors of documents, durations and times that cannot be parsed: the only errors that every plugin imports."""
 
+from __future__ import annotations
+
 from keyferry.errors.kinds import KeyferryError, Kind, TextError
 
 __all__ = ["DocumentError", "DurationError", "TimeError"]

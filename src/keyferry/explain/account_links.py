@@ -1,5 +1,7 @@
 """The links of a chain that the cluster holds: the account, its token, the kubelets' permission, the claims."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 

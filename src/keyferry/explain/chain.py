@@ -1,10 +1,12 @@
 """A chain of links from a service account to an image: the state of each, the verdict, and its text and document."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import KeyferryError, Kind
 from keyferry.show.documents import as_yaml, make_document
 from keyferry.show.marks import Mark, mark
@@ -16,7 +18,7 @@ __all__ = ["Chain", "Link", "LinkName", "LinkState", "chain_document", "chain_li
 Json = dict[str, object]
 
 
-class LinkName(WordEnum):
+class LinkName(StrEnum):
     """The links of a chain, in order."""
 
     PROVIDER = "provider"
@@ -29,7 +31,7 @@ class LinkName(WordEnum):
     REGISTRY = "registry"
 
 
-class LinkState(WordEnum):
+class LinkState(StrEnum):
     """The state of a link."""
 
     OK = "ok"

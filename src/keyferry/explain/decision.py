@@ -1,5 +1,7 @@
 """Whether a pod may use an image on the node, as text for people and as a document for programs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.secrets import printable

@@ -1,5 +1,7 @@
 """Credentials and failures as documents for programs, with stable fields and no secrets by default."""
 
+from __future__ import annotations
+
 from keyferry._core.secrets import MASK
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from keyferry.images.credential import Credential, Source
 
 
-def credentials_document(answer: "Answer", *, reveal: bool = False) -> dict[str, object]:
+def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:
     """Return the output of ``keyferry get``; with *reveal*, passwords are not masked."""
     return make_document(
         "ImageCredentials",
@@ -25,7 +27,7 @@ def credentials_document(answer: "Answer", *, reveal: bool = False) -> dict[str,
     )
 
 
-def source_document(source: "Source") -> dict[str, object]:
+def source_document(source: Source) -> dict[str, object]:
     """Return a credential's source as a document."""
     document: dict[str, object] = {"kind": str(source.kind), "name": source.name}
     account = source.service_account
@@ -38,7 +40,7 @@ def source_document(source: "Source") -> dict[str, object]:
     return document
 
 
-def credential_document(credential: "Credential", *, reveal: bool = False) -> dict[str, object]:
+def credential_document(credential: Credential, *, reveal: bool = False) -> dict[str, object]:
     """Return a credential as a document; with *reveal*, its password is not masked. An empty one never is."""
     is_masked = credential.password and not reveal
     return {
@@ -49,7 +51,7 @@ def credential_document(credential: "Credential", *, reveal: bool = False) -> di
     }
 
 
-def failures_document(failures: "Iterable[Failure]") -> list[dict[str, object]]:
+def failures_document(failures: Iterable[Failure]) -> list[dict[str, object]]:
     """Return failures of providers as documents."""
     return [
         {

@@ -1,5 +1,7 @@
 """The links that a plugin reports of its own steps, from the lines that it writes on standard error."""
 
+from __future__ import annotations
+
 from keyferry._core.secrets import redact
 from keyferry.api.link_line import LinkLine, decode_link
 from keyferry.explain.chain import Link, LinkState

@@ -1,10 +1,12 @@
 """The mirrors of an image as traps and as a document: who is asked, and who gets the kubelet's credential."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.word_enum import WordEnum
 from keyferry.images.answer import Answer
 from keyferry.images.match.rules import judge
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors
@@ -12,7 +14,7 @@ from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors
 __all__ = ["MirrorTrap", "mirror_traps", "mirrors_document"]
 
 
-class MirrorTrap(WordEnum):
+class MirrorTrap(StrEnum):
     """The kinds of traps in the way of a container runtime to an image."""
 
     MIRROR = "mirror"

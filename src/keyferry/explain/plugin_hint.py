@@ -1,5 +1,7 @@
 """The command that shows more about a plugin that failed."""
 
+from __future__ import annotations
+
 from os.path import join
 
 from keyferry.errors import KeyferryError, Kind, PluginError

@@ -1,5 +1,7 @@
 """The links of a chain that the node and the registry hold: the provider, its plugin's response, the registry."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from keyferry._core.secrets import MASK

@@ -1,10 +1,12 @@
 """A registry's response to each credential, as text for people and as a document for programs, without secrets."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
 
-class PullVerdict(WordEnum):
+class PullVerdict(StrEnum):
     """Whether an image can be pulled."""
 
     YES = "yes"
@@ -38,7 +40,7 @@ class RegistryCheck(Value):
     image: str
     attempts: tuple[Attempt, ...]
     missing: tuple[MissingInput, ...] = ()
-    mirrors: "Mirrors | None" = None
+    mirrors: Mirrors | None = None
     without_file: tuple[Attempt, ...] = ()
 
     @property

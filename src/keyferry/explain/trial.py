@@ -1,5 +1,7 @@
 """Try the whole chain of a provider that receives service account tokens, link by link."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 from keyferry._core.secrets import secret_values

@@ -1,5 +1,7 @@
 """A whole answer of the node agent, for a caller that has loaded no provider: the config is hashed, not decoded."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.json import dumps
@@ -11,7 +13,7 @@ from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.provider.agent import OUTCOMES, read_document
 from keyferry.images.provider.provision import AgentNote, Provision
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.images.reference import ImageName
 
@@ -19,7 +21,7 @@ __all__ = ["ask_for_answer"]
 
 
 def ask_for_answer(
-    place: str, image: "ImageName", config: str, bin_dir: str, timeout_seconds: float
+    place: str, image: ImageName, config: str, bin_dir: str, timeout_seconds: float
 ) -> Answer | Fallback | None:
     """Return the agent's answer for an image without a pod, or why there is none.
 
@@ -52,7 +54,7 @@ def ask_for_answer(
     return answer
 
 
-def read_lookup(document: dict[str, object], image: "ImageName") -> Answer | None:
+def read_lookup(document: dict[str, object], image: ImageName) -> Answer | None:
     """Return the answer in a LookupResponse that is complete, else None."""
     if document.get("missing") != []:
         return None

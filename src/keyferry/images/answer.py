@@ -1,6 +1,9 @@
 """The answer of a lookup: its result, and the reasons for it."""
 
-from keyferry._core.lazy import lazy
+from __future__ import annotations
+
+from functools import cached_property
+
 from keyferry.images.result import Failure, LookupOutcome, LookupResult
 
 TYPE_CHECKING = False
@@ -16,8 +19,8 @@ class Answer(LookupResult):
     *image* is the image as it was given, *name* as it is looked up.
     """
 
-    @lazy
-    def reasons(self) -> "tuple[Reason, ...]":
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
         """The reasons for the answer, for each provider and each credential, as ``explain`` prints them."""
         from keyferry.images.why.reasons import reasons_for
         from keyferry.images.why.traps import traps_for
@@ -33,7 +36,7 @@ class Answer(LookupResult):
         )
         return f"<Answer for {self.image!r}: {'; '.join(parts)}>"
 
-    def repeated_at(self, answered_ns: int) -> "Answer":
+    def repeated_at(self, answered_ns: int) -> Answer:
         """Return a copy of this answer, given at another instant."""
         # Not ``replace``, which takes ten times as long: most warm lookups call this method.
         again = object.__new__(Answer)

@@ -3,11 +3,13 @@
 Everything is decided by the patterns alone, as the kubelet decides which plugins to run; no plugin is run.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 
 from keyferry._core.secrets import MASK
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
 from keyferry.images.config.files import ReadConfig
@@ -43,7 +45,7 @@ _ATTRIBUTES = {
 }
 
 
-class EntryChange(WordEnum):
+class EntryChange(StrEnum):
     """What happened to a provider or a pattern."""
 
     NEW = "new"
@@ -53,7 +55,7 @@ class EntryChange(WordEnum):
     SHADOWED = "shadowed"  # a pattern whose images an earlier provider now serves first
 
 
-class ImageDifference(WordEnum):
+class ImageDifference(StrEnum):
     """How the credentials of an image differ."""
 
     PROVIDER = "provider"  # another set of providers

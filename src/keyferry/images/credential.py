@@ -1,8 +1,11 @@
 """Credentials as values, with their source and their hash in pull records."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ class SecretRef(Value):
     uid: str
 
 
-class SourceKind(WordEnum):
+class SourceKind(StrEnum):
     """The kind of a credential's source."""
 
     PULL_SECRET = "pull secret"  # noqa: S105 - a word for one
@@ -90,6 +93,6 @@ def credential_hash(username: str, password: str, email: str = "", **others: str
     return sha256(hashed_json(fields).encode()).hexdigest()
 
 
-def hashed_json(fields: "Mapping[str, str]") -> str:
+def hashed_json(fields: Mapping[str, str]) -> str:
     """Return the text that is hashed: compact JSON with the fields in the kubelet's order, without empty ones."""
     return dumps({name: fields[name] for name in _HASHED_FIELDS if fields.get(name)})

@@ -1,10 +1,12 @@
 """Docker config files and pull secrets, read as in the kubelet."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
 from keyferry._core.bounded import read_path
-from keyferry._core.compiled import Mapping
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
@@ -42,7 +44,7 @@ class PullSecret(Value):
     namespace: str
     name: str
     type: str
-    data: "Mapping[str, bytes]" = field(repr=False)
+    data: Mapping[str, bytes] = field(repr=False)
     uid: str = ""
     is_immutable: bool = False
 
@@ -60,7 +62,7 @@ def parse_dockercfg(content: bytes) -> DockerConfig:
     return _as_file(_read_entries, content)
 
 
-def read_pull_secret(secret: PullSecret) -> "DockerConfig | None":
+def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
     """Return the entries of a pull secret, or None for a secret that the kubelet ignores.
 
     Raise PullSecretError if the content cannot be read, which fails the whole lookup.
@@ -98,7 +100,7 @@ def load_docker_config(path: str) -> DockerConfig:
     raise PullSecretError(f"docker config {path}: {problem.message}", problem.kubernetes_text)
 
 
-def _as_file(read: "Callable[[object], DockerConfig]", content: bytes) -> DockerConfig:
+def _as_file(read: Callable[[object], DockerConfig], content: bytes) -> DockerConfig:
     """Read the content of a file, for which Kubernetes has the same text for all problems."""
     problem: PullSecretError
     try:
@@ -156,7 +158,7 @@ def _decode_auth(auth: str, where: str) -> tuple[str, str]:
     return username.decode("utf-8", "surrogateescape"), password.decode("utf-8", "surrogateescape")
 
 
-def _pick(fields: "Mapping[str, object]", name: str) -> object:
+def _pick(fields: Mapping[str, object], name: str) -> object:
     """Return a field by its name in any case; the last of several counts, as in Go."""
     found: object = None
     for key, value in fields.items():
@@ -165,7 +167,7 @@ def _pick(fields: "Mapping[str, object]", name: str) -> object:
     return found
 
 
-def _object(value: object, where: str, go_type: str) -> "Mapping[str, object]":
+def _object(value: object, where: str, go_type: str) -> Mapping[str, object]:
     if value is None:
         return {}
     if isinstance(value, dict):

@@ -1,5 +1,7 @@
 """Keyrings: which credentials cover an image, and in which order they are tried."""
 
+from __future__ import annotations
+
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.user_info import hide_user_info
 from keyferry.errors import MatchError
@@ -25,7 +27,7 @@ class Keyring:
         self._patterns: PatternIndex | None = None
         self.dropped: list[DroppedKey] = []
 
-    def add(self, source: Source, entries: "Iterable[tuple[str, str, str, str]]") -> None:
+    def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
         """Add entries ``(auth key, username, password, email)`` of one source after the present ones."""
         for raw, username, password, email in entries:
             try:
@@ -38,7 +40,7 @@ class Keyring:
             self._credentials.setdefault(key, []).append(credential)
         self._keys = self._patterns = None
 
-    def add_all(self, other: "Keyring") -> None:
+    def add_all(self, other: Keyring) -> None:
         """Add the credentials of another keyring after the present ones."""
         self.dropped += other.dropped
         for key in other.index():
@@ -65,7 +67,7 @@ class Keyring:
                 return found
         return list(self._credentials.get(LOGIN_HOST, ())) if is_default_registry(image) else []
 
-    def _covering(self, image: str) -> "Iterable[str]":
+    def _covering(self, image: str) -> Iterable[str]:
         if self._patterns is not None:
             return [key for _, key in self._patterns.find(image)]
         if self._keys is None:
@@ -79,7 +81,7 @@ class Keyring:
 EMPTY = Keyring()
 
 
-def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
+def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
     """Return one keyring with the credentials of all *keyrings*, in order."""
     if len(keyrings) == 1:
         return keyrings[0]
@@ -89,6 +91,6 @@ def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
     return joined
 
 
-def lookup_all(keyrings: "Sequence[Keyring]", image: str) -> list[Credential]:
+def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
     """Return the credentials of several keyrings, in order; each applies its own default registry rule."""
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]

@@ -1,9 +1,11 @@
 """Loading of providers from a config on disk, with all checks that a kubelet makes when it starts."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._core.clock import check_timeout, monotonic_ns
-from keyferry._core.compiled import Callable, Iterable, Mapping
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
@@ -22,7 +24,7 @@ from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.images.provider.agent import AgentSource
 
@@ -193,7 +195,7 @@ def make_unrun_providers(
     return whole, tuple(sorted(problems, key=lambda each: each.place))
 
 
-def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_dir: str) -> "AgentSource":
+def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_dir: str) -> AgentSource:
     # Imported here: most machines have no agent.
     from keyferry.images.provider.agent import AgentSource
 
@@ -208,7 +210,7 @@ def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_d
 
 
 def _make_provider(
-    entry: CredentialProvider, plugin: ExecPlugin, settings: ProviderSettings, agent: "AgentSource | None"
+    entry: CredentialProvider, plugin: ExecPlugin, settings: ProviderSettings, agent: AgentSource | None
 ) -> Provider:
     return Provider(
         entry,

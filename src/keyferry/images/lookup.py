@@ -1,12 +1,14 @@
 """Lookup: which credentials the kubelet would try for an image, and in which order."""
 
+from __future__ import annotations
+
 import os
 import weakref
-from _thread import allocate_lock
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.compiled import Callable, Iterable, Sequence
 from keyferry._core.log import log_debug
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
@@ -45,7 +47,7 @@ _FOREVER_NS = 1 << 62
 MOST_THREADS = 64
 _NO_NODE_CONFIG: tuple[list[Keyring], int] = [], _FOREVER_NS
 
-_alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
+_alive: weakref.WeakSet[Providers] = weakref.WeakSet()
 
 
 class _Question(NamedTuple):
@@ -69,7 +71,7 @@ class Providers:
         config_hash: str | Callable[[], str] = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
-        patterns: "Sequence[Sequence[Pattern]] | None" = None,
+        patterns: Sequence[Sequence[Pattern]] | None = None,
         warm_bytes: int = MOST_BYTES,
     ) -> None:
         """Create providers; *patterns* are the patterns of each provider, if they are already parsed.
@@ -91,7 +93,7 @@ class Providers:
         self._executor: ThreadPoolExecutor | None = None
         # What threads are to do, until it is done.
         self._submitted: set[_Submitted] = set()
-        self._executor_lock = allocate_lock()
+        self._executor_lock = Lock()
         _alive.add(self)
 
     def __repr__(self) -> str:
@@ -389,7 +391,7 @@ class Providers:
             for provider in warm.cached_from():
                 self._by_name[provider].counters.count("hits", seen)
 
-    def _submit(self, call: "Callable[..., T]", *arguments: object) -> "Future[T]":
+    def _submit(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         future = self._threads().submit(call, *arguments)
         self._submitted.add(future)
         future.add_done_callback(self._submitted.discard)
@@ -399,7 +401,7 @@ class Providers:
         """Cancel the lookups that wait for a thread; return the number of those that have one."""
         return sum(not each.cancel() for each in tuple(self._submitted))
 
-    def _threads(self) -> "ThreadPoolExecutor":
+    def _threads(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
 
         with self._executor_lock:
@@ -410,7 +412,7 @@ class Providers:
     def _reset_after_fork(self) -> None:
         self._executor = None
         self._submitted = set()
-        self._executor_lock = allocate_lock()
+        self._executor_lock = Lock()
         self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()

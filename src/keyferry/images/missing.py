@@ -1,12 +1,15 @@
 """Inputs that a lookup depends on and that were not given, so that the answer may be unknown."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 
 __all__ = ["LookupInput", "MissingInput", "distinct", "missing_documents"]
 
 
-class LookupInput(WordEnum):
+class LookupInput(StrEnum):
     """An input of a lookup that a kubelet knows, and that must be given here."""
 
     POD = "pod"

@@ -1,5 +1,7 @@
 """Parsing of image names as in the kubelet, which normalises them."""
 
+from __future__ import annotations
+
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
 from keyferry._core.user_info import hide_user_info
@@ -105,13 +107,13 @@ class ImageName(NamedTuple):
         """The reference to request from the registry: the digest if there is one, else the tag."""
         return self.digest or self.tag
 
-    def with_default_tag(self) -> "ImageName":
+    def with_default_tag(self) -> ImageName:
         """Return the name with ":latest" appended to its text if that has neither tag nor digest."""
         # A port is never at the end of the text, because a path follows it; so this can only be the tag.
         has_either = self.digest or self.text.endswith(f":{self.tag}")
         return self if has_either else ImageName(f"{self.text}:{self.tag}", *self[1:])
 
-    def in_full(self) -> "ImageName":
+    def in_full(self) -> ImageName:
         """Return the name with its text in full: the repository, and the tag and digest if there are any."""
         tag = f":{self.tag}" if self.tag else ""
         digest = f"@{self.digest}" if self.digest else ""
@@ -232,7 +234,7 @@ def _is_plain_digest(digest: str) -> bool:
     return len(encoded) == _HEX_LENGTHS.get(algorithm) and not encoded.strip(_LOWER_HEX)
 
 
-def _match(text: str) -> "re.Match[str] | None":
+def _match(text: str) -> re.Match[str] | None:
     import re  # imported here, see `_read_plain`
 
     return re.fullmatch(_REFERENCE, text)
@@ -270,7 +272,7 @@ def _flaw(image: str) -> _Flaw:
     return _reference_flaw(qualified, _match(qualified)) or _INVALID
 
 
-def _reference_flaw(text: str, match: "re.Match[str] | None") -> _Flaw | None:
+def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
     """Return why *text*, with its *match*, is not a valid reference, or None."""
     if not text:
         return _EMPTY

@@ -4,12 +4,14 @@ Where providers match by path, a host alone does not say which of them is meant.
 them have the same one.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
 from time import monotonic
 
-from keyferry._core.compiled import Sequence
 from keyferry._core.docker_hub import HUB
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ImageNameError, MatchError
 from keyferry.images.answer import Answer
@@ -35,7 +37,7 @@ __all__ = [
 ANY_REPOSITORY = "keyferry"
 
 
-class RegistryOutcome(WordEnum):
+class RegistryOutcome(StrEnum):
     """What is known about a registry."""
 
     FOUND = "found"
@@ -117,7 +119,7 @@ def combine(answers: Sequence[Answer]) -> RegistryAnswer:
     )
 
 
-def _outcome(found: "Sequence[Credential | None]", failures: "Sequence[Failure]") -> RegistryOutcome:
+def _outcome(found: Sequence[Credential | None], failures: Sequence[Failure]) -> RegistryOutcome:
     logins = {None if each is None else (each.username, each.password) for each in found}
     if len(logins) == 1 and None not in logins:
         return RegistryOutcome.FOUND

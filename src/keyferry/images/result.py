@@ -1,7 +1,10 @@
 """The result of a lookup: credentials in order, failures, and missing inputs."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import KeyferryError
 from keyferry.images.credential import Credential
 from keyferry.images.missing import LookupInput, MissingInput, distinct
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from keyferry.images.keyring import Keyring
 
 
-class LookupOutcome(WordEnum):
+class LookupOutcome(StrEnum):
     """What the kubelet does next: it tries credentials, makes one anonymous attempt, or it is unknown."""
 
     CREDENTIALS = "credentials"
@@ -49,8 +52,8 @@ class LookupResult(Value):
     credentials: tuple[Credential, ...]
     provisions: tuple[Provision, ...]
     covering: tuple[tuple[int, str], ...]
-    providers: "tuple[CredentialProvider, ...]" = field(repr=False)
-    keyrings: "tuple[Keyring, ...]" = field(default=(), repr=False)
+    providers: tuple[CredentialProvider, ...] = field(repr=False)
+    keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
     untold: tuple[MissingInput, ...] = ()
     answered_ns: int = field(default=0, repr=False)
 

@@ -5,8 +5,10 @@ image and which image it drops: if it dropped the oldest, a loop over slightly m
 never find one.
 """
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from itertools import count
+from threading import Lock
 
 from keyferry.images.answer import Answer
 from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
@@ -59,7 +61,7 @@ class Warm:
         self._readings += 1
         return self.tick() - self._readings
 
-    def cached_from(self) -> "Iterable[str]":
+    def cached_from(self) -> Iterable[str]:
         """Return the providers whose answers came from their caches."""
         return (
             provision.provider
@@ -93,7 +95,7 @@ class WarmTable(dict["str | ImageName", Warm]):
         self._chance = 1
         # Whether the table has been full since `forget` last dropped an image.
         self._is_full = False
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def declines(self) -> bool:
         """Return whether the table is full and, at random, does not accept the next image."""
@@ -123,7 +125,7 @@ class WarmTable(dict["str | ImageName", Warm]):
 
     def reset_after_fork(self) -> None:
         """Replace the lock, which a thread of the parent process may have held."""
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def _add(self, warm: Warm) -> None:
         image = warm.answer.image

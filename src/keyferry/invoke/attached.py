@@ -5,6 +5,8 @@ plugin that may prompt gets both, and the standard error of any other one is kep
 """
 
 # The module behind `signal`, which also makes enums of all signals.
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 import os
 import time

@@ -1,5 +1,7 @@
 """Find a program as Go's ``os/exec`` does, with the same error texts."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 """Share calls by key: a caller that needs a call in progress waits for it and gets the same result."""
 
-from _thread import TIMEOUT_MAX, allocate_lock
+from __future__ import annotations
+
+from threading import TIMEOUT_MAX, Lock
 
 from keyferry._core.type_forms import Generic, T
 
@@ -19,18 +21,18 @@ class Flight(Generic[T]):
 
     def __init__(self) -> None:
         # A lock that is held until the call lands is much cheaper to create than an Event.
-        self._landed = allocate_lock()
+        self._landed = Lock()
         self._landed.acquire()
         self.answer: T | None = None
 
-    def wait(self, seconds: float = _LONGEST_SECONDS) -> "T | None":
+    def wait(self, seconds: float = _LONGEST_SECONDS) -> T | None:
         """Wait for the result and return it; None if there is none. Raises TimeoutError after *seconds*."""
         if not self._landed.acquire(timeout=max(0.0, min(seconds, _LONGEST_SECONDS))):
             raise TimeoutError
         self._landed.release()
         return self.answer
 
-    def land(self, answer: "T | None") -> None:
+    def land(self, answer: T | None) -> None:
         """Set the result and wake up all waiting callers."""
         self.answer = answer
         self._landed.release()
@@ -47,18 +49,18 @@ class Flights(Generic[T]):
     def __len__(self) -> int:
         return len(set(map(id, self._under_way.values())))
 
-    def find(self, key: "Hashable") -> "Flight[T] | None":
+    def find(self, key: Hashable) -> Flight[T] | None:
         """Return the call in progress for *key*, if any."""
         return self._under_way.get(key)
 
-    def start(self, keys: "tuple[Hashable, ...]") -> Flight[T]:
+    def start(self, keys: tuple[Hashable, ...]) -> Flight[T]:
         """Start a call and register it for each of *keys* that no other call is registered for."""
         flight: Flight[T] = Flight()
         for key in keys:
             self._under_way.setdefault(key, flight)
         return flight
 
-    def finish(self, keys: "tuple[Hashable, ...]", flight: Flight[T]) -> None:
+    def finish(self, keys: tuple[Hashable, ...], flight: Flight[T]) -> None:
         """Remove a call; the caller must land it afterwards."""
         for key in keys:
             if self._under_way.get(key) is flight:

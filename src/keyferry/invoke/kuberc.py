@@ -1,5 +1,7 @@
 """Read the credential plugin policy from kubectl's kuberc."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from keyferry.api.codec import Reader, WrongTypeError, interpret
 from keyferry.errors import ConfigError, DocumentError, Kind, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.api.kuberc.v1beta1 import Preference
 
@@ -142,7 +144,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
     return LoadedKuberc(policy, file, (*map(str, problems), *repeated))
 
 
-def policy_of(preference: "Preference") -> PluginPolicy:
+def policy_of(preference: Preference) -> PluginPolicy:
     """Return the policy of a preference, without validating it."""
     entries = preference.credential_plugin_allowlist
     listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)

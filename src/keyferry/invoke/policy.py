@@ -1,5 +1,7 @@
 """The policy for programs that may run, as in kubectl's kuberc, and programs pinned by digest."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re

@@ -4,6 +4,8 @@ The program runs in its own session, and therefore its own process group; after 
 is killed. Its three standard streams are pipes.
 """
 
+from __future__ import annotations
+
 import select
 import time
 
@@ -44,7 +46,7 @@ def run(
     argv: tuple[str, ...],
     *,
     stdin: bytes = b"",
-    environ: "Mapping[bytes, bytes] | None" = None,
+    environ: Mapping[bytes, bytes] | None = None,
     limits: Limits = Limits(),
     way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
@@ -69,7 +71,7 @@ def run(
 def _run(
     argv: tuple[str, ...],
     stdin: bytes,
-    environ: "Mapping[bytes, bytes] | None",
+    environ: Mapping[bytes, bytes] | None,
     limits: Limits,
     way: Way,
     *,

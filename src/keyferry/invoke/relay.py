@@ -1,5 +1,7 @@
 """Keep the end of what a program writes, without waiting for the processes that it leaves behind."""
 
+from __future__ import annotations
+
 import os
 from _thread import allocate_lock, start_new_thread
 from errno import EAGAIN
@@ -65,7 +67,7 @@ class Relay:
         self._is_done.acquire(timeout=_LAST_WORDS_SECONDS)
 
 
-def _keep(reader_fd: int, tail: Tail, is_done: "LockType") -> None:
+def _keep(reader_fd: int, tail: Tail, is_done: LockType) -> None:
     try:
         while chunk := os.read(reader_fd, _CHUNK):
             tail.add(chunk)
@@ -74,6 +76,6 @@ def _keep(reader_fd: int, tail: Tail, is_done: "LockType") -> None:
         is_done.release()
 
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType

@@ -6,6 +6,8 @@ plugin: ``NAME.real`` where the shim stands in front of it, ``NAME.beside`` wher
 The shim itself uses the names. It does without ``os``, which is therefore imported where it is needed.
 """
 
+from __future__ import annotations
+
 __all__ = [
     "BEHIND",
     "BESIDE",

@@ -1,5 +1,7 @@
 """Test a plugin: make all runs that the checks require, several at a time, and judge the results."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import tempfile

@@ -1,11 +1,13 @@
 """The two kinds of credential plugins."""
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
 
 __all__ = ["PluginKind"]
 
 
-class PluginKind(WordEnum):
+class PluginKind(StrEnum):
     """The kind of a plugin: the kubelet's, for images, or client-go's, for clusters."""
 
     IMAGE = "image"

@@ -1,10 +1,13 @@
 """The report of a test as values: one result for each check."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import Value, replace
-from keyferry._core.word_enum import WordEnum
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
 
-class Status(WordEnum):
+class Status(StrEnum):
     """The status of a check: *unchecked* if its premise did not hold, *skipped* if an option excludes it."""
 
     PASSED = "passed"
@@ -132,7 +135,7 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
     return to_junit(f"keyferry plugin test {report.plugin}", cases, report.seconds)
 
 
-def _case(report: Report, result: Result, *, strict: bool) -> "Case":
+def _case(report: Report, result: Result, *, strict: bool) -> Case:
     from keyferry.show.junit import Case, CaseOutcome
 
     check = result.check

@@ -1,5 +1,7 @@
 """Read and lint the agent's config: the agent refuses what lint reports as an error."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.documents import Document, read_document

@@ -1,5 +1,7 @@
 """Recognise a file and call its linter."""
 
+from __future__ import annotations
+
 import os
 import re
 import stat

@@ -1,5 +1,7 @@
 """Problems of config files that do not depend on their content: ignored parts, and write permissions."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ Several codes are separated by commas. A reason may follow after ``:`` or ``--``
 a kubelet or kubectl all the same. A code without effect is reported.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

@@ -4,6 +4,8 @@ For an invalid file at its default path, kubectl only warns and then runs any pl
 refuses it there too, so an error here is an error for both if the file is given by name.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator

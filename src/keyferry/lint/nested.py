@@ -4,6 +4,8 @@ The config inside is linted, with the positions that it has there. A kubelet ref
 error only if a kubelet reads it: another tool takes the config out of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.documents import Document, read_document

@@ -1,10 +1,12 @@
 """The results of lint as values: one finding, and the report on one target."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from enum import StrEnum
 
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Detail, Problem
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.source import SourceFile
@@ -15,7 +17,7 @@ __all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "pl
 _UNREADABLE = "KF101"
 
 
-class FileKind(WordEnum):
+class FileKind(StrEnum):
     """The kind of a linted file, with its name in a summary."""
 
     PROVIDERS = "providers"

@@ -1,5 +1,7 @@
 """Variables and arguments of a plugin that look like secrets or load other code."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """The lines of a linted file as they may be shown: without values that may be secrets."""
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Lint one target as a whole: by the rules of each Kubernetes version, with the comments of its files."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 

@@ -1,5 +1,7 @@
 """The rules for provider configs in each Kubernetes version."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 

@@ -1,5 +1,7 @@
 """Metrics of exec plugins for clusters, with client-go's names."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 

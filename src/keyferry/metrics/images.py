@@ -1,5 +1,7 @@
 """Metrics of credential providers: the kubelet's metrics with their names, and keyferry's own."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric

@@ -1,5 +1,7 @@
 """Metrics of pull records, with the kubelet's names."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric

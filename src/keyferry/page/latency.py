@@ -1,5 +1,7 @@
 """The histogram of a plugin's run times: bars, and the same in words."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from keyferry._core.values import Value

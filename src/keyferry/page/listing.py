@@ -1,5 +1,7 @@
 """Search in rows, and one page of what is found."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 

@@ -1,5 +1,7 @@
 """The cached answers as the page shows them: filtered, grouped by provider, each with its bar."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 

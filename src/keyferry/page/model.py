@@ -4,8 +4,11 @@ Nothing secret is in here: no credential, no token, no value of an environment v
 hash of any of these.
 """
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 
 __all__ = [
     "Advice",
@@ -25,7 +28,7 @@ __all__ = [
 ]
 
 
-class ProviderState(WordEnum):
+class ProviderState(StrEnum):
     """How a provider does: unused until its plugin has run once; failing since its last run failed."""
 
     UNUSED = "unused"
@@ -35,7 +38,7 @@ class ProviderState(WordEnum):
     NO_CREDENTIAL = "no-credential"  # its last answer has nothing for the image that it was asked for
 
 
-class StepState(WordEnum):
+class StepState(StrEnum):
     """What one step of an explanation did for the pull."""
 
     USED = "used"

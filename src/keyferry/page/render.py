@@ -4,6 +4,8 @@ Everything in a model is text from elsewhere. It is escaped by the templates, an
 text are replaced, wherever a template writes a value. No template has an inline style, an inline script or a handler.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping

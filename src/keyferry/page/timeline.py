@@ -5,6 +5,8 @@ in steps: pictures of two instants that are close together are equal, and a page
 again each second.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 from keyferry._core.values import Value

@@ -1,5 +1,7 @@
 """Which view an address names, and what it shows of the model: its live parts and what their templates need."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 
 from keyferry._core.values import Value

@@ -1,5 +1,7 @@
 """Instants, numbers and addresses as the page writes them. All times are UTC, as in the logs."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 from keyferry._net.forms import encode_percent, encode_query

@@ -3,6 +3,8 @@
 A kubelet treats images that it did not pull as preloaded, and expects to be the only writer of its records.
 """
 
+from __future__ import annotations
+
 import os
 from contextlib import closing
 
@@ -152,7 +154,7 @@ def _listener(path: str) -> tuple[int, int] | None:
     return pid, uid
 
 
-def _connect(connection: "socket.socket", path: str) -> None:
+def _connect(connection: socket.socket, path: str) -> None:
     """Connect to a path of any length, although a socket address is limited to about a hundred bytes."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         connection.connect(path)

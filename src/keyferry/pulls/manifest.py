@@ -1,5 +1,7 @@
 """Image manifests, indexes and digests, parsed strictly by pure functions of bytes."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator
 
@@ -87,7 +89,7 @@ class ImageIndex(Value):
     manifests: tuple[Descriptor, ...]
 
 
-def hasher(digest: str) -> "_Hash":
+def hasher(digest: str) -> _Hash:
     """Return a new hash object for a digest's algorithm; raise ContentError if it is malformed or not supported."""
     algorithm, _, encoded = digest.partition(":")
     if len(encoded) != _HEX_LENGTHS.get(algorithm, -1) or not _HEX_DIGITS.issuperset(encoded):

@@ -1,5 +1,7 @@
 """Platforms of images: notation, the platform of this machine, and which platforms run on which."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator
 

@@ -1,5 +1,7 @@
 """An image that is stored in a container runtime or in an OCI layout."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value, field
 
 TYPE_CHECKING = False
@@ -25,8 +27,8 @@ class StoredImage(Value):
     is_pinned: bool = False
     name: str = ""
     manifest_digest: str = ""
-    platform: "Platform | None" = None
-    layers: "tuple[Descriptor, ...]" = field(default=(), repr=False)
+    platform: Platform | None = None
+    layers: tuple[Descriptor, ...] = field(default=(), repr=False)
 
     @property
     def digest(self) -> str:

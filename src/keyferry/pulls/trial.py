@@ -3,6 +3,8 @@
 All attempts go through this module: checks with a registry, pulls into a layout, and pulls by a container runtime.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 
 from keyferry._core.secrets import redact
@@ -12,7 +14,7 @@ from keyferry.images.answer import Answer, Failure
 from keyferry.images.credential import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -231,7 +233,7 @@ def kind_of(error: KeyferryError) -> Kind:
     return error.kind if is_remote else Kind.ERROR
 
 
-def without_frames(error: "Error") -> "Error":
+def without_frames(error: Error) -> Error:
     """Return *error* without its traceback and context, whose frames hold credentials."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

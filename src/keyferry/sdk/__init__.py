@@ -4,6 +4,8 @@ Importing this package loads nothing else: each name is imported when it is firs
 ``keyferry.sdk.http``, ``flags``, ``files``, ``process`` and ``testing``.
 """
 
+from __future__ import annotations
+
 __all__ = [
     "GLOBAL",
     "IMAGE",
@@ -24,7 +26,7 @@ __all__ = [
     "tell",
 ]
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._net.deadline import Deadline as Deadline
     from keyferry.api.clientauthentication.v1 import ClusterInfo as ClusterInfo

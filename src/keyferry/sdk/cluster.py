@@ -1,5 +1,7 @@
 """Exec plugins of kubeconfigs: from the client's request to a token or certificate, and the executable for it."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.json import decode_utf8
@@ -14,7 +16,7 @@ from keyferry.api.clientauthentication.v1 import (
 from keyferry.errors import DocumentError, ProvideError
 from keyferry.sdk.stdio import deliver
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Never
@@ -56,7 +58,7 @@ class ExecResponse(Value):
     client_key_data: str = field(default="", repr=False)
 
 
-def serve_cluster(provide: "ProvideCluster") -> "Never":
+def serve_cluster(provide: ProvideCluster) -> Never:
     """Run as an exec plugin of a kubeconfig: read KUBERNETES_EXEC_INFO, call *provide*, write the response, exit.
 
     If *provide* raises ProvideError or any other exception, a message is written to standard error, nothing to standard
@@ -65,7 +67,7 @@ def serve_cluster(provide: "ProvideCluster") -> "Never":
     deliver(lambda: respond_cluster(provide, os.environ.get(VARIABLE, "")))
 
 
-def respond_cluster(provide: "ProvideCluster", exec_info: str) -> bytes:
+def respond_cluster(provide: ProvideCluster, exec_info: str) -> bytes:
     """Return the response to *exec_info* as bytes; raise ProvideError, and any exception of *provide*."""
     request = read_exec_request(exec_info)
     response = provide(request)

@@ -1,5 +1,7 @@
 """Docker Hub's names, and the user name that marks an identity token."""
 
+from __future__ import annotations
+
 from keyferry._core.docker_hub import (
     HUB,
     IDENTITY_TOKEN,

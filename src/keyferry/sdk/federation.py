@@ -1,5 +1,7 @@
 """The FederationConfig of ``keyferry-federate``: read strictly, with the position of the first problem."""
 
+from __future__ import annotations
+
 from keyferry._core.json import loads_with_duplicates
 from keyferry.api.codec import Reader
 from keyferry.api.federation.addresses import build_url, is_plain
@@ -29,7 +31,7 @@ from keyferry.api.federation.v1alpha1 import (
 )
 from keyferry.errors import DocumentError, ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.paths import Path
     from keyferry.errors import Problem
@@ -88,7 +90,7 @@ def interpret_federation(document: object, what: str) -> FederationConfig:
     return config
 
 
-def _explain(problems: "list[tuple[Path, Problem]]", file: str, data: bytes = b"") -> ProvideError:
+def _explain(problems: list[tuple[Path, Problem]], file: str, data: bytes = b"") -> ProvideError:
     """Return an error with the first problem and its position in *data*."""
     path, problem = problems[0]
     if data:

@@ -1,12 +1,14 @@
 """Files that hold a secret: read only if no other user can read them, and written atomically for the user alone."""
 
+from __future__ import annotations
+
 import os
 import stat
 from time import sleep
 
 from keyferry.errors import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -27,7 +29,7 @@ def read_bounded(
     what: str,
     most_bytes: int = _MOST_BYTES,
     *,
-    check: "Callable[[os.stat_result], None] | None" = None,
+    check: Callable[[os.stat_result], None] | None = None,
 ) -> bytes:
     """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it.
 
@@ -105,7 +107,7 @@ class Lock:
     hold the lock at once.
     """
 
-    def __init__(self, path: str, deadline: "Deadline") -> None:
+    def __init__(self, path: str, deadline: Deadline) -> None:
         self._path = f"{path}.lock"
         self._deadline = deadline
         self._fd = -1
@@ -121,7 +123,7 @@ class Lock:
             # The lock file cannot be created, or the system has no locks: waiting would not help.
             return False
 
-    def _wait(self, folder: "Folder", name: str) -> bool:
+    def _wait(self, folder: Folder, name: str) -> bool:
         while (fd := folder.lock_file(name, waits=False)) is None:
             left = self._deadline.seconds_left
             if left <= 0:
@@ -131,7 +133,7 @@ class Lock:
         return True
 
     def __exit__(
-        self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._fd >= 0:
             os.close(self._fd)

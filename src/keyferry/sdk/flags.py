@@ -4,13 +4,15 @@ The forms are ``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and
 ``--name=false``. Flags and words can be in any order; after ``--`` all arguments are words.
 """
 
+from __future__ import annotations
+
 import sys
 
 from keyferry._core.values import Value
 from keyferry.errors import ProvideError
 from keyferry.sdk.stdio import leave, program_name
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Never
@@ -59,7 +61,7 @@ LOG_FLAGS = (
 class Flags(Value):
     """The parsed arguments: the values by flag, the words, and the names of the flags that were given."""
 
-    values: "Mapping[str, tuple[str, ...]]"
+    values: Mapping[str, tuple[str, ...]]
     words: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
 
@@ -77,7 +79,7 @@ class Flags(Value):
 
 
 def read_flags(
-    flags: "Sequence[Flag]", about: str, *, words: str = "", argv: "Sequence[str] | None" = None
+    flags: Sequence[Flag], about: str, *, words: str = "", argv: Sequence[str] | None = None
 ) -> Flags:
     """Return this program's flags; ``--help`` and ``--version`` print their text and exit.
 
@@ -98,7 +100,7 @@ def read_flags(
         _say(2, f"{program}: {error}\n", USAGE)
 
 
-def _say(fd: int, text: str, status: int) -> "Never":
+def _say(fd: int, text: str, status: int) -> Never:
     """Write *text*, ignore errors, and exit with *status*."""
     stream = sys.stdout if fd == 1 else sys.stderr
     try:
@@ -109,7 +111,7 @@ def _say(fd: int, text: str, status: int) -> "Never":
     leave(status)
 
 
-def parse_flags(flags: "Sequence[Flag]", argv: "Sequence[str]") -> Flags:
+def parse_flags(flags: Sequence[Flag], argv: Sequence[str]) -> Flags:
     """Parse *argv*; raise ProvideError for an unknown flag, a missing value or an invalid one."""
     known = _by_spelling(flags)
     values: dict[str, list[str]] = {}
@@ -131,7 +133,7 @@ def parse_flags(flags: "Sequence[Flag]", argv: "Sequence[str]") -> Flags:
     return Flags(complete, tuple(words), frozenset(values))
 
 
-def _by_spelling(flags: "Sequence[Flag]") -> dict[str, Flag]:
+def _by_spelling(flags: Sequence[Flag]) -> dict[str, Flag]:
     known: dict[str, Flag] = {}
     for flag in flags:
         for name in (flag.name, *flag.aliases):
@@ -162,11 +164,11 @@ def _take(known: dict[str, Flag], word: str, rest: list[str]) -> tuple[Flag, str
     return flag, value
 
 
-def _before_dashes(argv: "Sequence[str]") -> "Sequence[str]":
+def _before_dashes(argv: Sequence[str]) -> Sequence[str]:
     return argv[: list(argv).index("--")] if "--" in argv else argv
 
 
-def _help(flags: "Sequence[Flag]", program: str, about: str, words: str) -> str:
+def _help(flags: Sequence[Flag], program: str, about: str, words: str) -> str:
     shown = [flag for flag in flags if not flag.is_ignored]
     names = [
         (f"-{flag.short}, " if flag.short else "") + f"--{flag.name}" + ("" if flag.is_switch else " VALUE")

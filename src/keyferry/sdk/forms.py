@@ -1,5 +1,7 @@
 """Percent-encoding for forms, queries and paths."""
 
+from __future__ import annotations
+
 from keyferry._net.forms import (
     decode_percent,
     encode_form,

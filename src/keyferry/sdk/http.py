@@ -3,6 +3,8 @@
 A request never follows a redirect, so a credential in it is sent to its own host only.
 """
 
+from __future__ import annotations
+
 import os
 from time import sleep, time
 
@@ -12,7 +14,7 @@ from keyferry._net.trust import Thumbprint, Tls, Trust, default_context
 from keyferry.errors import DocumentError, HttpError
 from keyferry.sdk.proxy import split_url, to_http_error
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -94,7 +96,7 @@ class Retry(Value):
     attempts: int = 3
     first_seconds: float = 0.5
     most_seconds: float = 8.0
-    is_transient: "Callable[[Reply], bool]" = lambda reply: reply.status in _TRANSIENT
+    is_transient: Callable[[Reply], bool] = lambda reply: reply.status in _TRANSIENT
 
     def delay(self, number: int) -> float:
         """Return the seconds to wait after attempt *number*, counted from 1: half of the full delay up to all of it."""
@@ -130,8 +132,8 @@ def fetch(
     method: str,
     url: str,
     *,
-    deadline: "Deadline",
-    headers: "Mapping[str, str] | None" = None,
+    deadline: Deadline,
+    headers: Mapping[str, str] | None = None,
     body: bytes = b"",
     retry: Retry = Retry(),
     options: HttpOptions = HttpOptions(),
@@ -162,14 +164,14 @@ class _Request(Value):
     """The request that all attempts send."""
 
     method: str
-    origin: "Origin"
+    origin: Origin
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     body: bytes = field(repr=False)
 
 
 def _try(
-    request: _Request, options: HttpOptions, deadline: "Deadline", retry: Retry
-) -> "tuple[Reply, NetworkError | None]":
+    request: _Request, options: HttpOptions, deadline: Deadline, retry: Retry
+) -> tuple[Reply, NetworkError | None]:
     """Make attempts as long as another one may succeed."""
     # A certificate with a known thumbprint needs no authority: the thumbprint is compared before any data is sent.
     is_insecure = options.is_insecure or options.thumbprint is not None
@@ -190,8 +192,8 @@ def _try(
 
 
 def _attempt(
-    request: _Request, options: HttpOptions, tls: Tls, deadline: "Deadline"
-) -> "tuple[Reply, NetworkError | None]":
+    request: _Request, options: HttpOptions, tls: Tls, deadline: Deadline
+) -> tuple[Reply, NetworkError | None]:
     """Send one request; return its response, or an empty one and the error."""
     url = str(request.origin)
     try:
@@ -204,7 +206,7 @@ def _attempt(
         return Reply(url, 0, (), b""), error.with_traceback(None)
 
 
-def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
+def _client(options: HttpOptions, tls: Tls, deadline: Deadline) -> Client:
     from keyferry._net.client import Client
     from keyferry._net.deadline import WaitLimits
     from keyferry._net.proxy import choose_proxy

@@ -1,5 +1,7 @@
 """Image credential providers: from a typed request to a typed response, and the executable for it."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value, field
 from keyferry.api.credentialprovider.v1 import (
     GROUP,
@@ -10,7 +12,7 @@ from keyferry.api.credentialprovider.v1 import (
 from keyferry.errors import DocumentError, ProvideError
 from keyferry.sdk.stdio import deliver, program_name, read_request_bytes
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Never
@@ -36,7 +38,7 @@ class Request(Value):
 
     image: str
     service_account_token: str = field(default="", repr=False)
-    service_account_annotations: "Mapping[str, str]" = field(default_factory=dict)
+    service_account_annotations: Mapping[str, str] = field(default_factory=dict)
     api_version: str = _VERSIONS[0]
 
     @property
@@ -52,26 +54,26 @@ class Response(Value):
     credentials from this plugin, and continues with the next one.
     """
 
-    auth: "Mapping[str, AuthConfig]" = field(default_factory=dict)
+    auth: Mapping[str, AuthConfig] = field(default_factory=dict)
     cache_key_type: str = REGISTRY
     cache_seconds: float | None = None
 
     @classmethod
     def for_registry(
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
-    ) -> "Response":
+    ) -> Response:
         """Return one login for every image of the requested registry."""
         return cls({request.registry: AuthConfig(username, password)}, REGISTRY, cache_seconds)
 
     @classmethod
     def for_image(
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
-    ) -> "Response":
+    ) -> Response:
         """Return one login for the requested image alone."""
         return cls({request.image: AuthConfig(username, password)}, IMAGE, cache_seconds)
 
 
-def serve(provide: "Provide", *, is_lenient: bool = False) -> "Never":
+def serve(provide: Provide, *, is_lenient: bool = False) -> Never:
     """Run as an image credential provider: read the request, call *provide*, write the response, exit.
 
     If *provide* raises ProvideError or any other exception, a message is written to standard error, nothing to standard
@@ -87,12 +89,12 @@ def serve(provide: "Provide", *, is_lenient: bool = False) -> "Never":
     deliver(make_answer, known)
 
 
-def respond(provide: "Provide", data: bytes, *, is_lenient: bool = False) -> bytes:
+def respond(provide: Provide, data: bytes, *, is_lenient: bool = False) -> bytes:
     """Return the response to the request in *data* as bytes; raise ProvideError, and any exception of *provide*."""
     return _answer(provide, _read_request(data, is_lenient=is_lenient))
 
 
-def _answer(provide: "Provide", request: Request) -> bytes:
+def _answer(provide: Provide, request: Request) -> bytes:
     response = provide(request)
     if not isinstance(response, Response):
         raise ProvideError(f"the plugin's function returned {type(response).__name__}, not a Response")

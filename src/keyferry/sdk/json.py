@@ -1,5 +1,7 @@
 """JSON as Kubernetes reads and writes it; errors do not quote the document."""
 
+from __future__ import annotations
+
 from keyferry._core.json import dumps, loads
 from keyferry.errors import DocumentError
 

@@ -1,12 +1,14 @@
 """Tell ``keyferry plugin try`` of each step of a plugin, so that it can show which one is broken."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.api.link_line import VARIABLE, LinkLine, encode_link
 from keyferry.sdk.prompt import tell
 from keyferry.sdk.text import shown
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,7 @@ __all__ = ["VARIABLE", "are_links_wanted", "report_link"]
 _MOST_TEXT, _MOST_FACT = 480, 280
 
 
-def are_links_wanted(environ: "Mapping[str, str] | None" = None) -> bool:
+def are_links_wanted(environ: Mapping[str, str] | None = None) -> bool:
     """Return whether the program that runs this plugin shows its links."""
     return (os.environ if environ is None else environ).get(VARIABLE) == "1"
 
@@ -25,7 +27,7 @@ def report_link(
     state: str,
     text: str,
     *,
-    facts: "Mapping[str, object] | None" = None,
+    facts: Mapping[str, object] | None = None,
     cure: str = "",
     known: tuple[str, ...] = (),
 ) -> None:

@@ -1,12 +1,14 @@
 """Run another program from a plugin: without a shell, with a deadline and bounded output."""
 
+from __future__ import annotations
+
 import os
 from time import monotonic
 
 from keyferry._core.values import Value, field
 from keyferry.errors import Kind, ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -34,11 +36,11 @@ class Finished(Value):
 
 
 def run_program(
-    argv: "Sequence[str]",
+    argv: Sequence[str],
     *,
-    deadline: "Deadline",
+    deadline: Deadline,
     stdin: bytes = b"",
-    environ: "Mapping[str, str] | None" = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run ``argv[0]``, from PATH if it has no slash, to its end; at the deadline its process group is killed.
 
@@ -68,7 +70,7 @@ def run_program(
     raise ProvideError(f"the program {name!r} {problem}, and was killed")
 
 
-def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[str, str] | None") -> None:
+def _start(child: Child, name: str, argv: Sequence[str], environ: Mapping[str, str] | None) -> None:
     from keyferry._core.program.spawn import spawn
 
     given = None

@@ -1,11 +1,13 @@
 """Prompt the user at the terminal, if the client allows it."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from keyferry.errors import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.cluster import ExecRequest
 
@@ -15,7 +17,7 @@ __all__ = ["ask", "is_watched", "tell"]
 _LONGEST_ANSWER = 4094
 
 
-def ask(request: "ExecRequest", question: str, *, is_secret: bool = False) -> str:
+def ask(request: ExecRequest, question: str, *, is_secret: bool = False) -> str:
     """Return the line that the user types after *question*; if it *is_secret*, it is not echoed.
 
     Raises ProvideError if the user cannot be prompted: the exec entry's interactiveMode is Never, or the client's
@@ -40,7 +42,7 @@ def tell(text: str, end: str = "\n") -> None:
         pass
 
 
-def is_watched(request: "ExecRequest") -> bool:
+def is_watched(request: ExecRequest) -> bool:
     """Return whether somebody may read messages: the request is interactive, or standard error is a terminal."""
     try:
         return request.interactive or os.isatty(2)

@@ -1,12 +1,14 @@
 """A plugin's standard streams: the request, and a standard output that only the response can reach."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
 
 from keyferry.errors import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Never
@@ -22,7 +24,7 @@ _SHORTEST_SECRET = 4
 _LONGEST_TEXT = 300
 
 
-def deliver(make_answer: "Callable[[], bytes]", known: "Sequence[str]" = ()) -> "Never":
+def deliver(make_answer: Callable[[], bytes], known: Sequence[str] = ()) -> Never:
     """Write the result of *make_answer* to standard output and exit; an exception becomes a message and a status.
 
     *known* are secrets that messages must not show; it may grow while *make_answer* runs.
@@ -90,7 +92,7 @@ def read_request_bytes(program: str, usage: str) -> bytes:
     return data
 
 
-def _read_pieces() -> "Iterator[bytes]":
+def _read_pieces() -> Iterator[bytes]:
     size = 0
     while piece := _read_piece():
         size += len(piece)
@@ -124,7 +126,7 @@ def write_all(fd: int, data: bytes) -> bool:
     return True
 
 
-def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> None:
+def report(program: str, error: BaseException, known: Sequence[str] = ()) -> None:
     """Write the reason of a failure to standard error.
 
     The text of a ProvideError comes from its author, and is shown except for *known* secrets. In the text of any other
@@ -183,7 +185,7 @@ def _status(stop: SystemExit) -> int:
     return stop.code if isinstance(stop.code, int) and 0 < stop.code <= _LAST_STATUS else FAILED
 
 
-def leave(status: int) -> "Never":
+def leave(status: int) -> Never:
     """Flush the standard streams and exit with *status*."""
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:

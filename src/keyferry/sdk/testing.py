@@ -5,6 +5,8 @@
 response and the standard error.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -111,7 +113,7 @@ class Outcome(Value):
 
 
 def ask(
-    provide: "Provide",
+    provide: Provide,
     image: str,
     *,
     service_account_token: str = "",
@@ -127,7 +129,7 @@ def ask(
 
 
 def ask_cluster(
-    provide: "ProvideCluster",
+    provide: ProvideCluster,
     *,
     interactive: bool = False,
     cluster: ClusterInfo | None = None,

@@ -1,5 +1,7 @@
 """Prepare text of other programs for a message: without secrets and control characters, and of limited length."""
 
+from __future__ import annotations
+
 from keyferry._core.secrets import printable, redact
 from keyferry._core.user_info import hide_user_info
 

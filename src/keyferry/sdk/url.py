@@ -1,5 +1,7 @@
 """URLs and registry names, as Go's programs parse them."""
 
+from __future__ import annotations
+
 from keyferry._net.address import is_loopback_host
 from keyferry._net.url import (
     UrlSyntaxError,

@@ -1,5 +1,7 @@
 """Findings as workflow commands of GitHub Actions, which shows them beside the lines of a change."""
 
+from __future__ import annotations
+
 from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity
 

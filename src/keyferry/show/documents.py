@@ -3,6 +3,8 @@
 ``schemas/`` has a JSON schema for each kind. A kind may gain fields and loses none.
 """
 
+from __future__ import annotations
+
 import sys
 
 from keyferry._core.secrets import escape_controls, printable
@@ -22,7 +24,7 @@ def make_document(kind: str, /, **fields: object) -> dict[str, object]:
     return {"apiVersion": API_VERSION, "kind": kind, **fields}
 
 
-def reason_document(reason: "Reason") -> dict[str, object]:
+def reason_document(reason: Reason) -> dict[str, object]:
     """Return a reason with the field names that it has in every document."""
     return {
         "stage": str(reason.stage),
@@ -51,7 +53,7 @@ def as_yaml(document: object) -> Lines:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes members of a WordEnum as their text, as JSON does."""
+        """Writes members of a StrEnum as their text, as JSON does."""
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
 

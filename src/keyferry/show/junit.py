@@ -1,9 +1,11 @@
 """Results as JUnit XML, which tools that show test results read."""
 
+from __future__ import annotations
+
+from enum import StrEnum
 from xml.etree import ElementTree as ET
 
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "CaseOutcome", "to_junit"]
 
 
-class CaseOutcome(WordEnum):
+class CaseOutcome(StrEnum):
     """The outcome of a case."""
 
     PASSED = "passed"
@@ -31,7 +33,7 @@ class Case(Value):
     text: str = ""
 
 
-def to_junit(name: str, cases: "Iterable[Case]", seconds: float) -> str:
+def to_junit(name: str, cases: Iterable[Case], seconds: float) -> str:
     """Return one suite with its cases as XML."""
     suite = ET.Element("testsuite")
     elements = [_case(case) for case in cases]

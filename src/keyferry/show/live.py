@@ -1,5 +1,7 @@
 """Lines at the bottom of a terminal that are redrawn in place and leave no trace."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -7,7 +9,7 @@ from collections.abc import Callable, Sequence
 from keyferry._core.secrets import printable
 from keyferry.show.writer import Drawn
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -30,7 +32,7 @@ class LiveLines:
     """Lines that ``draw`` replaces by new ones. One thread at a time may use them."""
 
     def __init__(
-        self, stream: "TextIO | None" = None, size: Callable[[], tuple[int, int]] = terminal_size
+        self, stream: TextIO | None = None, size: Callable[[], tuple[int, int]] = terminal_size
     ) -> None:
         self._stream = stream or sys.stderr
         self._size = size

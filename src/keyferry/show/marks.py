@@ -1,14 +1,16 @@
 """Marks before lines for people, in Unicode where the output can encode them, and in ASCII elsewhere."""
 
-import sys
+from __future__ import annotations
 
-from keyferry._core.word_enum import WordEnum
+import sys
+from enum import StrEnum
+
 from keyferry.show.writer import style
 
 __all__ = ["Mark", "mark"]
 
 
-class Mark(WordEnum):
+class Mark(StrEnum):
     """The meanings of marks."""
 
     YES = "yes"

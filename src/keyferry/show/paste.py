@@ -1,5 +1,7 @@
 """Command lines that somebody copies into a shell."""
 
+from __future__ import annotations
+
 __all__ = ["join_words", "quote_word"]
 
 # As in shlex, which is imported only for a word with other characters.

@@ -1,5 +1,7 @@
 """Findings as SARIF 2.1.0, which code scanners and editors read."""
 
+from __future__ import annotations
+
 import os
 import re
 from urllib.parse import quote
@@ -47,7 +49,7 @@ class SarifResult(Value):
 
 
 def to_sarif(
-    rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]", *, docs: str = DOCS_ADDRESS
+    rules: Sequence[SarifRule], findings: Iterable[SarifResult], *, docs: str = DOCS_ADDRESS
 ) -> Json:
     """Return one run with all *rules* and *findings*; with the address of the docs, rules refer to them."""
     driver: Json = {
@@ -88,7 +90,7 @@ def _rule(rule: SarifRule, docs: str) -> Json:
     return described
 
 
-def _fingerprints(findings: "Iterable[SarifResult]") -> "Iterator[str]":
+def _fingerprints(findings: Iterable[SarifResult]) -> Iterator[str]:
     """Yield what identifies each finding between runs: nothing in it changes if lines or list items are added.
 
     Equal findings of one run are numbered.

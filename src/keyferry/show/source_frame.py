@@ -1,5 +1,7 @@
 """One line of a source text with a mark below the place of a finding, as compilers show it."""
 
+from __future__ import annotations
+
 from unicodedata import combining, east_asian_width
 
 from keyferry._core.secrets import printable

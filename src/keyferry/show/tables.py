@@ -1,5 +1,7 @@
 """Tables for terminals."""
 
+from __future__ import annotations
+
 import sys
 
 from keyferry._core.secrets import printable
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["fitting_table", "table"]
 
 
-def table(header: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> Lines:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
     """Return a table whose columns are as wide as their widest cell."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(display_width(row[at]) for row in cells) for at in range(len(header))]
@@ -21,7 +23,7 @@ def table(header: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> Lines:
     return Lines("\n".join(line.rstrip() for line in lines))
 
 
-def fitting_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> Lines:
+def fitting_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Lines:
     """Return a table; on a terminal that is too narrow for it, each row as a paragraph with a line for each cell."""
     shown = table(header, rows)
     if not sys.stdout.isatty() or max(map(display_width, shown.split("\n"))) <= terminal_width():
@@ -29,7 +31,7 @@ def fitting_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> L
     return Lines("\n\n".join("\n".join(_paragraph(header, row)) for row in rows))
 
 
-def _paragraph(header: "Sequence[str]", row: "Sequence[str]") -> "Iterator[str]":
+def _paragraph(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     """Yield the first cell, and each other one after the name of its column; a mark in front is the first's."""
     if row[0] in ("", "*"):
         header, row = header[1:], (f"{row[0]} {row[1]}".strip(), *row[2:])

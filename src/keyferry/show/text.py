@@ -1,5 +1,7 @@
 """Text for terminals: sections with titles, lines that are folded to the terminal's width, durations."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -78,7 +80,7 @@ def _without_styles(text: str) -> str:
     return re.sub(r"\033\[[0-9;]*m", "", text)
 
 
-def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> "Iterator[str]":
+def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> Iterator[str]:
     """Yield *text* in lines of at most *width* columns, by default those of the terminal.
 
     The first line follows *first* and the others *rest*. Words are not broken, so that they can be copied. A style that
@@ -88,7 +90,7 @@ def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None
     return _styled_alone(lines) if "\033" in text else lines
 
 
-def _styled_alone(lines: "Iterable[str]") -> "Iterator[str]":
+def _styled_alone(lines: Iterable[str]) -> Iterator[str]:
     going_on = ""
     for line in lines:
         bare = line.lstrip(" ")
@@ -99,7 +101,7 @@ def _styled_alone(lines: "Iterable[str]") -> "Iterator[str]":
         yield styled + RESET if going_on else styled
 
 
-def _fold(text: str, first: str, rest: str, width: int | None) -> "Iterator[str]":
+def _fold(text: str, first: str, rest: str, width: int | None) -> Iterator[str]:
     columns = text_width() if width is None else width
     if columns - display_width(rest) < _NARROWEST:
         rest = rest[: max(0, min(len(rest), columns - _NARROWEST, 2))]
@@ -121,7 +123,7 @@ def fold_help(text: str, width: int) -> str:
     return "\n\n".join("\n".join(_help_block(block, width)) for block in text.split("\n\n"))
 
 
-def _help_block(block: str, width: int) -> "Iterator[str]":
+def _help_block(block: str, width: int) -> Iterator[str]:
     paragraph: list[str] = []
     for line in (*block.split("\n"), " "):
         if line and not line.startswith(" "):
@@ -134,13 +136,13 @@ def _help_block(block: str, width: int) -> "Iterator[str]":
             yield from _help_row(line, width)
 
 
-def _help_row(line: str, width: int) -> "Iterator[str]":
+def _help_row(line: str, width: int) -> Iterator[str]:
     name, gap, text = line.strip().partition("  ")
     first = line[: len(line) - len(text.lstrip())] if gap else line
     yield from fold(text.lstrip(), first, " " * len(first), width=width) if gap and name else (line,)
 
 
-def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
+def sections(parts: Iterable[tuple[str, Iterable[str]]]) -> Lines:
     """Return each title with its lines, which must be printable; a title without lines is left out.
 
     Titles are folded, and so are lines unless they are Whole: below the text after a mark or a number, and else a
@@ -156,7 +158,7 @@ def _block(lines: list[str]) -> list[str]:
     return [part for line in lines for part in _indented(line, hang)]
 
 
-def _indented(line: str, hang: str) -> "Iterator[str]":
+def _indented(line: str, hang: str) -> Iterator[str]:
     if isinstance(line, Whole):
         yield f"  {line}"
         return
@@ -169,7 +171,7 @@ def _indented(line: str, hang: str) -> "Iterator[str]":
         yield from fold(text, indent, indent + hang)
 
 
-def wrap(title: str, text: str) -> "Iterator[str]":
+def wrap(title: str, text: str) -> Iterator[str]:
     """Yield the lines of a paragraph beside its title."""
     first = f"{'':{_INDENT}}{title:<{_TITLE}}"
     yield from fold(printable(text), first, " " * len(first))

@@ -1,10 +1,12 @@
 """The writer for all terminal output, and its colours."""
 
+from __future__ import annotations
+
 import os
 import sys
+from enum import StrEnum
 
 from keyferry._core.secrets import printable
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -20,7 +22,7 @@ _CLEAR_SCREEN = "\033[H\033[J"
 _MOVES = r"\r|\033\[[0-9]*[AJK]"
 
 
-class ColorChoice(WordEnum):
+class ColorChoice(StrEnum):
     """The values of ``--color``."""
 
     AUTO = "auto"
@@ -41,7 +43,7 @@ class Lines(str):
         return self
 
 
-def join_lines(lines: "Iterable[str]") -> Lines:
+def join_lines(lines: Iterable[str]) -> Lines:
     """Return all *lines* below each other, made harmless one by one; those that are Lines stay as they are."""
     return Lines("\n".join(line if isinstance(line, Lines) else printable(line) for line in lines))
 
@@ -62,7 +64,7 @@ class Output:
     ignored, because they cannot be reported.
     """
 
-    def __init__(self, stream: "TextIO | None", *, is_talk: bool = False) -> None:
+    def __init__(self, stream: TextIO | None, *, is_talk: bool = False) -> None:
         self._stream = stream
         self._is_talk = is_talk
         self._is_lost = stream is None and is_talk
@@ -103,7 +105,7 @@ class Output:
         if self._stream is not None:
             self._try(lambda stream: stream.flush())
 
-    def _try(self, do: "Callable[[TextIO], object]") -> None:
+    def _try(self, do: Callable[[TextIO], object]) -> None:
         if self._is_lost:
             return
         try:

@@ -1,5 +1,7 @@
 """Read a workload from a cluster with the objects that its pulls depend on; what cannot be read is noted."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 
 from keyferry._core.user_info import hide_in_url

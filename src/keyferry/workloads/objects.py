@@ -1,11 +1,14 @@
 """Kubernetes objects as read from a file or a cluster: pods, workloads, secrets, service accounts."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.documents import read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.meta import parse_time
 from keyferry.errors import DocumentError, EnvironmentProblem, TimeError
 
@@ -28,7 +31,7 @@ Json = dict[str, object]
 _STANDARD_INPUT = "-"
 
 
-class ObjectKind(WordEnum):
+class ObjectKind(StrEnum):
     """The kinds of Kubernetes objects that are read."""
 
     POD = "Pod"
@@ -132,7 +135,7 @@ class KubernetesObject(Value):
             return found or ""
         raise self._wrong(path, "a string", found)
 
-    def items(self, *path: str) -> "Iterator[Json]":
+    def items(self, *path: str) -> Iterator[Json]:
         """Yield the maps of the list at *path*; raise EnvironmentProblem for any other type."""
         found = self.field(*path)
         if found is None:
@@ -148,12 +151,12 @@ class KubernetesObject(Value):
         """Return the names of the entries of the list at *path*; raise EnvironmentProblem for any other type."""
         return tuple(self.text(*path, at, "name") for at, _ in enumerate(self.items(*path)))
 
-    def _wrong(self, path: "tuple[str | int, ...]", expected: str, found: object) -> EnvironmentProblem:
+    def _wrong(self, path: tuple[str | int, ...], expected: str, found: object) -> EnvironmentProblem:
         kind = type(found).__name__
         return EnvironmentProblem(f"{self.origin}: {format_path(path)}: expected {expected}, found {kind}")
 
 
-def read_objects(path: str) -> "Iterator[KubernetesObject]":
+def read_objects(path: str) -> Iterator[KubernetesObject]:
     """Yield every known object of a file with one or more documents or Lists; ``-`` is standard input."""
     origin = "standard input" if path == _STANDARD_INPUT else path
     found = is_docker_config = False
@@ -201,7 +204,7 @@ def read_file_or_input(path: str) -> bytes:
         raise EnvironmentProblem(f"standard input: cannot be read: {go_strerror(error)}") from None
 
 
-def _documents(data: bytes, origin: str) -> "Iterator[Json]":
+def _documents(data: bytes, origin: str) -> Iterator[Json]:
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
     import re  # imported here: most commands are given no file

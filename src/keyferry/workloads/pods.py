@@ -1,7 +1,10 @@
 """The parts of a pod that determine how its images are pulled, from a Pod or from the template of a workload."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
@@ -29,7 +32,7 @@ _ALWAYS, _NEVER = "Always", "Never"
 _CRON_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
 
 
-class ContainerRole(WordEnum):
+class ContainerRole(StrEnum):
     """The lists in a pod whose entries have an image."""
 
     INIT = "init container"
@@ -58,7 +61,7 @@ _STATUSES = {
 }
 
 
-class StateKind(WordEnum):
+class StateKind(StrEnum):
     """The kinds of states of a container."""
 
     WAITING = "waiting"
@@ -263,7 +266,7 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
     )
 
 
-def _states(pod: KubernetesObject) -> "Iterator[ContainerState]":
+def _states(pod: KubernetesObject) -> Iterator[ContainerState]:
     for role, field in _STATUSES.items():
         for each in pod.items("status", field):
             state = each.get("state")
@@ -297,13 +300,13 @@ def token_audiences(spec: object) -> tuple[str, ...]:
     return tuple(str(token.get("audience", "")) for token in tokens if isinstance(token, dict))
 
 
-def _objects(parent: object, field: str) -> "Iterator[dict[str, object]]":
+def _objects(parent: object, field: str) -> Iterator[dict[str, object]]:
     """Yield the objects of a list, which is ignored if it is none."""
     found = parent.get(field) if isinstance(parent, dict) else None
     yield from (each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict))
 
 
-def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[PodContainer]":
+def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> Iterator[PodContainer]:
     """Yield what has an image, or should have one; raise EnvironmentProblem for a field of the wrong type."""
     for role in ContainerRole:
         for at, each in enumerate(workload.items(*spec, role.field)):
@@ -311,9 +314,7 @@ def _containers(workload: KubernetesObject, spec: tuple[str, ...]) -> "Iterator[
                 yield _container(workload, role, (*spec, role.field, at))
 
 
-def _container(
-    workload: KubernetesObject, role: ContainerRole, path: "tuple[str | int, ...]"
-) -> PodContainer:
+def _container(workload: KubernetesObject, role: ContainerRole, path: tuple[str | int, ...]) -> PodContainer:
     name = workload.text(*path, "name")
     if role is ContainerRole.VOLUME:
         image, policy = (

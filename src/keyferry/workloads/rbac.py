@@ -4,6 +4,8 @@
 whose name has a digest of what they permit: applying them takes nothing away from other audiences, accounts or users.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
 

@@ -1,9 +1,11 @@
 """Which pull secrets the kubelet uses for a pod, and why it does not use the others."""
 
+from __future__ import annotations
+
 import binascii
+from enum import StrEnum
 
 from keyferry._core.values import Value, replace
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.missing import LookupInput, MissingInput
@@ -29,7 +31,7 @@ __all__ = [
 _UNREADABLE = "the kubelet then fails the whole lookup and pulls no image of the pod"
 
 
-class UnusedReason(WordEnum):
+class UnusedReason(StrEnum):
     """Why the kubelet takes no login from a secret."""
 
     NOT_LISTED = "not-listed"
@@ -110,10 +112,10 @@ def listed_by_account(account: KubernetesObject) -> tuple[str, ...]:
 
 
 def choose_secrets(
-    given: "Sequence[PullSecret]",
+    given: Sequence[PullSecret],
     names: tuple[str, ...] | None,
     namespace: str,
-    refused: "Mapping[str, str] | None" = None,
+    refused: Mapping[str, str] | None = None,
     unknown_list: MissingInput | None = None,
 ) -> PodSecrets:
     """Return the secrets of *given* that the kubelet reads: those in *names* of the pod's *namespace*.
@@ -135,7 +137,7 @@ def choose_secrets(
     )
 
 
-def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> "Iterator[UnusedSecret]":
+def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> Iterator[UnusedSecret]:
     """Yield the first of the account's secrets if the pod has none of them, since it was created before."""
     if pod is None or account is None or not pod.is_created or pod.listed_secrets:
         return
@@ -150,8 +152,8 @@ def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None)
 
 
 def _missing(
-    own: "Mapping[str, PullSecret]", names: tuple[str, ...] | None, refused: "Mapping[str, str]"
-) -> "Iterator[MissingInput]":
+    own: Mapping[str, PullSecret], names: tuple[str, ...] | None, refused: Mapping[str, str]
+) -> Iterator[MissingInput]:
     for name in names or ():
         if name not in own and refused.get(name, "not read"):
             yield MissingInput(LookupInput.PULL_SECRET, name, refused.get(name, ""))

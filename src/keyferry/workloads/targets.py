@@ -1,5 +1,7 @@
 """Names of workloads as kubectl spells them, such as ``pod/web`` or ``deploy/web``."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.workloads.objects import ObjectKind
 

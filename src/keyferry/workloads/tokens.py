@@ -1,5 +1,7 @@
 """Tokens of service accounts as the kubelet gets them: whether the node may request them, and the requests."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 from keyferry._core.values import Value

@@ -1,16 +1,18 @@
 """Credentials that need no profile: from environment variables, or from the container or instance."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import Credentials
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["machine_credentials", "source_credentials", "variable_credentials"]
 
 
-def machine_credentials(environment: "Environment") -> Credentials:
+def machine_credentials(environment: Environment) -> Credentials:
     """Return the credentials of the container or instance this runs on; raise ProvideError if there are none."""
     from keyferry_plugins.aws.containers import container_credentials, container_url
 
@@ -21,7 +23,7 @@ def machine_credentials(environment: "Environment") -> Credentials:
     return instance_credentials(environment)
 
 
-def variable_credentials(environment: "Environment") -> Credentials | None:
+def variable_credentials(environment: Environment) -> Credentials | None:
     """Return the keys in environment variables, or None unless both are set."""
     key = environment.variable("AWS_ACCESS_KEY_ID") or environment.variable("AWS_ACCESS_KEY")
     secret = environment.variable("AWS_SECRET_ACCESS_KEY") or environment.variable("AWS_SECRET_KEY")
@@ -37,7 +39,7 @@ def variable_credentials(environment: "Environment") -> Credentials | None:
     return Credentials(key, secret, token, source="environment variables")
 
 
-def source_credentials(environment: "Environment", source: str) -> Credentials:
+def source_credentials(environment: Environment, source: str) -> Credentials:
     """Return the credentials of a credential_source, given in lower case; raise ProvideError on failure."""
     if source == "environment":
         found = variable_credentials(environment)

@@ -1,10 +1,12 @@
 """Calls of AWS services: signing, retries, and error messages that include advice."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Retry, fetch
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,8 +27,8 @@ class Call(Value):
     """One call; *right* is the IAM action it needs, *retried* are error codes to retry besides the usual ones."""
 
     action: str
-    endpoint: "Endpoint"
-    headers: "Mapping[str, str]" = field(repr=False)
+    endpoint: Endpoint
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     right: str = ""
     retried: frozenset[str] = frozenset()
@@ -38,15 +40,15 @@ class Call(Value):
         return f"{self.endpoint.service} {self.action} at {self.endpoint.url}"
 
 
-def json_call(endpoint: "Endpoint", target: str, right: str) -> Call:
+def json_call(endpoint: Endpoint, target: str, right: str) -> Call:
     """Return a call without arguments in AWS' JSON protocol; *target* is the service's internal name and the action."""
     headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
     return Call(target.rpartition(".")[2], endpoint, headers, b"{}", right)
 
 
 def query_call(
-    endpoint: "Endpoint",
-    fields: "Mapping[str, str]",
+    endpoint: Endpoint,
+    fields: Mapping[str, str],
     right: str,
     *,
     retried: frozenset[str] = frozenset(),
@@ -59,7 +61,7 @@ def query_call(
     return Call(fields["Action"], endpoint, headers, encode_form(fields), right, retried, secrets)
 
 
-def send(environment: "Environment", call: Call, credentials: "Credentials | None") -> "Reply":
+def send(environment: Environment, call: Call, credentials: Credentials | None) -> Reply:
     """Make a call, signed if *credentials* are given, and return its response; raise ProvideError on failure."""
     now = environment.now()
     reply = _fetch(environment, call, credentials, now)
@@ -79,7 +81,7 @@ def send(environment: "Environment", call: Call, credentials: "Credentials | Non
     raise _failure(call, credentials, reply, refusal, skew)
 
 
-def _fetch(environment: "Environment", call: Call, credentials: "Credentials | None", now: float) -> "Reply":
+def _fetch(environment: Environment, call: Call, credentials: Credentials | None, now: float) -> Reply:
     headers = call.headers if credentials is None else _sign(call, credentials, now)
     retry = Retry(
         attempts=environment.attempts(),
@@ -104,13 +106,13 @@ def _fetch(environment: "Environment", call: Call, credentials: "Credentials | N
     raise ProvideError(message, hint)
 
 
-def _is_transient(reply: "Reply", call: Call) -> bool:
+def _is_transient(reply: Reply, call: Call) -> bool:
     from keyferry_plugins.aws.failures import is_transient
 
     return is_transient(reply, call.retried)
 
 
-def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
+def _sign(call: Call, credentials: Credentials, now: float) -> dict[str, str]:
     from keyferry.sdk.proxy import split_url
     from keyferry_plugins.signing.sigv4 import sign_headers
 
@@ -128,14 +130,14 @@ def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
     )
 
 
-def _skew(reply: "Reply", now: float) -> float:
+def _skew(reply: Reply, now: float) -> float:
     """Return by how many seconds the server's clock is ahead of the local one; 0 if the response has no date."""
     sent_at = reply.sent_at
     return 0.0 if sent_at is None else sent_at - now
 
 
 def _failure(
-    call: Call, credentials: "Credentials | None", reply: "Reply", refusal: "Refusal", skew: float
+    call: Call, credentials: Credentials | None, reply: Reply, refusal: Refusal, skew: float
 ) -> ProvideError:
     from keyferry.sdk.text import shown
 

@@ -3,10 +3,12 @@
 A source that is chosen and then fails is an error: the next source would belong to another identity.
 """
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.ambient import machine_credentials, variable_credentials
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.credentials import Credentials
     from keyferry_plugins.aws.environment import Environment
@@ -17,7 +19,7 @@ GO, BOTOCORE = "go", "botocore"
 _TOKEN_FILE = "AWS_WEB_IDENTITY_TOKEN_FILE"  # noqa: S105 - the name of a variable
 
 
-def find_credentials(environment: "Environment", *, region: str, order: str = GO) -> "Credentials":
+def find_credentials(environment: Environment, *, region: str, order: str = GO) -> Credentials:
     """Return the credentials of this run; roles are assumed in *region*. Raise ProvideError on failure."""
     found = _from_variables(environment, order)
     if found is None and order == GO:
@@ -27,7 +29,7 @@ def find_credentials(environment: "Environment", *, region: str, order: str = GO
     return machine_credentials(environment) if found is None else found
 
 
-def _from_variables(environment: "Environment", order: str) -> "Credentials | None":
+def _from_variables(environment: Environment, order: str) -> Credentials | None:
     if environment.is_profile_explicit:
         return None
     found = variable_credentials(environment)
@@ -39,7 +41,7 @@ def _from_variables(environment: "Environment", order: str) -> "Credentials | No
     return found
 
 
-def _from_token_file(environment: "Environment", region: str) -> "Credentials | None":
+def _from_token_file(environment: Environment, region: str) -> Credentials | None:
     """Return the credentials of a pod's service account; IAM roles for service accounts set these variables."""
     path = environment.variable(_TOKEN_FILE)
     if not path or environment.is_profile_explicit:
@@ -58,10 +60,10 @@ def _from_token_file(environment: "Environment", region: str) -> "Credentials | 
     )
 
 
-def _from_profile(environment: "Environment", region: str, order: str) -> "Credentials | None":
+def _from_profile(environment: Environment, region: str, order: str) -> Credentials | None:
     from keyferry_plugins.aws.profile_chain import ProfileChain
 
-    def web_identity() -> "Credentials | None":
+    def web_identity() -> Credentials | None:
         return _from_token_file(environment, region) if order == BOTOCORE else None
 
     return ProfileChain(environment, region, order, web_identity).resolve()

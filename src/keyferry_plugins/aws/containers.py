@@ -1,5 +1,7 @@
 """Credentials from a container's credentials endpoint: ECS, EKS Pod Identity, and compatible servers."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry.sdk.proxy import split_url
@@ -7,7 +9,7 @@ from keyferry.sdk.url import is_loopback_host
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.failures import is_transient, read_refusal
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.proxy import Origin
     from keyferry_plugins.aws.environment import Environment
@@ -21,7 +23,7 @@ _HOSTS = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23")
 _ATTEMPT_SECONDS = 5.0
 
 
-def container_url(environment: "Environment") -> str:
+def container_url(environment: Environment) -> str:
     """Return the URL that the environment sets, or an empty string."""
     relative = environment.variable(_RELATIVE)
     if relative:
@@ -29,7 +31,7 @@ def container_url(environment: "Environment") -> str:
     return environment.variable(_FULL)
 
 
-def container_credentials(environment: "Environment") -> Credentials:
+def container_credentials(environment: Environment) -> Credentials:
     """Return the endpoint's credentials; raise ProvideError on failure.
 
     Plain http is allowed only to AWS' link-local addresses and to loopback.
@@ -68,13 +70,13 @@ def container_credentials(environment: "Environment") -> Credentials:
     return read_credentials(reply.json(), f"{SOURCE} {reply.url}")
 
 
-def _http_options(environment: "Environment", origin: "Origin") -> HttpOptions:
+def _http_options(environment: Environment, origin: Origin) -> HttpOptions:
     if origin.scheme == "http":
         return HttpOptions(use_proxy=False, attempt_seconds=_ATTEMPT_SECONDS)
     return environment.http_options()
 
 
-def _is_near(origin: "Origin") -> bool:
+def _is_near(origin: Origin) -> bool:
     if is_loopback_host(origin.host) or origin.host in _HOSTS:
         return True
     from ipaddress import ip_address
@@ -85,7 +87,7 @@ def _is_near(origin: "Origin") -> bool:
         return False
 
 
-def _token(environment: "Environment") -> str:
+def _token(environment: Environment) -> str:
     """Return the endpoint's authorization token; the file, which is renewed, takes precedence over the variable."""
     path = environment.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
     if path:

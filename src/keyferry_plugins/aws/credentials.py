@@ -1,9 +1,11 @@
 """AWS credentials, and how they are read from the responses of their sources."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.signing.sigv4 import Credentials
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,7 +16,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 def read_credentials(
-    document: "Mapping[str, object]", source: str, names: tuple[str, str, str] = NAMES
+    document: Mapping[str, object], source: str, names: tuple[str, str, str] = NAMES
 ) -> Credentials:
     """Return the credentials in a JSON object; *names* are the members for key, secret and session token.
 
@@ -27,7 +29,7 @@ def read_credentials(
     return Credentials(key, secret, token, read_time(document.get("Expiration"), source), source)
 
 
-def text_of(document: "Mapping[str, object]", name: str) -> str:
+def text_of(document: Mapping[str, object], name: str) -> str:
     """Return a string member that is valid in a header, or an empty string."""
     value = document.get(name)
     if not isinstance(value, str) or any(not "!" <= char <= "~" for char in value):

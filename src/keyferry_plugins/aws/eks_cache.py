@@ -1,13 +1,15 @@
 """A cache of expiring credentials, in a file that only the user can read."""
 
+from __future__ import annotations
+
+import hashlib
 import os
 
 from keyferry.sdk import Deadline
 from keyferry.sdk.files import Lock, read_private, write_private
 from keyferry_plugins.aws.credentials import Credentials
-from keyferry_plugins.signing.digests import sha256
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.eks_options import Options
     from keyferry_plugins.aws.environment import Environment
@@ -27,7 +29,7 @@ _IRRELEVANT = ("AWS_IAM_AUTHENTICATOR_CACHE_FILE", "AWS_PAGER", "AWS_DEFAULT_OUT
 class CredentialCache:
     """The cached credentials for one set of options and environment; errors of the file disable the cache."""
 
-    def __init__(self, environment: "Environment", options: "Options") -> None:
+    def __init__(self, environment: Environment, options: Options) -> None:
         self._path = environment.variable("AWS_IAM_AUTHENTICATOR_CACHE_FILE") or os.path.join(
             environment.home, ".kube", "cache", "keyferry-eks", "credentials.json"
         )
@@ -86,7 +88,7 @@ def _is_alive(entry: object, now: float) -> bool:
     return isinstance(expires_at, int | float) and expires_at > now
 
 
-def _key(environment: "Environment", options: "Options") -> str:
+def _key(environment: Environment, options: Options) -> str:
     """Return a digest of everything that selects the identity, so that identities which share a file stay apart."""
     from keyferry.sdk.json import dumps
 
@@ -108,7 +110,7 @@ def _key(environment: "Environment", options: "Options") -> str:
     )
     files = [[path, _stamp(path)] for path in environment.files]
     text = dumps({"told": list(told), "files": files, "variables": [list(pair) for pair in variables]})
-    return sha256(text.encode("utf-8", "surrogateescape")).hex()
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _stamp(path: str) -> str:

@@ -1,10 +1,12 @@
 """Options of keyferry-eks: the flags of both tools it replaces, their variables, and the authenticator's file."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,7 +81,7 @@ class Options(Value):
     timeout: str = "50s"
 
 
-def read_options(flags: "Flags", variables: "Mapping[str, str]") -> Options:
+def read_options(flags: Flags, variables: Mapping[str, str]) -> Options:
     """Merge flags, variables and the config file, in this order of precedence; raise ProvideError if they conflict."""
     tool = _WORDS.get(flags.words, "")
     if not tool:
@@ -108,7 +110,7 @@ def read_options(flags: "Flags", variables: "Mapping[str, str]") -> Options:
     )
 
 
-def _settings(flags: "Flags", variables: "Mapping[str, str]", tool: str) -> dict[str, str]:
+def _settings(flags: Flags, variables: Mapping[str, str], tool: str) -> dict[str, str]:
     filed = _read_file(flags.text("config")) if flags.text("config") else {}
     # Only the authenticator reads these two variables; the AWS CLI's commands must not depend on them.
     named = {"cluster-id": "KUBERNETES_AWS_AUTHENTICATOR_CLUSTER_ID", "role-arn": "DEFAULT_ROLE"}

@@ -1,5 +1,7 @@
 """Output of keyferry-eks that the SDK does not write: the bare token, and the formats of the tools it replaces."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import tell
@@ -8,7 +10,7 @@ from keyferry.sdk.stdio import program_name
 from keyferry.sdk.times import format_time
 from keyferry_plugins.aws.eks_options import CLI
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -22,7 +24,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 def write_as_upstream(
-    options: "Options", make: "Callable[[ExecRequest], ExecResponse]", variables: "Mapping[str, str]"
+    options: Options, make: Callable[[ExecRequest], ExecResponse], variables: Mapping[str, str]
 ) -> bytes:
     """Return the bare token, or an ExecCredential in the version that the tool would choose."""
     exec_info = variables.get(VARIABLE, "")
@@ -69,7 +71,7 @@ def _may_ask() -> bool:
         return False
 
 
-def _encode(response: "ExecResponse", version: str) -> bytes:
+def _encode(response: ExecResponse, version: str) -> bytes:
     from keyferry.sdk.json import dumps
 
     expiry = format_time(int(response.expires_at or 0) * _NANOSECONDS)

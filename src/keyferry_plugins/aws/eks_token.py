@@ -1,10 +1,12 @@
 """The token that EKS accepts: a presigned URL of STS' GetCallerIdentity that contains the cluster's name."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.partitions import partition_of
 from keyferry_plugins.signing.sigv4 import presign_url
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.credentials import Credentials
 
@@ -33,7 +35,7 @@ _PARAMETERS = frozenset(
 
 
 def make_token(
-    credentials: "Credentials", cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
+    credentials: Credentials, cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
 ) -> str:
     """Return the token for *cluster*, signed for the STS endpoint *host*."""
     from binascii import b2a_base64

@@ -1,10 +1,12 @@
 """Endpoints of AWS services: the configured one, or the standard one by region, FIPS and dual-stack settings."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
 from keyferry_plugins.aws.partitions import partition_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.environment import Environment
 
@@ -46,7 +48,7 @@ class Endpoint(Value):
 
 
 def find_endpoint(
-    environment: "Environment",
+    environment: Environment,
     service: str,
     region: str,
     *,
@@ -72,7 +74,7 @@ def find_endpoint(
     return Endpoint(f"https://{host}/", service, PUBLIC_REGION if region == GLOBAL_REGION else region)
 
 
-def configured_endpoint(environment: "Environment", service: str) -> str:
+def configured_endpoint(environment: Environment, service: str) -> str:
     """Return the URL that variables or the profile set for *service*, or an empty string."""
     if environment.is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"):
         return ""

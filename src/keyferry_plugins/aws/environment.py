@@ -1,12 +1,14 @@
 """The AWS settings of a run, from variables first and the profile second, and the options of every call."""
 
+from __future__ import annotations
+
 import os
 from time import time
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -30,14 +32,14 @@ class Environment:
 
     def __init__(
         self,
-        variables: "Mapping[str, str]",
-        deadline: "Deadline",
+        variables: Mapping[str, str],
+        deadline: Deadline,
         *,
         profile: str = "",
         region: str = "",
         ca_file: str = "",
-        now: "Callable[[], float]" = time,
-        ask_code: "Callable[[str], str] | None" = None,
+        now: Callable[[], float] = time,
+        ask_code: Callable[[str], str] | None = None,
     ) -> None:
         self.variables = variables
         self._profile = profile
@@ -71,7 +73,7 @@ class Environment:
         )
 
     @property
-    def profiles(self) -> "Profiles":
+    def profiles(self) -> Profiles:
         """Both files, read on first use; raise ProvideError if they lack an explicitly requested profile."""
         if self._profiles is None:
             from keyferry_plugins.aws.profiles import load_profiles
@@ -96,7 +98,7 @@ class Environment:
             self.variable("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(folder, "credentials"),
         )
 
-    def profile_section(self, name: str) -> "Section":
+    def profile_section(self, name: str) -> Section:
         """Return all keys of a profile; empty if the profile does not exist."""
         # Most nodes have no such files; this avoids loading the parser.
         if name == self.profile_name == _DEFAULT and not self._has_files():

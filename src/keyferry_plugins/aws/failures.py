@@ -1,9 +1,11 @@
 """Error responses of AWS: their code and message, whether to retry, and advice for the user."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
 
@@ -92,7 +94,7 @@ class Refusal(Value):
         return ""
 
 
-def read_refusal(reply: "Reply") -> Refusal:
+def read_refusal(reply: Reply) -> Refusal:
     """Return the code and message of a JSON or XML response; empty if it has none or is in another format."""
     named = next(iter(reply.values("x-amzn-errortype")), "")
     if reply.body.lstrip()[:1] == b"<":
@@ -106,7 +108,7 @@ def read_refusal(reply: "Reply") -> Refusal:
     return Refusal(_short_code(str(code)), str(message))
 
 
-def is_transient(reply: "Reply", codes: frozenset[str] = frozenset()) -> bool:
+def is_transient(reply: Reply, codes: frozenset[str] = frozenset()) -> bool:
     """Return whether a retry may help, by status, by AWS' transient error codes, or by *codes*."""
     if reply.is_success:
         return False
@@ -116,7 +118,7 @@ def is_transient(reply: "Reply", codes: frozenset[str] = frozenset()) -> bool:
     return code in _TRANSIENT_CODES or code in codes
 
 
-def _read_xml(reply: "Reply") -> Refusal:
+def _read_xml(reply: Reply) -> Refusal:
     from keyferry_plugins.aws.xml import element, text_in
 
     try:

@@ -1,5 +1,7 @@
 """The registry of an image: its host as Go parses a URL, and the parts of a private ECR host."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk.values import Value

@@ -1,10 +1,12 @@
 """The metadata service of an EC2 instance: the credentials of its role, and its region."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry_plugins.aws.credentials import Credentials, read_credentials, text_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.aws.environment import Environment
@@ -25,7 +27,7 @@ _DISABLED, _V1_DISABLED = "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_V1_DISA
 class InstanceMetadata:
     """A client of the metadata service; it obtains its session token on first use."""
 
-    def __init__(self, environment: "Environment") -> None:
+    def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._token: str | None = None
         self._base = _base(environment)
@@ -36,7 +38,7 @@ class InstanceMetadata:
         attempts = int(_number(environment, "AWS_METADATA_SERVICE_NUM_ATTEMPTS", 3))
         self._retry = Retry(attempts=max(attempts, 1), first_seconds=0.1, most_seconds=1.0)
 
-    def get(self, path: str) -> "Reply":
+    def get(self, path: str) -> Reply:
         """Return the response for *path*; an expired token is renewed once. Raise ProvideError on failure."""
         reply = self._get(path)
         if reply.status == _UNAUTHORIZED:
@@ -46,7 +48,7 @@ class InstanceMetadata:
             raise ProvideError(f"{SOURCE} {reply.url}: status {reply.status}")
         return reply
 
-    def _get(self, path: str) -> "Reply":
+    def _get(self, path: str) -> Reply:
         if self._token is None:
             self._token = self._get_token()
         headers = {"X-aws-ec2-metadata-token": self._token} if self._token else {}
@@ -74,13 +76,13 @@ class InstanceMetadata:
             raise ProvideError(f"{problem}; version 1 is disabled by {_V1_DISABLED}")
         return ""
 
-    def _check_token(self, reply: "Reply") -> str:
+    def _check_token(self, reply: Reply) -> str:
         token = reply.body.decode("latin-1").strip()
         if not token or any(not "!" <= char <= "~" for char in token):
             raise ProvideError(f"{SOURCE} {reply.url}: the response is not a token")
         return token
 
-    def _fetch(self, method: str, path: str, headers: dict[str, str]) -> "Reply":
+    def _fetch(self, method: str, path: str, headers: dict[str, str]) -> Reply:
         return fetch(
             method,
             self._base + path,
@@ -91,7 +93,7 @@ class InstanceMetadata:
         )
 
 
-def instance_credentials(environment: "Environment") -> Credentials:
+def instance_credentials(environment: Environment) -> Credentials:
     """Return the credentials of the instance's role; raise ProvideError on failure."""
     if environment.is_on(_DISABLED, ""):
         raise ProvideError(
@@ -112,7 +114,7 @@ def instance_credentials(environment: "Environment") -> Credentials:
     return read_credentials(document, f"{SOURCE} (role {role})")
 
 
-def instance_region(environment: "Environment") -> str:
+def instance_region(environment: Environment) -> str:
     """Return the instance's region, or an empty string if this may not be an instance."""
     if environment.is_on(_DISABLED, ""):
         return ""
@@ -139,7 +141,7 @@ def _first_role(metadata: InstanceMetadata) -> str:
     )
 
 
-def _base(environment: "Environment") -> str:
+def _base(environment: Environment) -> str:
     endpoint = environment.setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", "ec2_metadata_service_endpoint")
     if endpoint:
         return endpoint.rstrip("/")
@@ -151,7 +153,7 @@ def _base(environment: "Environment") -> str:
     return _BASE_IPV6 if mode.lower() == "ipv6" else _BASE
 
 
-def _number(environment: "Environment", name: str, default: float) -> float:
+def _number(environment: Environment, name: str, default: float) -> float:
     text = environment.variable(name)
     if not text:
         return default

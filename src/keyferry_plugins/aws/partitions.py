@@ -1,5 +1,7 @@
 """The partitions of AWS: their regions and the suffixes of their hosts."""
 
+from __future__ import annotations
+
 from keyferry.sdk.values import Value
 
 __all__ = ["PARTITIONS", "Partition", "partition_of"]

@@ -1,18 +1,20 @@
 """Credentials from a program: ``credential_process`` of a profile, run without a shell."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import NAMES, Credentials, read_credentials
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["process_credentials"]
 
 
-def process_credentials(environment: "Environment", command: str, profile: str) -> Credentials:
+def process_credentials(environment: Environment, command: str, profile: str) -> Credentials:
     """Run *command*, split into words as a shell does but without expansion; raise ProvideError on failure."""
     from keyferry.sdk.json import loads
     from keyferry.sdk.process import run_program

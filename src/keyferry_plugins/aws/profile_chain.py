@@ -1,10 +1,12 @@
 """The credentials of a profile: keys, a role assumed from another profile, a login, or a program."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.ambient import machine_credentials, source_credentials
 from keyferry_plugins.aws.credentials import Credentials
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,10 +28,10 @@ class ProfileChain:
 
     def __init__(
         self,
-        environment: "Environment",
+        environment: Environment,
         region: str,
         order: str,
-        web_identity: "Callable[[], Credentials | None]",
+        web_identity: Callable[[], Credentials | None],
     ) -> None:
         self._environment = environment
         self._region = region
@@ -72,10 +74,10 @@ class ProfileChain:
             steps.append(steps.pop(2))
         return self._first(name, tuple(steps))
 
-    def _last_steps(self) -> "tuple[Step, ...]":
+    def _last_steps(self) -> tuple[Step, ...]:
         return (self._sso, self._login, self._process)
 
-    def _first(self, name: str, steps: "tuple[Step, ...]") -> Credentials | None:
+    def _first(self, name: str, steps: tuple[Step, ...]) -> Credentials | None:
         for step in steps:
             found = step(name)
             if found is not None:

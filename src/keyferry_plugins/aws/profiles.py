@@ -1,10 +1,12 @@
 """The files ``~/.aws/config`` and ``~/.aws/credentials``, parsed by the rules of AWS' Go SDK."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk.files import read_bounded
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ class Profiles:
 
     __slots__ = ("keyed", "profiles", "services", "sso_sessions")
 
-    def __init__(self, config: "dict[str, Section]", credentials: "dict[str, Section]") -> None:
+    def __init__(self, config: dict[str, Section], credentials: dict[str, Section]) -> None:
         self.services = _named(config, "services")
         self.sso_sessions = _named(config, "sso-session")
         self.profiles = _named(config, "profile")
@@ -40,7 +42,7 @@ def load_profiles(config_path: str, credentials_path: str) -> Profiles:
     )
 
 
-def parse_sections(text: str) -> "dict[str, Section]":
+def parse_sections(text: str) -> dict[str, Section]:
     """Return the sections of an ini file; a key without a value may have keys of its own, indented below it.
 
     As in AWS' SDKs, a line that is not a section, a key or a continuation is ignored.
@@ -65,7 +67,7 @@ def parse_sections(text: str) -> "dict[str, Section]":
     return sections
 
 
-def _continue(section: "Section", last: str, line: str) -> None:
+def _continue(section: Section, last: str, line: str) -> None:
     """Add an indented line: a key below the last key, or a continuation of its value."""
     value = section[last]
     if isinstance(value, str) and value:
@@ -87,13 +89,13 @@ def _split(line: str) -> tuple[str, str]:
     return name.strip().lower(), value.strip()
 
 
-def _load(path: str, what: str) -> "dict[str, Section]":
+def _load(path: str, what: str) -> dict[str, Section]:
     if not os.path.exists(path):
         return {}
     return parse_sections(read_bounded(path, what).decode("utf-8", "surrogateescape"))
 
 
-def _named(sections: "Mapping[str, Section]", kind: str) -> "dict[str, Section]":
+def _named(sections: Mapping[str, Section], kind: str) -> dict[str, Section]:
     return {
         name.removeprefix(kind).strip().strip("\"'"): section
         for name, section in sections.items()
@@ -101,7 +103,7 @@ def _named(sections: "Mapping[str, Section]", kind: str) -> "dict[str, Section]"
     }
 
 
-def _merge(first: "Section", second: "Section") -> "Section":
+def _merge(first: Section, second: Section) -> Section:
     # Keys are replaced together: a session token of one file does not belong to the access key of the other.
     drop = _KEYS if _KEYS[0] in second else ()
     return {name: value for name, value in first.items() if name not in drop} | second

@@ -1,11 +1,13 @@
 """The login of ECR, decoded from the token that its API returns."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.calls import json_call, send
 from keyferry_plugins.aws.endpoints import ECR_PUBLIC
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.credentials import Credentials
     from keyferry_plugins.aws.endpoints import Endpoint
@@ -26,7 +28,7 @@ class RegistryLogin(Value):
     expires_at: float | None = None
 
 
-def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Credentials") -> RegistryLogin:
+def get_login(environment: Environment, endpoint: Endpoint, credentials: Credentials) -> RegistryLogin:
     """Request an authorization token; raise ProvideError, which quotes none of the token, on failure."""
     is_public = endpoint.service == ECR_PUBLIC
     rights = "ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"

@@ -1,12 +1,14 @@
 """Credentials of IAM Identity Center: those of a role, obtained with the token of ``aws sso login``."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_query
 from keyferry.sdk.values import replace
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.sso_tokens import SOURCE, SsoLogin, ask_portal, refused, service_url, usable_token
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,12 +23,12 @@ _MILLISECONDS = 1000
 _LATEST = 1e15
 
 
-def has_sso(section: "Mapping[str, object]") -> bool:
+def has_sso(section: Mapping[str, object]) -> bool:
     """Return whether a profile logs in by IAM Identity Center."""
     return any(key in section for key in _KEYS)
 
 
-def sso_credentials(environment: "Environment", profile: str) -> Credentials:
+def sso_credentials(environment: Environment, profile: str) -> Credentials:
     """Return the credentials of the profile's role; raise ProvideError with the login command on failure."""
     login = _read_login(environment, profile)
     token = usable_token(environment, login)
@@ -45,7 +47,7 @@ def sso_credentials(environment: "Environment", profile: str) -> Credentials:
     return replace(credentials, expires_at=expiry / _MILLISECONDS)
 
 
-def _read_login(environment: "Environment", profile: str) -> SsoLogin:
+def _read_login(environment: Environment, profile: str) -> SsoLogin:
     section = environment.profile_section(profile)
     session = _text(section, "sso_session")
     shared: Mapping[str, object] = section
@@ -75,6 +77,6 @@ def _read_login(environment: "Environment", profile: str) -> SsoLogin:
     return login
 
 
-def _text(section: "Mapping[str, object]", key: str) -> str:
+def _text(section: Mapping[str, object], key: str) -> str:
     value = section.get(key, "")
     return value if isinstance(value, str) else ""

@@ -1,5 +1,7 @@
 """The token file of ``aws sso login``: read, renewed if possible, and written back."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
@@ -10,7 +12,7 @@ from keyferry_plugins.aws.endpoints import configured_endpoint
 from keyferry_plugins.aws.failures import is_transient, read_refusal
 from keyferry_plugins.aws.partitions import partition_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,10 +52,10 @@ class Token(Value):
 
     access_token: str = field(repr=False)
     expires_at: float
-    document: "Mapping[str, object]" = field(repr=False)
+    document: Mapping[str, object] = field(repr=False)
 
 
-def usable_token(environment: "Environment", login: SsoLogin) -> Token:
+def usable_token(environment: Environment, login: SsoLogin) -> Token:
     """Return the token of a login, renewed if it expires soon; raise ProvideError with the login command on failure."""
     path = _cache_path(environment, login)
     token = _read_token(path, login)
@@ -68,7 +70,7 @@ def usable_token(environment: "Environment", login: SsoLogin) -> Token:
         raise
 
 
-def _renewed_token(environment: "Environment", login: SsoLogin, path: str) -> Token:
+def _renewed_token(environment: Environment, login: SsoLogin, path: str) -> Token:
     from keyferry.sdk.files import Lock
 
     with Lock(path, environment.deadline.within(_LOCK_SECONDS)):
@@ -89,7 +91,7 @@ def _renewed_token(environment: "Environment", login: SsoLogin, path: str) -> To
 
 
 def _renew(
-    environment: "Environment", login: SsoLogin, path: str, token: Token, parts: dict[str, str]
+    environment: Environment, login: SsoLogin, path: str, token: Token, parts: dict[str, str]
 ) -> Token:
     from keyferry.sdk.files import write_private
     from keyferry.sdk.json import dumps
@@ -141,22 +143,22 @@ def _time(value: object, path: str) -> float | None:
     return read_time(clean, f"the SSO token file {path!r}")
 
 
-def _cache_path(environment: "Environment", login: SsoLogin) -> str:
+def _cache_path(environment: Environment, login: SsoLogin) -> str:
     from hashlib import sha1
 
     name = sha1(login.cache_name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
     return os.path.join(environment.home, ".aws", "sso", "cache", f"{name}.json")
 
 
-def service_url(environment: "Environment", service: str, prefix: str, region: str) -> str:
+def service_url(environment: Environment, service: str, prefix: str, region: str) -> str:
     """Return the base URL of a login service, without a trailing slash."""
     configured = configured_endpoint(environment, service)
     return configured.rstrip("/") or f"https://{prefix}.{region}.{partition_of(region).suffix}"
 
 
 def ask_portal(
-    environment: "Environment", method: str, url: str, headers: dict[str, str], body: bytes = b""
-) -> "Reply":
+    environment: Environment, method: str, url: str, headers: dict[str, str], body: bytes = b""
+) -> Reply:
     """Make an unsigned call and return the response."""
     return fetch(
         method,
@@ -169,7 +171,7 @@ def ask_portal(
     )
 
 
-def refused(reply: "Reply", login: SsoLogin, secrets: tuple[str, ...]) -> ProvideError:
+def refused(reply: Reply, login: SsoLogin, secrets: tuple[str, ...]) -> ProvideError:
     """Return the error to raise for an error response."""
     from keyferry.sdk.text import shown
 

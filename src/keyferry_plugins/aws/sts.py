@@ -1,11 +1,13 @@
 """The Security Token Service: temporary credentials of a role, for other credentials or an identity token."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.calls import query_call, send
 from keyferry_plugins.aws.credentials import Credentials, read_time
 from keyferry_plugins.aws.endpoints import STS, find_endpoint
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.aws.environment import Environment
 
@@ -18,7 +20,7 @@ _RETRIED = frozenset(("InvalidIdentityToken",))
 
 
 def assume_role(
-    environment: "Environment",
+    environment: Environment,
     credentials: Credentials,
     role_arn: str,
     *,
@@ -50,7 +52,7 @@ def assume_role(
 
 
 def assume_role_with_web_identity(
-    environment: "Environment", role_arn: str, token: str, *, region: str, session_name: str = ""
+    environment: Environment, role_arn: str, token: str, *, region: str, session_name: str = ""
 ) -> Credentials:
     """Return credentials of a role for the token of an OIDC issuer, such as a service account's token."""
     fields = {
@@ -71,7 +73,7 @@ def assume_role_with_web_identity(
     return _read(reply.body, call.name, f"the role {role_arn}")
 
 
-def caller_user_id(environment: "Environment", credentials: Credentials, *, region: str) -> str:
+def caller_user_id(environment: Environment, credentials: Credentials, *, region: str) -> str:
     """Return the unique id of the identity that owns *credentials*; for a role it is ``id:session name``."""
     from keyferry_plugins.aws.xml import element, text_in
 
@@ -91,12 +93,12 @@ def read_token_file(path: str) -> str:
     return token
 
 
-def default_session_name(environment: "Environment", prefix: str = "") -> str:
+def default_session_name(environment: Environment, prefix: str = "") -> str:
     """Return a unique session name: the time in nanoseconds."""
     return f"{prefix}{int(environment.now() * _NANOSECONDS)}"
 
 
-def _ask_code(environment: "Environment", serial: str) -> str:
+def _ask_code(environment: Environment, serial: str) -> str:
     if environment.ask_code is None:
         raise ProvideError(
             f"the profile requires a code of the MFA device {serial!r}, but this run cannot prompt for it",

@@ -1,5 +1,7 @@
 """Read texts from STS' small XML responses without a parser, which costs start-up time and expands entities."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
 __all__ = ["element", "text_in"]

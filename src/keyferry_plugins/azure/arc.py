@@ -1,10 +1,12 @@
 """Managed identity of a machine outside Azure: Azure Arc's agent checks that the caller can read a local file."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -18,7 +20,7 @@ _UNAUTHORIZED = 401
 _GROUP = "add the user that runs this to the group 'himds', or run it as root"
 
 
-def ask_arc(ask: "Callable[[Mapping[str, str]], Reply]", folder: str = TOKENS_FOLDER) -> "Reply":
+def ask_arc(ask: Callable[[Mapping[str, str]], Reply], folder: str = TOKENS_FOLDER) -> Reply:
     """Return the agent's response, after proving access to the privileged key file that the agent names."""
     headers = {"Metadata": "true"}
     reply = ask(headers)
@@ -28,7 +30,7 @@ def ask_arc(ask: "Callable[[Mapping[str, str]], Reply]", folder: str = TOKENS_FO
     return ask({**headers, "Authorization": f"Basic {key}"})
 
 
-def _challenge_path(reply: "Reply") -> str:
+def _challenge_path(reply: Reply) -> str:
     for challenge in reply.values("www-authenticate"):
         scheme, _, rest = challenge.partition(" ")
         name, mark, path = rest.strip().partition("=")

@@ -1,5 +1,7 @@
 """The retry intervals of upstream's provider; they exceed the kubelet's timeout, so only ``--compat`` uses them."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk.http import Retry

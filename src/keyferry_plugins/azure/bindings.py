@@ -1,10 +1,12 @@
 """AKS identity bindings: an endpoint of the cluster, with its own address and server name, exchanges a pod's token."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
 from keyferry_plugins.azure.clouds import REGISTRY_SCOPE
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
     from keyferry.sdk.flags import Flags
@@ -27,7 +29,7 @@ class Bindings(Value):
     ca_file: str = CA_FILE
 
 
-def read_bindings(flags: "Flags") -> Bindings | None:
+def read_bindings(flags: Flags) -> Bindings | None:
     """Return the endpoint that the flags set, or None; raise ProvideError if the flags are inconsistent."""
     name, address = flags.text("ib-sni-name"), flags.text("ib-apiserver-ip")
     client, tenant = flags.text("ib-default-client-id"), flags.text("ib-default-tenant-id")
@@ -44,8 +46,8 @@ def read_bindings(flags: "Flags") -> Bindings | None:
 
 
 def exchange_by_binding(
-    bindings: Bindings, client_id: str, assertion: str, *, deadline: "Deadline", retry: "Retry | None" = None
-) -> "Token":
+    bindings: Bindings, client_id: str, assertion: str, *, deadline: Deadline, retry: Retry | None = None
+) -> Token:
     """Return a token for registries from the cluster's endpoint, in exchange for a pod's token."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import HttpOptions, Retry, fetch

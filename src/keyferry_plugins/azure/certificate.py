@@ -1,10 +1,12 @@
 """Client assertions signed with an application's certificate."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.azure.entra import Application
 
@@ -14,7 +16,7 @@ _LIFE_SECONDS = 600
 
 
 def sign_assertion(
-    application: "Application", path: str, password: str, *, audience: str = "", is_legacy: bool = False
+    application: Application, path: str, password: str, *, audience: str = "", is_legacy: bool = False
 ) -> str:
     """Return a client assertion signed with the key in a file: PKCS #12 if its name ends in ``.pfx``, else PEM.
 
@@ -38,7 +40,7 @@ def sign_assertion(
     return sign_jwt(header, claims, key, "RS256" if is_old else "PS256")
 
 
-def _load(path: str, password: str) -> "tuple[object, list[bytes]]":
+def _load(path: str, password: str) -> tuple[object, list[bytes]]:
     from keyferry.sdk.files import read_bounded
     from keyferry_plugins.signing.jose import load_key_and_certificates
 

@@ -1,15 +1,17 @@
 """Find the Bearer challenge in a registry's WWW-Authenticate headers."""
 
+from __future__ import annotations
+
 from keyferry.sdk.challenge import ChallengeError, read_challenges
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["ChallengeError", "parse_bearer", "read_bearer", "read_bearer_compat"]
 
 
-def read_bearer(headers: "Sequence[str]") -> dict[str, str]:
+def read_bearer(headers: Sequence[str]) -> dict[str, str]:
     """Return the parameters of the only Bearer challenge in the headers; raise ChallengeError if there is not one."""
     found = [challenge for header in headers if (challenge := parse_bearer(header)) is not None]
     if len(found) != 1:
@@ -18,7 +20,7 @@ def read_bearer(headers: "Sequence[str]") -> dict[str, str]:
     return _complete(found[0])
 
 
-def read_bearer_compat(headers: "Sequence[str]") -> dict[str, str]:
+def read_bearer_compat(headers: Sequence[str]) -> dict[str, str]:
     """Return the parameters of a Bearer challenge in the only header; raise ChallengeError if there is not one."""
     if len(headers) != 1:
         raise ChallengeError(f"it has {len(headers)} WWW-Authenticate headers, expected one")

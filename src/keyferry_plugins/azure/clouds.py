@@ -1,9 +1,11 @@
 """Azure's clouds: their token authorities and registry suffixes."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, replace
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -49,13 +51,13 @@ _CLOUDS = {
 KNOWN_NAMES = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureStackCloud"
 
 
-def find_cloud(name: str, environ: "Mapping[str, str]") -> Cloud | None:
+def find_cloud(name: str, environ: Mapping[str, str]) -> Cloud | None:
     """Return the cloud of that name, in any letter case, or None if it is unknown."""
     key = name.strip().lower()
     return load_stack_cloud(environ) if key == _STACK else _CLOUDS.get(key)
 
 
-def load_stack_cloud(environ: "Mapping[str, str]") -> Cloud:
+def load_stack_cloud(environ: Mapping[str, str]) -> Cloud:
     """Return the cloud of the file in AZURE_ENVIRONMENT_FILEPATH, with the public cloud's values as defaults."""
     from keyferry.sdk.files import read_bounded
 
@@ -72,7 +74,7 @@ def load_stack_cloud(environ: "Mapping[str, str]") -> Cloud:
     return Cloud(read_authority(authority, f"activeDirectoryEndpoint in {path!r}"), suffix)
 
 
-def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: "Deadline") -> Cloud:
+def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: Deadline) -> Cloud:
     """Return the cloud that the resource manager describes: the entry *name*, or the first entry if *name* is empty."""
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https

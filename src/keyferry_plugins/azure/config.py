@@ -1,9 +1,11 @@
 """The cloud config of a node, ``azure.json``: JSON or simple YAML, with keys in any letter case."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -73,7 +75,7 @@ def parse_config(data: bytes, where: str) -> Config:
     )
 
 
-def _read(data: bytes, where: str) -> "Mapping[str, object]":
+def _read(data: bytes, where: str) -> Mapping[str, object]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.strip():
         return {}
@@ -142,7 +144,7 @@ class _Figure(Value):
     text: str
 
 
-def _text(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) -> str:
+def _text(fields: Mapping[str, tuple[str, object]], key: str, where: str) -> str:
     _, value = fields.get(key.lower(), (key, None))
     if value is None:
         return ""
@@ -153,7 +155,7 @@ def _text(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) -> s
     return value
 
 
-def _switch(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) -> bool:
+def _switch(fields: Mapping[str, tuple[str, object]], key: str, where: str) -> bool:
     _, value = fields.get(key.lower(), (key, None))
     if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
         return value.lower() in _TRUE
@@ -162,7 +164,7 @@ def _switch(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) ->
     raise ProvideError(f"{where}: {key} is {_kind(value)}, expected true or false")
 
 
-def _number(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) -> float:
+def _number(fields: Mapping[str, tuple[str, object]], key: str, where: str) -> float:
     _, value = fields.get(key.lower(), (key, None))
     amount = value.amount if isinstance(value, _Figure) else value
     if amount is None:

@@ -1,5 +1,7 @@
 """Rewrite a kubeconfig's Azure users so that they obtain tokens from this plugin."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
@@ -8,7 +10,7 @@ from keyferry.sdk.values import Value
 from keyferry_plugins.azure.options import FLAGS as LOGIN_FLAGS
 from keyferry_plugins.azure.options import LOGINS
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -31,7 +33,7 @@ _PROGRAMS = ("kubelogin", "keyferry-aks")
 _SECRETS = ("client-secret", "client-certificate-password", "password")
 _CARRIED = ("client-id", "tenant-id", "environment")
 # The flags of each login besides the server; those in the first column are also kept from the old entry.
-_BY_LOGIN: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
+_BY_LOGIN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "devicecode": (_CARRIED, ("cache-dir",)),
     "interactive": (_CARRIED, ("cache-dir", "redirect-url", "login-hint")),
     "spn": (_CARRIED, ("client-certificate", "client-certificate-password", "client-secret")),
@@ -52,11 +54,11 @@ _POP = ("spn", "ropc", "interactive")
 class ExistingEntry(Value):
     """The present values of an entry by flag name, and whether it is an auth provider with the old audience."""
 
-    values: "Mapping[str, str]"
+    values: Mapping[str, str]
     is_legacy: bool = False
 
 
-def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
+def convert_kubeconfig(flags: Flags, environ: Mapping[str, str]) -> str:
     """Rewrite the file, keep a copy of the old one beside it, and return a summary."""
     from keyferry.sdk.files import read_bounded, write_private
     from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
@@ -80,7 +82,7 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
     return f"{path}: changed {', '.join(changed)}; the old file is {path}.before-keyferry{note}"
 
 
-def _find(flags: "Flags", environ: "Mapping[str, str]") -> str:
+def _find(flags: Flags, environ: Mapping[str, str]) -> str:
     named = flags.text("kubeconfig") or environ.get("KUBECONFIG", "")
     if os.pathsep in named and not flags.text("kubeconfig"):
         raise ProvideError("KUBECONFIG names several files", "choose the file to rewrite: --kubeconfig FILE")
@@ -88,7 +90,7 @@ def _find(flags: "Flags", environ: "Mapping[str, str]") -> str:
     return os.path.realpath(os.path.expanduser(named or "~/.kube/config"))
 
 
-def _users(root: "MappingNode", context: str) -> "list[tuple[str, MappingNode]]":
+def _users(root: MappingNode, context: str) -> list[tuple[str, MappingNode]]:
     import yaml
 
     from keyferry_plugins.azure.kubeconfig_nodes import entries, get, text
@@ -108,7 +110,7 @@ def _users(root: "MappingNode", context: str) -> "list[tuple[str, MappingNode]]"
     ]  # fmt: skip
 
 
-def _convert(name: str, user: "MappingNode", flags: "Flags") -> bool:
+def _convert(name: str, user: MappingNode, flags: Flags) -> bool:
     """Rewrite one user; return False if it is not an Azure user."""
     from keyferry_plugins.azure.kubeconfig_nodes import get, put, remove, text
 
@@ -132,7 +134,7 @@ def _convert(name: str, user: "MappingNode", flags: "Flags") -> bool:
     return True
 
 
-def _read_provider(user: "Node") -> ExistingEntry:
+def _read_provider(user: Node) -> ExistingEntry:
     from keyferry_plugins.azure.kubeconfig_nodes import get, text
 
     config = get(user, "auth-provider", "config")
@@ -141,7 +143,7 @@ def _read_provider(user: "Node") -> ExistingEntry:
     return ExistingEntry(values, text(config, "config-mode") in ("", "0"))
 
 
-def _read_exec(user: "Node") -> ExistingEntry | None:
+def _read_exec(user: Node) -> ExistingEntry | None:
     from keyferry.sdk.flags import parse_flags
     from keyferry_plugins.azure.kubeconfig_nodes import entries, get, text
 
@@ -161,7 +163,7 @@ def _read_exec(user: "Node") -> ExistingEntry | None:
     )
 
 
-def _args(name: str, old: ExistingEntry, flags: "Flags") -> list[str]:
+def _args(name: str, old: ExistingEntry, flags: Flags) -> list[str]:
     login = flags.text("login")
     carried, taken = _BY_LOGIN[login]
     values = {flag: _given(flags, flag) or old.values.get(flag, "") for flag in ("server-id", *carried)}
@@ -182,10 +184,10 @@ def _args(name: str, old: ExistingEntry, flags: "Flags") -> list[str]:
     return args
 
 
-def _given(flags: "Flags", name: str) -> str:
+def _given(flags: Flags, name: str) -> str:
     return flags.text(name) if name in flags.given else ""
 
 
-def _variables(flags: "Flags") -> "Sequence[Mapping[str, str]] | None":
+def _variables(flags: Flags) -> Sequence[Mapping[str, str]] | None:
     folder = flags.text("azure-config-dir")
     return [{"name": "AZURE_CONFIG_DIR", "value": folder}] if folder else None

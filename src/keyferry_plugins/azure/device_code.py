@@ -1,11 +1,13 @@
 """Log in on another device: the user opens a page and enters a code while the plugin waits."""
 
+from __future__ import annotations
+
 from time import sleep
 
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.azure.entra import Application, EntraError
@@ -32,8 +34,8 @@ class Code(Value):
 
 
 def log_in_by_device_code(
-    options: "Options", application: "Application", deadline: Deadline, *, is_patient: bool
-) -> "Token":
+    options: Options, application: Application, deadline: Deadline, *, is_patient: bool
+) -> Token:
     """Return a token for the user who enters the code; *is_patient* waits until the code expires."""
     from keyferry.sdk import tell
 
@@ -43,7 +45,7 @@ def log_in_by_device_code(
     return _poll(options, application, code, limit)
 
 
-def _start(options: "Options", application: "Application", deadline: Deadline) -> Code:
+def _start(options: Options, application: Application, deadline: Deadline) -> Code:
     from keyferry_plugins.azure.entra import post_form, refusal
 
     fields = {"client_id": application.client_id}
@@ -58,7 +60,7 @@ def _start(options: "Options", application: "Application", deadline: Deadline) -
     return _read_code(reply)
 
 
-def _read_code(reply: "Reply") -> Code:
+def _read_code(reply: Reply) -> Code:
     from keyferry.sdk.text import shown
     from keyferry_plugins.azure.tokens import read_instant, text_of
 
@@ -80,7 +82,7 @@ def _read_code(reply: "Reply") -> Code:
     )
 
 
-def _poll(options: "Options", application: "Application", code: Code, limit: Deadline) -> "Token":
+def _poll(options: Options, application: Application, code: Code, limit: Deadline) -> Token:
     from keyferry_plugins.azure.entra import EntraError, read_reply
 
     interval = code.interval
@@ -103,7 +105,7 @@ def _poll(options: "Options", application: "Application", code: Code, limit: Dea
     raise EntraError(refused.message, _hint(refused), refused.error, refused.number)
 
 
-def _ask(options: "Options", application: "Application", code: Code, limit: Deadline) -> "Reply":
+def _ask(options: Options, application: Application, code: Code, limit: Deadline) -> Reply:
     from keyferry_plugins.azure.entra import post_form
     from keyferry_plugins.azure.service_principal import LEGACY_PATH
 
@@ -117,7 +119,7 @@ def _ask(options: "Options", application: "Application", code: Code, limit: Dead
     return post_form(url, fields, application, deadline=limit.within(_POLL_SECONDS))
 
 
-def _hint(refused: "EntraError") -> str:
+def _hint(refused: EntraError) -> str:
     meanings = {
         "authorization_declined": "the login was declined; run it again",
         "access_denied": "the login was declined; run it again",

@@ -1,9 +1,11 @@
 """Entra's token requests: the application, the request, and the meaning of its errors."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -72,12 +74,12 @@ def assertion_fields(assertion: str) -> dict[str, str]:
 
 def request_token(
     application: Application,
-    fields: "Mapping[str, str]",
+    fields: Mapping[str, str],
     *,
-    deadline: "Deadline",
+    deadline: Deadline,
     secrets: tuple[str, ...] = (),
-    retry: "Retry | None" = None,
-) -> "Token":
+    retry: Retry | None = None,
+) -> Token:
     """Return a token by the grant in *fields*; errors never contain *secrets*."""
     form = {"client_id": application.client_id, **fields}
     reply = post_form(application.token_url, form, application, deadline=deadline, retry=retry)
@@ -86,12 +88,12 @@ def request_token(
 
 def post_form(
     url: str,
-    fields: "Mapping[str, str]",
+    fields: Mapping[str, str],
     application: Application,
     *,
-    deadline: "Deadline",
-    retry: "Retry | None" = None,
-) -> "Reply":
+    deadline: Deadline,
+    retry: Retry | None = None,
+) -> Reply:
     """Send a form to one of the tenant's endpoints and return the response."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import Retry, fetch
@@ -103,7 +105,7 @@ def post_form(
     return fetch("POST", url, deadline=deadline, headers=headers, body=body, retry=retry or Retry())
 
 
-def read_reply(reply: "Reply", secrets: tuple[str, ...] = ()) -> "Token":
+def read_reply(reply: Reply, secrets: tuple[str, ...] = ()) -> Token:
     """Return the token in a response of Entra; raise EntraError if it is an error response."""
     if not reply.is_success:
         raise refusal(reply, secrets)
@@ -112,7 +114,7 @@ def read_reply(reply: "Reply", secrets: tuple[str, ...] = ()) -> "Token":
     return read_token(reply)
 
 
-def refusal(reply: "Reply", secrets: tuple[str, ...] = ()) -> EntraError:
+def refusal(reply: Reply, secrets: tuple[str, ...] = ()) -> EntraError:
     """Return the error for an error response, with the text of known fields only."""
     from keyferry.sdk.text import shown
     from keyferry_plugins.azure.tokens import text_of
@@ -136,7 +138,7 @@ def _number(description: str) -> str:
     return f"{mark}{digits[:9]}" if digits else ""
 
 
-def _hint(reply: "Reply", number: str) -> str:
+def _hint(reply: Reply, number: str) -> str:
     if number in _HINTS:
         return _HINTS[number]
     if reply.status == 429:  # too many requests

@@ -1,12 +1,14 @@
 """The registry's exchange of an Entra token for a refresh token, which serves as a password for docker."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.azure.login_server import host_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
     from keyferry.sdk.http import Reply, Retry
@@ -31,7 +33,7 @@ class Exchange(Value):
     compat: bool = False
 
 
-def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> str:
+def exchange_token(exchange: Exchange, deadline: Deadline, retry: Retry) -> str:
     """Return the registry's refresh token for an Entra token, which is sent only to the registry itself."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import fetch
@@ -69,7 +71,7 @@ def cache_seconds(refresh_token: str) -> float:
     return float(int(max(0.0, min(HOUR_SECONDS, expires_at - time() - _MARGIN_SECONDS))))
 
 
-def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tuple[str, str]:
+def _challenge(exchange: Exchange, deadline: Deadline, retry: Retry) -> tuple[str, str]:
     """Return the origin of the registry's token endpoint, and the registry's service name there."""
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.challenge import ChallengeError, read_bearer, read_bearer_compat
@@ -120,7 +122,7 @@ def _is_same(host: str, server: str, suffix: str) -> bool:
     return both_inside and host.partition(".")[0] == server.partition(".")[0]
 
 
-def _read_refresh_token(reply: "Reply", exchange: Exchange) -> str:
+def _read_refresh_token(reply: Reply, exchange: Exchange) -> str:
     from keyferry_plugins.azure.tokens import text_of
 
     if reply.status == 200:
@@ -145,7 +147,7 @@ def _hint(status: int, exchange: Exchange) -> str:
     return "" if status < 500 else "the registry may be busy; try again"  # the server's fault
 
 
-def _said(reply: "Reply", exchange: Exchange) -> str:
+def _said(reply: Reply, exchange: Exchange) -> str:
     """Return the registry's error text from its known fields."""
     from keyferry.sdk.text import shown
 

@@ -1,8 +1,10 @@
 """Tokens for an application in exchange for another issuer's token."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
     from keyferry.sdk.http import Retry
@@ -16,13 +18,13 @@ _NO_RECORD = ("AADSTS70021", "AADSTS700211", "AADSTS700212", "AADSTS700213")
 
 
 def exchange_assertion(
-    application: "Application",
+    application: Application,
     assertion: str,
     scope: str,
     *,
-    deadline: "Deadline",
-    retry: "Retry | None" = None,
-) -> "Token":
+    deadline: Deadline,
+    retry: Retry | None = None,
+) -> Token:
     """Return a token for *scope*, in exchange for a token of an issuer that the application trusts."""
     from keyferry_plugins.azure.entra import EntraError, assertion_fields, request_token
 

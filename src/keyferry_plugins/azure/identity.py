@@ -1,11 +1,13 @@
 """Choose the identity that requests registry credentials, and obtain its token."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE
 from keyferry_plugins.azure.entra import Application
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -30,20 +32,20 @@ class Source(Value):
 
     tenant: str
     grantee: str
-    obtain: "Callable[[], Token] | None" = None
+    obtain: Callable[[], Token] | None = None
     password: str = field(default="", repr=False)
 
 
 class RequestContext(Value):
     """Everything that determines which identity is used and how its token is requested."""
 
-    request: "Request"
-    config: "Config"
-    cloud: "Cloud"
-    environ: "Mapping[str, str]"
-    deadline: "Deadline"
-    bindings: "Bindings | None" = None
-    retry: "Retry | None" = None
+    request: Request
+    config: Config
+    cloud: Cloud
+    environ: Mapping[str, str]
+    deadline: Deadline
+    bindings: Bindings | None = None
+    retry: Retry | None = None
     compat: bool = False
 
     def application(self, client_id: str, tenant: str = "") -> Application:
@@ -108,7 +110,7 @@ def _by_federation(given: RequestContext) -> Source:
     )
 
 
-def _by_binding(given: RequestContext, bindings: "Bindings") -> Source:
+def _by_binding(given: RequestContext, bindings: Bindings) -> Source:
     from keyferry_plugins.azure.bindings import exchange_by_binding
 
     annotations, token = given.request.service_account_annotations, given.request.service_account_token
@@ -138,7 +140,7 @@ def _by_certificate(given: RequestContext) -> Source:
     config = given.config
     application = given.application(config.client_id)
 
-    def obtain() -> "Token":
+    def obtain() -> Token:
         assertion = sign_assertion(application, config.certificate_path, config.certificate_password)
         return exchange_assertion(
             application, assertion, REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
@@ -162,7 +164,7 @@ def _by_token_file(given: RequestContext) -> Source:
         )
     application = given.application(client, tenant)
 
-    def obtain() -> "Token":
+    def obtain() -> Token:
         assertion = read_token_file(path, "the federated token file")
         return exchange_assertion(
             application, assertion, REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry

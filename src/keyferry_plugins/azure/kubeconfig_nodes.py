@@ -1,8 +1,10 @@
 """A kubeconfig as YAML nodes, so that unchanged parts are written back as they were, except for comments."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["entries", "get", "parse", "put", "remove", "serialize", "text"]
 
 
-def parse(data: bytes, where: str) -> "MappingNode":
+def parse(data: bytes, where: str) -> MappingNode:
     """Return the root of a kubeconfig; raise ProvideError, which quotes none of it, if it is not a mapping."""
     import yaml
 
@@ -25,7 +27,7 @@ def parse(data: bytes, where: str) -> "MappingNode":
     return root
 
 
-def serialize(root: "Node") -> bytes:
+def serialize(root: Node) -> bytes:
     """Return the YAML text of a document."""
     import yaml
 
@@ -33,7 +35,7 @@ def serialize(root: "Node") -> bytes:
     return str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=4096)).encode()
 
 
-def get(node: "Node | None", *names: str) -> "Node | None":
+def get(node: Node | None, *names: str) -> Node | None:
     """Return the node under a path of keys, or None."""
     import yaml
 
@@ -44,7 +46,7 @@ def get(node: "Node | None", *names: str) -> "Node | None":
     return node
 
 
-def text(node: "Node | None", *names: str) -> str:
+def text(node: Node | None, *names: str) -> str:
     """Return the text of the scalar under a path of keys, as written, or an empty string."""
     import yaml
 
@@ -54,7 +56,7 @@ def text(node: "Node | None", *names: str) -> str:
     return str(found.value)
 
 
-def entries(node: "Node | None", name: str) -> "Iterator[Node]":
+def entries(node: Node | None, name: str) -> Iterator[Node]:
     """Yield the items of the list under a key."""
     import yaml
 
@@ -63,7 +65,7 @@ def entries(node: "Node | None", name: str) -> "Iterator[Node]":
         yield from found.value
 
 
-def put(node: "MappingNode", name: str, value: object) -> None:
+def put(node: MappingNode, name: str, value: object) -> None:
     """Set a key to plain data."""
     import yaml
 
@@ -73,6 +75,6 @@ def put(node: "MappingNode", name: str, value: object) -> None:
         node.value += made.value
 
 
-def remove(node: "MappingNode", name: str) -> None:
+def remove(node: MappingNode, name: str) -> None:
     """Remove a key, if it exists."""
     node.value = [(key, value) for key, value in node.value if key.value != name]

@@ -1,8 +1,10 @@
 """Find the Azure registry that an image is pulled from, after the registry mirrors."""
 
+from __future__ import annotations
+
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -41,7 +43,7 @@ def parse_mirrors(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return mirrors, tuple(refused)
 
 
-def apply_mirror(mirrors: "Mapping[str, str]", image: str, *, compat: bool = False) -> Mirrored:
+def apply_mirror(mirrors: Mapping[str, str], image: str, *, compat: bool = False) -> Mirrored:
     """Return the image after mirroring.
 
     The longest source that equals the image, or is followed by a slash in it, applies. With *compat* a source

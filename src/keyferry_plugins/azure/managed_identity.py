@@ -1,11 +1,13 @@
 """Tokens for the identity of the machine or service that the plugin runs on."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -29,7 +31,7 @@ class Identity(Value):
     resource_id: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> "Identity":
+    def parse(cls, text: str) -> Identity:
         """Return an identity by its resource ID, if *text* is one, or else by its client ID."""
         if "/subscriptions/" in text.lower():
             return cls(resource_id=text)
@@ -51,11 +53,11 @@ class IdentityRequest(Value):
 
     resource: str
     identity: Identity
-    environ: "Mapping[str, str]"
-    deadline: "Deadline"
-    retry: "Retry | None" = None
+    environ: Mapping[str, str]
+    deadline: Deadline
+    retry: Retry | None = None
 
-    def fetch(self, url: str, headers: "Mapping[str, str]", fields: "Mapping[str, str]") -> "Reply":
+    def fetch(self, url: str, headers: Mapping[str, str], fields: Mapping[str, str]) -> Reply:
         """Send a request to a local source, never through a proxy, and return the response."""
         from keyferry.sdk.forms import encode_query
         from keyferry.sdk.http import HttpOptions, Retry, fetch
@@ -72,7 +74,7 @@ class IdentityRequest(Value):
         )
 
 
-def request_identity_token(question: IdentityRequest) -> "Token":
+def request_identity_token(question: IdentityRequest) -> Token:
     """Return a token for a managed identity, from the source that the environment sets or else the machine's own."""
     from keyferry_plugins.azure.tokens import read_token
 
@@ -82,7 +84,7 @@ def request_identity_token(question: IdentityRequest) -> "Token":
     return read_token(reply)
 
 
-def choose_source(question: IdentityRequest, himds: str = HIMDS) -> "Callable[[IdentityRequest], Reply]":
+def choose_source(question: IdentityRequest, himds: str = HIMDS) -> Callable[[IdentityRequest], Reply]:
     """Return the source on this machine, by the rules of Azure's own libraries."""
     environ = question.environ
     if environ.get("IDENTITY_ENDPOINT"):
@@ -95,7 +97,7 @@ def choose_source(question: IdentityRequest, himds: str = HIMDS) -> "Callable[[I
     return _arc if os.path.exists(himds) else _imds
 
 
-def _app_service(question: IdentityRequest) -> "Reply":
+def _app_service(question: IdentityRequest) -> Reply:
     environ = question.environ
     fields = {"api-version": "2019-08-01", "resource": question.resource}
     fields |= question.identity.fields("client_id", "mi_res_id")
@@ -104,7 +106,7 @@ def _app_service(question: IdentityRequest) -> "Reply":
     )
 
 
-def _machine_learning(question: IdentityRequest) -> "Reply":
+def _machine_learning(question: IdentityRequest) -> Reply:
     environ = question.environ
     fields = {"api-version": "2017-09-01", "resource": question.resource}
     _refuse_resource_id(question.identity, "Azure ML")
@@ -113,7 +115,7 @@ def _machine_learning(question: IdentityRequest) -> "Reply":
     return question.fetch(environ["MSI_ENDPOINT"], {"secret": environ["MSI_SECRET"]}, fields)
 
 
-def _cloud_shell(question: IdentityRequest) -> "Reply":
+def _cloud_shell(question: IdentityRequest) -> Reply:
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import HttpOptions, fetch
 
@@ -131,7 +133,7 @@ def _cloud_shell(question: IdentityRequest) -> "Reply":
     )
 
 
-def _service_fabric(question: IdentityRequest) -> "Reply":
+def _service_fabric(question: IdentityRequest) -> Reply:
     from keyferry_plugins.azure.service_fabric import ask_service_fabric
 
     _refuse_user_assigned(question.identity, "Service Fabric")
@@ -139,7 +141,7 @@ def _service_fabric(question: IdentityRequest) -> "Reply":
     return ask_service_fabric(question.environ, fields, question.deadline)
 
 
-def _arc(question: IdentityRequest) -> "Reply":
+def _arc(question: IdentityRequest) -> Reply:
     from keyferry_plugins.azure.arc import ask_arc
 
     _refuse_user_assigned(question.identity, "Azure Arc")
@@ -148,7 +150,7 @@ def _arc(question: IdentityRequest) -> "Reply":
     return ask_arc(lambda headers: question.fetch(url, headers, fields))
 
 
-def _imds(question: IdentityRequest) -> "Reply":
+def _imds(question: IdentityRequest) -> Reply:
     base = question.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "")
     fields = {"api-version": "2018-02-01", "resource": question.resource}
     fields |= question.identity.fields("client_id", "msi_res_id")
@@ -164,7 +166,7 @@ def _imds(question: IdentityRequest) -> "Reply":
     )
 
 
-def _is_transient(reply: "Reply") -> bool:
+def _is_transient(reply: Reply) -> bool:
     # The metadata service responds 404 and 410 while it is being updated.
     return reply.status in (408, _NOT_FOUND, _GONE, _THROTTLED) or reply.status >= _SERVER_ERROR
 
@@ -182,7 +184,7 @@ def _refuse_resource_id(identity: Identity, place: str) -> None:
         raise ProvideError(f"{place} supports identities by client ID only", "give the client ID")
 
 
-def _refused(reply: "Reply", question: IdentityRequest) -> ProvideError:
+def _refused(reply: Reply, question: IdentityRequest) -> ProvideError:
     from keyferry_plugins.azure.entra import refusal
 
     said = refusal(reply, _secrets(question.environ))
@@ -197,5 +199,5 @@ def _refused(reply: "Reply", question: IdentityRequest) -> ProvideError:
     return ProvideError(f"no token for {question.identity}: {said.message}", hint)
 
 
-def _secrets(environ: "Mapping[str, str]") -> tuple[str, ...]:
+def _secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(environ[name] for name in ("IDENTITY_HEADER", "MSI_SECRET") if name in environ)

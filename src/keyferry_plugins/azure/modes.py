@@ -1,10 +1,12 @@
 """The ways to log in to a cluster; each turns options into a token."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.azure.entra import Application
 from keyferry_plugins.azure.options import FLAG_OF
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,7 +27,7 @@ _VARIABLES = {
 _BOUND = ("spn", "ropc")
 
 
-def log_in(options: "Options", request: "ExecRequest", environ: "Environ", deadline: "Deadline") -> "Token":
+def log_in(options: Options, request: ExecRequest, environ: Environ, deadline: Deadline) -> Token:
     """Return a token for the cluster's server, by the login that the options select."""
     if options.pop_host and options.login not in _BOUND:
         raise ProvideError(f"--pop-enabled is for login {' and '.join(_BOUND)}, not {options.login}")
@@ -48,12 +50,12 @@ def log_in(options: "Options", request: "ExecRequest", environ: "Environ", deadl
     return _as_user(options, application, request, deadline)
 
 
-def _application(options: "Options", environ: "Environ") -> Application:
+def _application(options: Options, environ: Environ) -> Application:
     _need(options, "client_id", "tenant_id")
     return Application(_authority(options, environ), options.tenant_id, options.client_id)
 
 
-def _authority(options: "Options", environ: "Environ") -> str:
+def _authority(options: Options, environ: Environ) -> str:
     from keyferry_plugins.azure.clouds import KNOWN_NAMES, PUBLIC, find_cloud, read_authority
 
     if options.authority_host:
@@ -69,7 +71,7 @@ def _authority(options: "Options", environ: "Environ") -> str:
     return (cloud or PUBLIC).authority
 
 
-def _need(options: "Options", *names: str) -> None:
+def _need(options: Options, *names: str) -> None:
     for name in names:
         if not getattr(options, name):
             variable = _VARIABLES[name]
@@ -79,7 +81,7 @@ def _need(options: "Options", *names: str) -> None:
             )
 
 
-def _as_machine(options: "Options", environ: "Environ", deadline: "Deadline") -> "Token":
+def _as_machine(options: Options, environ: Environ, deadline: Deadline) -> Token:
     from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 
     resource_id = "" if options.client_id else options.identity_resource_id
@@ -87,9 +89,7 @@ def _as_machine(options: "Options", environ: "Environ", deadline: "Deadline") ->
     return request_identity_token(IdentityRequest(options.resource, identity, environ, deadline))
 
 
-def _as_workload(
-    options: "Options", application: Application, environ: "Environ", deadline: "Deadline"
-) -> "Token":
+def _as_workload(options: Options, application: Application, environ: Environ, deadline: Deadline) -> Token:
     from keyferry_plugins.azure.federation import exchange_assertion
     from keyferry_plugins.azure.workload import ask_pipelines, read_workload_assertion
 
@@ -101,7 +101,7 @@ def _as_workload(
     return exchange_assertion(application, assertion, options.scope, deadline=deadline)
 
 
-def _as_application(options: "Options", application: Application, deadline: "Deadline") -> "Token":
+def _as_application(options: Options, application: Application, deadline: Deadline) -> Token:
     from keyferry_plugins.azure.service_principal import log_in_as_application
 
     if not options.pop_host:
@@ -114,9 +114,7 @@ def _as_application(options: "Options", application: Application, deadline: "Dea
     return replace(token, access_token=proof.wrap(token.access_token, options.pop_host))
 
 
-def _as_user(
-    options: "Options", application: Application, request: "ExecRequest", deadline: "Deadline"
-) -> "Token":
+def _as_user(options: Options, application: Application, request: ExecRequest, deadline: Deadline) -> Token:
     from keyferry_plugins.azure.user import log_in_as_user
 
     if options.login == "ropc":

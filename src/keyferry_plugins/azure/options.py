@@ -1,10 +1,12 @@
 """Options of the cluster plugin: flags, and the environment variables that override them."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry.sdk.values import Value, field, replace
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -148,7 +150,7 @@ _PIPELINES = {
 FLAG_OF = _TEXTS
 
 
-def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
+def read_options(flags: Flags, environ: Mapping[str, str]) -> Options:
     """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words:
         raise ProvideError(f"found {flags.words[0][:80]!r}, which is not a flag", "'--help' lists all flags")
@@ -166,7 +168,7 @@ def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
     return _check(options)
 
 
-def _override(options: Options, flags: "Flags", environ: "Mapping[str, str]") -> Options:
+def _override(options: Options, flags: Flags, environ: Mapping[str, str]) -> Options:
     options = _apply(options, {"login": ("AAD_LOGIN_METHOD",)}, flags, environ)
     options = _apply(
         options, _TERRAFORM if flags.is_on("use-azurerm-env-vars") else _VARIABLES, flags, environ
@@ -183,7 +185,7 @@ def _override(options: Options, flags: "Flags", environ: "Mapping[str, str]") ->
 
 
 def _apply(
-    options: Options, table: "Mapping[str, tuple[str, ...]]", flags: "Flags", environ: "Mapping[str, str]"
+    options: Options, table: Mapping[str, tuple[str, ...]], flags: Flags, environ: Mapping[str, str]
 ) -> Options:
     for name, variables in table.items():
         for variable in variables:
@@ -197,7 +199,7 @@ def _apply(
     return options
 
 
-def _override_timeout(options: Options, environ: "Mapping[str, str]") -> Options:
+def _override_timeout(options: Options, environ: Mapping[str, str]) -> Options:
     try:
         return replace(options, timeout_seconds=_seconds(environ.get("AZURE_CLI_TIMEOUT", "")))
     except ProvideError:
@@ -218,7 +220,7 @@ def _seconds(text: str) -> float:
     raise ProvideError(f"flag --timeout: {problem}")
 
 
-def _read_claims(flags: "Flags") -> str:
+def _read_claims(flags: Flags) -> str:
     """Return the host that a bound token is for: the claim ``u``, the only one in use."""
     text = flags.text("pop-claims")
     if flags.is_on("pop-enabled") != ("pop-claims" in flags.given):

@@ -1,11 +1,13 @@
 """Tokens bound to a key: using one requires a signature by the key, which exists only for one run."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -17,7 +19,7 @@ _BITS = 2048
 class Proof(Value):
     """A key pair; *modulus*, *exponent* and *thumbprint* describe its public key."""
 
-    key: "Any" = field(repr=False)
+    key: Any = field(repr=False)
     modulus: str
     exponent: str
     thumbprint: str

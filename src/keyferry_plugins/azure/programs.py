@@ -1,8 +1,10 @@
 """Log in as the user of az or azd, by requesting a token from these programs."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
     from keyferry_plugins.azure.options import Options
@@ -14,7 +16,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _NAME = _PLAIN | frozenset(" ()'&,+@")
 
 
-def ask_az(options: "Options", deadline: "Deadline") -> "Token":
+def ask_az(options: Options, deadline: Deadline) -> Token:
     """Return a token from the Azure CLI."""
     argv = ["az", "account", "get-access-token", "-o", "json"]
     argv += ["--resource", _checked(options.resource, "--server-id", _PLAIN)]
@@ -25,7 +27,7 @@ def ask_az(options: "Options", deadline: "Deadline") -> "Token":
     return _run(argv, "accessToken", deadline, "log in first: az login")
 
 
-def ask_azd(options: "Options", deadline: "Deadline") -> "Token":
+def ask_azd(options: Options, deadline: Deadline) -> Token:
     """Return a token from the Azure Developer CLI."""
     argv = ["azd", "auth", "token", "-o", "json", "--no-prompt"]
     argv += ["--scope", _checked(options.scope, "--server-id", _PLAIN)]
@@ -43,7 +45,7 @@ def _checked(value: str, flag: str, allowed: frozenset[str]) -> str:
     return value
 
 
-def _run(argv: list[str], name: str, deadline: "Deadline", hint: str) -> "Token":
+def _run(argv: list[str], name: str, deadline: Deadline, hint: str) -> Token:
     from keyferry.sdk.process import run_program
 
     done = run_program(argv, deadline=deadline)
@@ -55,7 +57,7 @@ def _run(argv: list[str], name: str, deadline: "Deadline", hint: str) -> "Token"
     return _read(done.stdout, name, argv[0])
 
 
-def _read(stdout: bytes, name: str, program: str) -> "Token":
+def _read(stdout: bytes, name: str, program: str) -> Token:
     from keyferry.sdk.json import DocumentError, loads
     from keyferry_plugins.azure.tokens import Token, read_instant, text_of
 

@@ -1,8 +1,10 @@
 """Managed identity in Service Fabric: a server with a self-signed certificate, identified by its thumbprint."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,9 +17,7 @@ _THUMBPRINT = "IDENTITY_SERVER_THUMBPRINT"
 _MOST_BYTES = 1 << 20
 
 
-def ask_service_fabric(
-    environ: "Mapping[str, str]", fields: "Mapping[str, str]", deadline: "Deadline"
-) -> "Reply":
+def ask_service_fabric(environ: Mapping[str, str], fields: Mapping[str, str], deadline: Deadline) -> Reply:
     """Return the response of the node's token service; the secret is sent only if the certificate matches."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch

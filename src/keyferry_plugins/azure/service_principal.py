@@ -1,8 +1,10 @@
 """Log in as an application, by its secret or certificate."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,8 +19,8 @@ LEGACY_PATH = "oauth2/token?api-version=1.0"
 
 
 def log_in_as_application(
-    options: "Options", application: "Application", deadline: "Deadline", proof: "Mapping[str, str]"
-) -> "Token":
+    options: Options, application: Application, deadline: Deadline, proof: Mapping[str, str]
+) -> Token:
     """Return a token for the application itself; *proof* holds the fields that bind it to a key."""
     from keyferry_plugins.azure.entra import post_form, read_reply
 
@@ -36,7 +38,7 @@ def log_in_as_application(
     return read_reply(reply, (options.client_secret, options.certificate_password))
 
 
-def _proof_of_client(options: "Options", application: "Application", url: str) -> dict[str, str]:
+def _proof_of_client(options: Options, application: Application, url: str) -> dict[str, str]:
     from keyferry_plugins.azure.certificate import sign_assertion
     from keyferry_plugins.azure.entra import assertion_fields
 

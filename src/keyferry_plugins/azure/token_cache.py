@@ -1,12 +1,14 @@
 """A cache of a user's tokens, in a folder that the user chooses."""
 
+from __future__ import annotations
+
 import os
 from time import time
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.azure.tokens import Token
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -19,7 +21,7 @@ _PREFIX = "keyferry-aks-"
 _MARGIN_SECONDS = 60.0
 
 
-def choose_folder(given: str, environ: "Mapping[str, str]", *, compat: bool) -> str:
+def choose_folder(given: str, environ: Mapping[str, str], *, compat: bool) -> str:
     """Return the folder for tokens: the one given, upstream's own with *compat*, or else an empty string."""
     if given:
         return os.path.expanduser(given)
@@ -38,7 +40,7 @@ def entry_path(folder: str, *parts: str) -> str:
 
 
 def use_cache(
-    path: str, deadline: "Deadline", log_in: "Callable[[], Token]", refresh: "Callable[[str], Token]"
+    path: str, deadline: Deadline, log_in: Callable[[], Token], refresh: Callable[[str], Token]
 ) -> Token:
     """Return the cached token if it is still valid, or else a new one by refresh token or login."""
     from keyferry.sdk.files import Lock
@@ -87,7 +89,7 @@ def _remove(path: str) -> bool:
     return True
 
 
-def _refreshed(kept: Token | None, refresh: "Callable[[str], Token]") -> Token | None:
+def _refreshed(kept: Token | None, refresh: Callable[[str], Token]) -> Token | None:
     from keyferry.sdk.values import replace
     from keyferry_plugins.azure.entra import EntraError
 

@@ -1,11 +1,13 @@
 """Access tokens in the responses of Azure's services."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,7 +29,7 @@ class Token(Value):
     refresh_token: str = field(default="", repr=False)
 
 
-def read_token(reply: "Reply", name: str = "access_token") -> Token:
+def read_token(reply: Reply, name: str = "access_token") -> Token:
     """Return the token in a service's response; raise HttpError, which quotes none of it, if there is none."""
     document = reply.json()
     access_token = text_of(document, name)
@@ -36,7 +38,7 @@ def read_token(reply: "Reply", name: str = "access_token") -> Token:
     return Token(access_token, _expiry(document), text_of(document, "refresh_token"))
 
 
-def text_of(document: "Mapping[str, object]", name: str) -> str:
+def text_of(document: Mapping[str, object], name: str) -> str:
     """Return a string member, or an empty string if it is missing or of another type."""
     value = document.get(name)
     return value if isinstance(value, str) else ""
@@ -53,7 +55,7 @@ def check_https(url: str, what: str) -> str:
     return url
 
 
-def _expiry(document: "Mapping[str, object]") -> float | None:
+def _expiry(document: Mapping[str, object]) -> float | None:
     at = read_instant(document.get("expires_on"))
     if at is not None:
         return at

@@ -1,10 +1,12 @@
 """Log in as a person, by device code or password, and cache the tokens if the user wants that."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk.values import replace
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,15 +19,15 @@ __all__ = ["log_in_as_user"]
 
 
 def log_in_as_user(
-    options: "Options",
-    application: "Application",
-    request: "ExecRequest",
-    deadline: "Deadline",
-) -> "Token":
+    options: Options,
+    application: Application,
+    request: ExecRequest,
+    deadline: Deadline,
+) -> Token:
     """Return a token for a person: from the cache, by refresh, or by a new login."""
     from keyferry_plugins.azure.token_cache import choose_folder, entry_path, use_cache
 
-    def log_in() -> "Token":
+    def log_in() -> Token:
         from keyferry_plugins.azure.device_code import log_in_by_device_code
 
         if options.login == "ropc":
@@ -44,7 +46,7 @@ def log_in_as_user(
     return use_cache(path, deadline, log_in, lambda kept: _refresh(options, application, kept, deadline))
 
 
-def _is_watched(options: "Options", request: "ExecRequest") -> bool:
+def _is_watched(options: Options, request: ExecRequest) -> bool:
     """Return whether somebody can read a code; raise ProvideError if nobody can, unless --wait-for-login is set."""
     from keyferry.sdk import ProvideError
     from keyferry.sdk.prompt import is_watched
@@ -58,9 +60,7 @@ def _is_watched(options: "Options", request: "ExecRequest") -> bool:
     )
 
 
-def _bound(
-    options: "Options", application: "Application", request: "ExecRequest", deadline: "Deadline"
-) -> "Token":
+def _bound(options: Options, application: Application, request: ExecRequest, deadline: Deadline) -> Token:
     # Never cached: the key it is bound to exists only in this run.
     from keyferry_plugins.azure.pop import make_proof
 
@@ -70,12 +70,12 @@ def _bound(
 
 
 def _by_password(
-    options: "Options",
-    application: "Application",
-    request: "ExecRequest",
-    deadline: "Deadline",
-    proof: "Mapping[str, str] | None" = None,
-) -> "Token":
+    options: Options,
+    application: Application,
+    request: ExecRequest,
+    deadline: Deadline,
+    proof: Mapping[str, str] | None = None,
+) -> Token:
     from keyferry.sdk import ask
     from keyferry_plugins.azure.device_code import USER_SCOPES
     from keyferry_plugins.azure.entra import request_token
@@ -92,7 +92,7 @@ def _by_password(
     return request_token(application, fields, deadline=deadline, secrets=(password,))
 
 
-def _refresh(options: "Options", application: "Application", kept: str, deadline: "Deadline") -> "Token":
+def _refresh(options: Options, application: Application, kept: str, deadline: Deadline) -> Token:
     from keyferry_plugins.azure.device_code import USER_SCOPES
     from keyferry_plugins.azure.entra import post_form, read_reply
     from keyferry_plugins.azure.service_principal import LEGACY_PATH

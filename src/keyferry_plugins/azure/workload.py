@@ -1,8 +1,10 @@
 """Log in as a workload: a pod, a GitHub action, or an Azure pipeline."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,7 @@ __all__ = ["ask_github", "ask_pipelines", "read_workload_assertion"]
 _AUDIENCE = "api://AzureADTokenExchange"
 
 
-def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", deadline: "Deadline") -> str:
+def read_workload_assertion(options: Options, environ: Mapping[str, str], deadline: Deadline) -> str:
     """Return the token that identifies this workload: GitHub's in an action, or else the one in a file."""
     from keyferry_plugins.azure.federation import read_token_file
 
@@ -30,7 +32,7 @@ def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", de
     return read_token_file(options.token_file, "the federated token file")
 
 
-def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
+def ask_github(url: str, request_token: str, deadline: Deadline) -> str:
     """Return the OIDC token of the current GitHub action."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
@@ -48,7 +50,7 @@ def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
     return _read(reply, "value", "grant the job 'id-token: write' in the workflow's permissions")
 
 
-def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "Deadline") -> str:
+def ask_pipelines(connection_id: str, environ: Mapping[str, str], deadline: Deadline) -> str:
     """Return the OIDC token of the current Azure pipeline, for one of its service connections."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
@@ -72,7 +74,7 @@ def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "D
     return _read(reply, "oidcToken", "check that the pipeline may use this service connection")
 
 
-def _read(reply: "Reply", name: str, hint: str) -> str:
+def _read(reply: Reply, name: str, hint: str) -> str:
     from keyferry_plugins.azure.tokens import read_token
 
     if reply.status != 200:  # success; a sign-in page comes with 203

@@ -1,11 +1,13 @@
 """Docker config files: their logins, and the helpers they configure."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.text import hide_user_info
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,8 +25,8 @@ class Login(Value):
 class DockerConfig(Value):
     """The content of a docker config: logins by key, helpers by registry, and the default helper."""
 
-    logins: "Mapping[str, Login]" = field(default_factory=dict)
-    helpers: "Mapping[str, str]" = field(default_factory=dict)
+    logins: Mapping[str, Login] = field(default_factory=dict)
+    helpers: Mapping[str, str] = field(default_factory=dict)
     store: str = ""
 
 
@@ -64,7 +66,7 @@ def _read_logins(document: object, where: str) -> dict[str, Login]:
     return logins
 
 
-def _read_login(fields: "Mapping[str, object]", where: str) -> Login:
+def _read_login(fields: Mapping[str, object], where: str) -> Login:
     username = _text(_pick(fields, "username"), f"{where}.username")
     password = _text(_pick(fields, "password"), f"{where}.password")
     auth = _text(_pick(fields, "auth"), f"{where}.auth")
@@ -93,13 +95,13 @@ def _decode_auth(auth: str, where: str) -> tuple[str, str]:
     return username, password
 
 
-def _pick(fields: "Mapping[str, object]", name: str) -> object:
+def _pick(fields: Mapping[str, object], name: str) -> object:
     """Return a field by its name in any letter case; the last of several applies, as in Go."""
     found = [value for key, value in fields.items() if key.lower() == name]
     return found[-1] if found else None
 
 
-def _object(value: object, where: str) -> "Mapping[str, object]":
+def _object(value: object, where: str) -> Mapping[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):

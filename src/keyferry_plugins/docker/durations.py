@@ -1,5 +1,7 @@
 """The --cache-duration flag: how long the kubelet may cache a response."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
 __all__ = ["read_cache_duration"]

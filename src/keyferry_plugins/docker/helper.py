@@ -1,5 +1,7 @@
 """Docker's credential helpers: programs that read a server's URL and print a login."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
@@ -10,7 +12,7 @@ from keyferry.sdk.text import shown
 from keyferry.sdk.url import UrlSyntaxError, split_registry_url
 from keyferry_plugins.docker.config import Login
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
 
@@ -61,7 +63,7 @@ def host_of(url: str) -> str:
     return HUB if is_hub_host(host) else host
 
 
-def ask_helper(helper: str, server_url: str, deadline: "Deadline") -> Login | None:
+def ask_helper(helper: str, server_url: str, deadline: Deadline) -> Login | None:
     """Return a helper's login for a server, or None if it has none; raise ProvideError on any other outcome."""
     program = program_of(helper)
     name = os.path.basename(program)

@@ -1,11 +1,13 @@
 """Choose the logins of several docker configs for a response, by their keys and the kubelet's rules."""
 
+from __future__ import annotations
+
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
 from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
 from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,7 +36,7 @@ class HostPath(Value):
         return f"{host}:{self.port}{self.path}" if self.port else host + self.path
 
 
-def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_type: str) -> "Kept":
+def choose_logins(entries: Iterable[tuple[str, Login]], image: str, cache_key_type: str) -> Kept:
     """Return the logins that a response of *cache_key_type* for *image* must contain, in the order given.
 
     A response for the image contains the logins that cover the image; one for the registry contains those of
@@ -54,7 +56,7 @@ def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_
     return same_host or _hub_logins(places, image)
 
 
-def _hub_logins(places: "Kept", image: str) -> "Kept":
+def _hub_logins(places: Kept, image: str) -> Kept:
     """Return the logins under Docker Hub's own key, which apply only if no other login does."""
     if not is_default_registry(image):
         return []
@@ -63,7 +65,7 @@ def _hub_logins(places: "Kept", image: str) -> "Kept":
     return [(hub, login) for place, login in places if str(place) == LOGIN_HOST]
 
 
-def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:
+def write_auth(kept: Kept, notes: list[str]) -> dict[str, AuthConfig]:
     """Return the logins as the ``auth`` of a response; several logins under one key use several spellings of it."""
     logins: dict[str, list[AuthConfig]] = {}
     for place, login in kept:

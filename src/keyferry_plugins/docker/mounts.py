@@ -1,12 +1,14 @@
 """Folders of secrets as Kubernetes mounts them: docker configs, and user names and passwords in separate files."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry_plugins.docker.config import DockerConfig, Login, parse_config, parse_old_config
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,7 +31,7 @@ def read_config_file(path: str, notes: list[str]) -> DockerConfig:
     return parse(content, f"{what} {path!r}")
 
 
-def read_secrets(folder: str, notes: list[str]) -> "Iterator[Found]":
+def read_secrets(folder: str, notes: list[str]) -> Iterator[Found]:
     """Yield every secret in *folder* and its direct subfolders; a broken one as its error."""
     for name in ("", *_names(folder)):
         place = os.path.join(folder, name) if name else folder
@@ -37,7 +39,7 @@ def read_secrets(folder: str, notes: list[str]) -> "Iterator[Found]":
             yield from _read_secret(place, notes)
 
 
-def _read_secret(folder: str, notes: list[str]) -> "Iterator[Found]":
+def _read_secret(folder: str, notes: list[str]) -> Iterator[Found]:
     # Kubernetes updates all files of a secret at once through this link; all are read from one version.
     version = os.path.join(folder, "..data")
     if os.path.isdir(version):

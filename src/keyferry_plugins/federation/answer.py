@@ -1,9 +1,11 @@
 """The response: one login for the image's own registry, never the subject token in another form, and its lifetime."""
 
+from __future__ import annotations
+
 from keyferry.sdk import AuthConfig, ProvideError, Response
 from keyferry_plugins.federation.parameters import expand
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -21,7 +23,7 @@ _LEEWAY_SECONDS = 60.0
 
 
 def make_response(
-    rule: "CompleteRule", values: "Mapping[str, str]", subject: "SubjectToken", request: "Request", now: float
+    rule: CompleteRule, values: Mapping[str, str], subject: SubjectToken, request: Request, now: float
 ) -> Response:
     """Return the login; raise ProvideError if a server returned the subject token in it."""
     credentials = rule.recipe.credentials
@@ -48,7 +50,7 @@ def _refuse_subject(username: str, password: str, subject: str) -> None:
             )
 
 
-def _base64_cores(data: bytes) -> "Iterator[str]":
+def _base64_cores(data: bytes) -> Iterator[str]:
     """Yield what base64 of *data* has in any case, for each number of bytes that may stand before it."""
     from binascii import b2a_base64
 
@@ -58,7 +60,7 @@ def _base64_cores(data: bytes) -> "Iterator[str]":
         yield text[shared:] if (before + len(data)) % 3 == 0 else text[shared:-1]
 
 
-def kept_seconds(lifetime: "CacheLifetime", values: "Mapping[str, str]", password: str, now: float) -> float:
+def kept_seconds(lifetime: CacheLifetime, values: Mapping[str, str], password: str, now: float) -> float:
     """Return the seconds for which the kubelet may keep a login: its own lifetime less a margin.
 
     Raise ProvideError if the password says that it has expired, or is not valid yet.
@@ -76,7 +78,7 @@ def kept_seconds(lifetime: "CacheLifetime", values: "Mapping[str, str]", passwor
     return float(int(max(0.0, min(life, most))))
 
 
-def _less_margin(lifetime: "CacheLifetime", seconds: float) -> float:
+def _less_margin(lifetime: CacheLifetime, seconds: float) -> float:
     if lifetime.margin_percent is not None:
         return seconds * (100 - lifetime.margin_percent) / 100
     return seconds - lifetime.margin_ns / _NANOSECONDS

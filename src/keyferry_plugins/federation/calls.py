@@ -1,12 +1,14 @@
 """Make the calls of a recipe, one after the other, and take the values that the next one needs from each response."""
 
+from __future__ import annotations
+
 from time import monotonic
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.federation import BasicEncoding, FieldEncoding, TemplateError, build_url, is_plain
 from keyferry_plugins.federation.parameters import expand
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,11 +33,11 @@ _KINDS = {FieldEncoding.FORM: "application/x-www-form-urlencoded", FieldEncoding
 
 
 def make_calls(
-    rule: "CompleteRule",
+    rule: CompleteRule,
     values: dict[str, str],
-    subject: "SubjectToken",
+    subject: SubjectToken,
     ends_at: float,
-    teller: "Teller",
+    teller: Teller,
 ) -> dict[str, str]:
     """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
 
@@ -69,7 +71,7 @@ def make_calls(
     return found
 
 
-def _send(call: "ExchangeCall", values: "Mapping[str, str]", ca_file: str, deadline: Deadline) -> "Reply":
+def _send(call: ExchangeCall, values: Mapping[str, str], ca_file: str, deadline: Deadline) -> Reply:
     from keyferry.sdk.http import HttpOptions, fetch
 
     try:
@@ -92,13 +94,13 @@ def _send(call: "ExchangeCall", values: "Mapping[str, str]", ca_file: str, deadl
     raise ProvideError(f"a URL of the recipe cannot be used: {problem}")
 
 
-def _query(call: "ExchangeCall", fields: "Mapping[str, str]") -> str:
+def _query(call: ExchangeCall, fields: Mapping[str, str]) -> str:
     from keyferry.sdk.forms import encode_query
 
     return f"?{encode_query(fields)}" if fields and call.encode is FieldEncoding.QUERY else ""
 
 
-def _body(call: "ExchangeCall", fields: "Mapping[str, str]") -> bytes:
+def _body(call: ExchangeCall, fields: Mapping[str, str]) -> bytes:
     if call.encode is FieldEncoding.FORM:
         from keyferry.sdk.forms import encode_form
 
@@ -110,7 +112,7 @@ def _body(call: "ExchangeCall", fields: "Mapping[str, str]") -> bytes:
     return b""
 
 
-def _headers(call: "ExchangeCall", values: "Mapping[str, str]") -> dict[str, str]:
+def _headers(call: ExchangeCall, values: Mapping[str, str]) -> dict[str, str]:
     headers = {"Accept": "application/json"}
     if call.encode in _KINDS:
         headers["Content-Type"] = _KINDS[call.encode]
@@ -145,7 +147,7 @@ def _basic(username: str, password: str, encode: BasicEncoding) -> str:
     return "Basic " + b2a_base64(f"{username}:{password}".encode(), newline=False).decode()
 
 
-def _take(call: "ExchangeCall", reply: "Reply", optional: frozenset[str]) -> dict[str, str]:
+def _take(call: ExchangeCall, reply: Reply, optional: frozenset[str]) -> dict[str, str]:
     """Return the values that a response has for the names of *out*; only those of the lifetime may be missing."""
     document = reply.json()
     found = {}
@@ -178,7 +180,7 @@ def _text(document: object, pointer: str) -> str:
     return str(value) if is_number else ""
 
 
-def _refusal(reply: "Reply", subject: "SubjectToken", secrets: list[str]) -> ProvideError:
+def _refusal(reply: Reply, subject: SubjectToken, secrets: list[str]) -> ProvideError:
     """Return the error for a status that is no success: with the server's error code, and nothing else of the body."""
     if 300 <= reply.status < 400:
         return ProvideError(
@@ -197,7 +199,7 @@ def _refusal(reply: "Reply", subject: "SubjectToken", secrets: list[str]) -> Pro
     )
 
 
-def _error_code(reply: "Reply", secrets: list[str]) -> str:
+def _error_code(reply: Reply, secrets: list[str]) -> str:
     """Return OAuth's error code, or the first error of Vault's list; empty for what may be one of *secrets*."""
     from keyferry.sdk.json import read_object
 
@@ -218,7 +220,7 @@ def _is_sentence(text: object) -> bool:
     return all(0 < len(word) <= _LONGEST_WORD and _WORD.issuperset(word) for word in words)
 
 
-def _secrets(rule: "CompleteRule", values: "Mapping[str, str]") -> list[str]:
+def _secrets(rule: CompleteRule, values: Mapping[str, str]) -> list[str]:
     """Return the values that are not of the config, the image or an annotation: the token, secrets, responses."""
     plain = {name for name, source in rule.parameters.items() if not source.file and not source.variable}
     return [value for name, value in values.items() if name not in plain and name not in _OF_THE_IMAGE]

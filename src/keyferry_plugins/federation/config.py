@@ -1,5 +1,7 @@
 """Load the config: a file that only root or this user can write, or flags and variables."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -8,7 +10,7 @@ from keyferry.sdk.federation import complete_rule, interpret_federation, make_do
 from keyferry.sdk.files import read_bounded
 from keyferry_plugins.federation.options import read_text, refuse_both
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ _MOST_BYTES = 1 << 20
 _OTHERS_WRITE = 0o022
 
 
-def load_config(flags: "Flags", environ: "Mapping[str, str]") -> "FederationConfig":
+def load_config(flags: Flags, environ: Mapping[str, str]) -> FederationConfig:
     """Return the config that the flags and variables name or stand for; raise ProvideError for a problem in it."""
     path = read_text(flags, environ, "config")
     if path:
@@ -51,7 +53,7 @@ def _check_owner(path: str, status: os.stat_result) -> None:
         )
 
 
-def find_rule(config: "FederationConfig", registry: str) -> "CompleteRule":
+def find_rule(config: FederationConfig, registry: str) -> CompleteRule:
     """Return the rule for the host and port of an image; raise ProvideError if no rule lists exactly that."""
     for rule in config.rules:
         if registry in rule.registries:

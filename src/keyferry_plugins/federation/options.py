@@ -1,10 +1,12 @@
 """The flags of keyferry-federate."""
 
+from __future__ import annotations
+
 from keyferry.sdk import IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.federation import RULE_FLAGS, read_setting
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,12 +40,12 @@ _NANOSECONDS = 1_000_000_000
 _MOST_SECONDS = 50.0
 
 
-def read_text(flags: "Flags", environ: "Mapping[str, str]", name: str) -> str:
+def read_text(flags: Flags, environ: Mapping[str, str], name: str) -> str:
     """Return the value of a flag, or else of its variable."""
     return read_setting(flags.values, environ, name)
 
 
-def read_timeout(flags: "Flags") -> float:
+def read_timeout(flags: Flags) -> float:
     """Return the seconds for all calls together."""
     text = flags.text("timeout")
     if text == _USUAL_TIMEOUT:
@@ -59,7 +61,7 @@ def read_timeout(flags: "Flags") -> float:
     return seconds
 
 
-def refuse_both(flags: "Flags") -> None:
+def refuse_both(flags: Flags) -> None:
     """Raise ProvideError if there are a config and flags that would take its place."""
     given = [f"--{name}" for name in RULE_FLAGS if name in flags.given]
     if given:

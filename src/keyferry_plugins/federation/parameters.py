@@ -1,9 +1,11 @@
 """The values that a recipe refers to by name."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.federation import expand_parameter, has_form, is_plain, parse_template
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,7 +20,7 @@ _PATTERN_SECONDS = 2
 
 
 def gather_values(
-    rule: "CompleteRule", request: "Request", subject: str, environ: "Mapping[str, str]"
+    rule: CompleteRule, request: Request, subject: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the values that the calls start with: the built-in ones and the parameters."""
     registry = request.registry
@@ -45,12 +47,12 @@ def _repository(image: str) -> str:
     return f"{folder}{slash}{last.partition(':')[0]}"
 
 
-def expand(text: str, values: "Mapping[str, str]") -> str:
+def expand(text: str, values: Mapping[str, str]) -> str:
     """Return a template with its values."""
     return "".join([piece.text + values.get(piece.name, "") for piece in parse_template(text).pieces])
 
 
-def _read(name: str, source: "ParameterSource", request: "Request", environ: "Mapping[str, str]") -> str:
+def _read(name: str, source: ParameterSource, request: Request, environ: Mapping[str, str]) -> str:
     if source.annotation:
         return _read_annotation(name, source, request)
     if source.variable:
@@ -69,7 +71,7 @@ def _checked(name: str, value: str, where: str) -> str:
     return value
 
 
-def _read_annotation(name: str, source: "ParameterSource", request: "Request") -> str:
+def _read_annotation(name: str, source: ParameterSource, request: Request) -> str:
     value = request.service_account_annotations.get(source.annotation, "")
     if not value:
         raise ProvideError(

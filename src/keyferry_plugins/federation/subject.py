@@ -1,10 +1,12 @@
 """The subject token: where it comes from, and the checks that it passes before it is sent anywhere."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.federation import SubjectSource, is_cluster_audience
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,7 +46,7 @@ class SubjectToken(Value):
 
 
 def obtain_subject(
-    settings: "SubjectSettings", request: "Request", environ: "Mapping[str, str]", ends_at: float
+    settings: SubjectSettings, request: Request, environ: Mapping[str, str], ends_at: float
 ) -> str:
     """Return the token from its one source, by the monotonic time *ends_at*; there is no other in place of it."""
     if settings.source is SubjectSource.KUBELET:
@@ -73,7 +75,7 @@ def _need(token: str, problem: str, hint: str = "") -> str:
     return token
 
 
-def _ask_github(audience: str, environ: "Mapping[str, str]", ends_at: float) -> str:
+def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> str:
     """Return the token of the current job of GitHub Actions."""
     from time import monotonic
 
@@ -101,7 +103,7 @@ def _ask_github(audience: str, environ: "Mapping[str, str]", ends_at: float) -> 
     return value
 
 
-def check_subject(token: str, settings: "SubjectSettings", now: float) -> SubjectToken:
+def check_subject(token: str, settings: SubjectSettings, now: float) -> SubjectToken:
     """Return *token* if it has exactly the configured audience and issuer and is valid now; raise ProvideError if not.
 
     Its signature is the receiver's to verify. These checks keep a token from those it is not meant for.
@@ -158,7 +160,7 @@ def _read_claims(token: str) -> dict[str, object]:
     return claims
 
 
-def _text(claims: "Mapping[str, object]", name: str) -> str:
+def _text(claims: Mapping[str, object], name: str) -> str:
     value = claims.get(name)
     return value if isinstance(value, str) else ""
 

@@ -1,8 +1,10 @@
 """Tell what the plugin does: words for a person, links for ``keyferry plugin try``; never a value."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,11 +20,11 @@ class Teller:
     def note(self, *_words: object) -> None:
         """Tell a person; the words are not even made into a text if nobody reads them."""
 
-    def step(self, _name: str) -> "Teller":
+    def step(self, _name: str) -> Teller:
         """Begin a step, whose failure is told; to be used in a ``with`` block."""
         return self
 
-    def done(self, _text: str, _facts: "Mapping[str, object]") -> None:
+    def done(self, _text: str, _facts: Mapping[str, object]) -> None:
         """Tell that the current step succeeded."""
 
     def __enter__(self) -> None:
@@ -54,7 +56,7 @@ class LinkTeller(Teller):
         self._name = name
         return self
 
-    def done(self, text: str, facts: "Mapping[str, object]") -> None:
+    def done(self, text: str, facts: Mapping[str, object]) -> None:
         """Write the line of a step that succeeded."""
         from keyferry.sdk.links import report_link
 
@@ -68,7 +70,7 @@ class LinkTeller(Teller):
             report_link(self._name, "broken", error.message, cure=error.hint)
 
 
-def make_teller(environ: "Mapping[str, str]", *, is_verbose: bool) -> Teller:
+def make_teller(environ: Mapping[str, str], *, is_verbose: bool) -> Teller:
     """Return who tells what: links if the program that runs this plugin shows them."""
     if environ.get(_VARIABLE) == "1":
         return LinkTeller()

@@ -1,11 +1,13 @@
 """Application default credentials: where they are found, and which exchange each type of file needs."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.credential_file import CredentialFile, load_credential_file
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls, Token
 
@@ -17,7 +19,7 @@ _FILE = "application_default_credentials.json"
 _DEEPEST = 3
 
 
-def default_token(calls: "Calls", scopes: tuple[str, ...]) -> "Token":
+def default_token(calls: Calls, scopes: tuple[str, ...]) -> Token:
     """Return a token of the application default credentials, found in the order of Google's libraries."""
     path = explicit_file(calls) or well_known_file(calls)
     if path:
@@ -37,12 +39,12 @@ def none_found() -> ProvideError:
     )
 
 
-def explicit_file(calls: "Calls") -> str:
+def explicit_file(calls: Calls) -> str:
     """Return the file that the environment sets, or an empty string; there is no fallback if that file fails."""
     return calls.setting(VARIABLE)
 
 
-def well_known_file(calls: "Calls") -> str:
+def well_known_file(calls: Calls) -> str:
     """Return the path of the file that gcloud writes, or an empty string if it does not exist."""
     # Only Google's newer libraries support CLOUDSDK_CONFIG.
     folder = "" if calls.is_compat else calls.setting("CLOUDSDK_CONFIG")
@@ -50,7 +52,7 @@ def well_known_file(calls: "Calls") -> str:
     return path if os.path.exists(path) else ""
 
 
-def gcloud_folder(calls: "Calls") -> str:
+def gcloud_folder(calls: Calls) -> str:
     """Return the user's default folder of gcloud settings, ignoring CLOUDSDK_CONFIG."""
     if os.name == "nt":
         return os.path.join(calls.setting("APPDATA"), "gcloud")
@@ -58,14 +60,12 @@ def gcloud_folder(calls: "Calls") -> str:
     return os.path.join(home, ".config", "gcloud")
 
 
-def token_from_file(calls: "Calls", path: str, scopes: tuple[str, ...]) -> "Token":
+def token_from_file(calls: Calls, path: str, scopes: tuple[str, ...]) -> Token:
     """Return a token for the credentials in a file."""
     return token_from(load_credential_file(path), calls, scopes)
 
 
-def token_from(
-    credentials: CredentialFile, calls: "Calls", scopes: tuple[str, ...], depth: int = 1
-) -> "Token":
+def token_from(credentials: CredentialFile, calls: Calls, scopes: tuple[str, ...], depth: int = 1) -> Token:
     """Return a token for credentials of any type that Google's tools write."""
     kind = credentials.text("type")
     if kind == "service_account":
@@ -85,9 +85,7 @@ def token_from(
     raise _unknown(credentials, kind)
 
 
-def _impersonated(
-    credentials: CredentialFile, calls: "Calls", scopes: tuple[str, ...], depth: int
-) -> "Token":
+def _impersonated(credentials: CredentialFile, calls: Calls, scopes: tuple[str, ...], depth: int) -> Token:
     from keyferry_plugins.google.impersonation import impersonate
 
     source = credentials.part("source_credentials")

@@ -1,10 +1,12 @@
 """Parse responses of token endpoints: a token and its lifetime, or an error."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.text import shown
 from keyferry_plugins.google.calls import Token
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.google.calls import Calls
@@ -31,7 +33,7 @@ def told(text: object, known: tuple[str, ...] = (), most: int = 300) -> str:
     return shown(sub(_SHAPES, _MASK, clean), most, known)
 
 
-def refusal(reply: "Reply", what: str, hint: str, known: tuple[str, ...] = ()) -> ProvideError:
+def refusal(reply: Reply, what: str, hint: str, known: tuple[str, ...] = ()) -> ProvideError:
     """Return the error for an error response, with its status and the fields in which Google gives the reason."""
     reason = _reason(reply, known)
     return ProvideError(
@@ -41,7 +43,7 @@ def refusal(reply: "Reply", what: str, hint: str, known: tuple[str, ...] = ()) -
     )
 
 
-def _reason(reply: "Reply", known: tuple[str, ...]) -> str:
+def _reason(reply: Reply, known: tuple[str, ...]) -> str:
     try:
         document = reply.json()
     except HttpError:
@@ -54,7 +56,7 @@ def _reason(reply: "Reply", known: tuple[str, ...]) -> str:
     return ": ".join(told(part, known) for part in parts if isinstance(part, str) and part)
 
 
-def access_token(reply: "Reply", calls: "Calls", what: str, origin: str) -> Token:
+def access_token(reply: Reply, calls: Calls, what: str, origin: str) -> Token:
     """Return the token in a successful OAuth response; raise ProvideError, which quotes none of it, if it has none."""
     document = reply.json()
     value = check_token(document.get("access_token"), what, f"{reply.url}: access_token")

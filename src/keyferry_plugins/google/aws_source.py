@@ -1,5 +1,7 @@
 """External accounts on AWS: the subject token is a signed request that proves the caller's AWS identity."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_percent, encode_query
 from keyferry.sdk.json import dumps
@@ -7,7 +9,7 @@ from keyferry.sdk.proxy import split_url
 from keyferry_plugins.google.calls import fetch_source
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.google.calls import Calls
@@ -19,7 +21,7 @@ _VERIFICATION = "https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Ver
 _SESSION_SECONDS = "300"
 
 
-def aws_subject_token(source: "CredentialFile", calls: "Calls", audience: str) -> str:
+def aws_subject_token(source: CredentialFile, calls: Calls, audience: str) -> str:
     """Return a signed GetCallerIdentity request as text; Google sends it to AWS to identify the caller."""
     if source.text("environment_id") != "aws1":
         raise ProvideError(f"{source.where}: environment_id is not aws1, the only supported version")
@@ -62,7 +64,7 @@ def _sorted(query: str) -> str:
     return encode_query(sorted((decode_percent(name), decode_percent(value)) for name, _, value in pairs))
 
 
-def _session(source: "CredentialFile", calls: "Calls") -> dict[str, str]:
+def _session(source: CredentialFile, calls: Calls) -> dict[str, str]:
     """Return the session header for AWS's metadata server; empty if it is not needed or the file has no URL for it."""
     url = source.text("imdsv2_session_token_url")
     if not url or (_from_environment(calls) is not None and _environment_region(calls)):
@@ -71,18 +73,18 @@ def _session(source: "CredentialFile", calls: "Calls") -> dict[str, str]:
     return {"X-aws-ec2-metadata-token": _text(reply, "a session")}
 
 
-def _from_environment(calls: "Calls") -> Credentials | None:
+def _from_environment(calls: Calls) -> Credentials | None:
     key, secret = calls.setting("AWS_ACCESS_KEY_ID"), calls.setting("AWS_SECRET_ACCESS_KEY")
     if not key or not secret:
         return None
     return Credentials(key, secret, calls.setting("AWS_SESSION_TOKEN"))
 
 
-def _environment_region(calls: "Calls") -> str:
+def _environment_region(calls: Calls) -> str:
     return calls.setting("AWS_REGION") or calls.setting("AWS_DEFAULT_REGION")
 
 
-def _credentials(source: "CredentialFile", calls: "Calls", session: dict[str, str]) -> Credentials:
+def _credentials(source: CredentialFile, calls: Calls, session: dict[str, str]) -> Credentials:
     found = _from_environment(calls)
     if found is not None:
         return found
@@ -99,7 +101,7 @@ def _credentials(source: "CredentialFile", calls: "Calls", session: dict[str, st
     return _read(reply)
 
 
-def _read(reply: "Reply") -> Credentials:
+def _read(reply: Reply) -> Credentials:
     document = reply.json()
     key, secret, token = (document.get(name) or "" for name in ("AccessKeyId", "SecretAccessKey", "Token"))
     if not isinstance(key, str) or not isinstance(secret, str) or not isinstance(token, str):
@@ -109,7 +111,7 @@ def _read(reply: "Reply") -> Credentials:
     return Credentials(key, secret, token)
 
 
-def _region(source: "CredentialFile", calls: "Calls", session: dict[str, str]) -> str:
+def _region(source: CredentialFile, calls: Calls, session: dict[str, str]) -> str:
     region = _environment_region(calls)
     if not region:
         url = source.text("region_url")
@@ -122,7 +124,7 @@ def _region(source: "CredentialFile", calls: "Calls", session: dict[str, str]) -
     return region
 
 
-def _text(reply: "Reply", what: str) -> str:
+def _text(reply: Reply, what: str) -> str:
     """Return the single word of a response."""
     if not reply.is_success:
         raise _refused(reply, what)
@@ -134,7 +136,7 @@ def _text(reply: "Reply", what: str) -> str:
     return word
 
 
-def _refused(reply: "Reply", what: str) -> ProvideError:
+def _refused(reply: Reply, what: str) -> ProvideError:
     return ProvideError(
         f"no subject token: {reply.url} answered status {reply.status} when asked for {what}",
         "attach an IAM role to the instance, or set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",

@@ -1,5 +1,7 @@
 """The cluster plugin's token cache: the same file and format as gke-gcloud-auth-plugin's."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
@@ -11,7 +13,7 @@ from keyferry_plugins.google.answers import expiry
 from keyferry_plugins.google.calls import Token
 from keyferry_plugins.google.kubeconfig import current_context, default_kubeconfig
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,15 +34,15 @@ class CacheKey(Value):
 
     context: str
     extra_args: str
-    gcloud_config: "Mapping[str, str] | None" = None
+    gcloud_config: Mapping[str, str] | None = None
 
 
-def cache_path(calls: "Calls") -> str:
+def cache_path(calls: Calls) -> str:
     """Return the path of the cache file, beside the default kubeconfig."""
     return os.path.join(os.path.dirname(default_kubeconfig(calls.environ)), _FILE)
 
 
-def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
+def cache_key(call: GcloudCall, calls: Calls) -> CacheKey | None:
     """Return the key of a token requested now; None, which disables the cache, if the kubeconfig is unreadable."""
     context = current_context(calls.environ)
     if context is None:
@@ -49,7 +51,7 @@ def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
     return CacheKey(context, call.extra_text, config)
 
 
-def _describe_config(calls: "Calls") -> dict[str, str] | None:
+def _describe_config(calls: Calls) -> dict[str, str] | None:
     """Return folder, name and digest of gcloud's active configuration; None if disabled or unreadable."""
     if calls.setting(_STRICT) != "true":
         return None
@@ -91,7 +93,7 @@ def read_cache(path: str, key: CacheKey, now: float) -> Token | None:
     return Token(token, ends, "gcloud")
 
 
-def _is_for(document: "Mapping[str, object]", key: CacheKey) -> bool:
+def _is_for(document: Mapping[str, object], key: CacheKey) -> bool:
     if document.get("current_context") != key.context or document.get("extra_args") != key.extra_args:
         return False
     return key.gcloud_config is None or document.get("gcloud_config") == dict(key.gcloud_config)

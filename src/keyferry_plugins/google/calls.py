@@ -1,5 +1,7 @@
 """Calls to Google's endpoints in one run: their deadline, retries, and allowed servers."""
 
+from __future__ import annotations
+
 import os
 from time import time
 
@@ -10,7 +12,7 @@ from keyferry.sdk.json import dumps
 from keyferry.sdk.url import is_safe_for_secrets
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -45,8 +47,8 @@ class Calls(Value):
     """The deadline, environment, clock and retry policy that all calls of one run share."""
 
     deadline: Deadline
-    environ: "Mapping[str, str]" = field(default_factory=lambda: os.environ, repr=False)
-    now: "Callable[[], float]" = time
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    now: Callable[[], float] = time
     retry: Retry = Retry()
     is_compat: bool = False
 
@@ -56,29 +58,29 @@ class Calls(Value):
 
 
 def post_form(
-    calls: Calls, url: str, fields: "Mapping[str, str]", headers: "Mapping[str, str] | None" = None
-) -> "Reply":
+    calls: Calls, url: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
+) -> Reply:
     """Post a form and return the response."""
     kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     return _post(calls, url, encode_form(fields), kind | dict(headers or {}))
 
 
 def post_json(
-    calls: Calls, url: str, document: "Mapping[str, object]", headers: "Mapping[str, str] | None" = None
-) -> "Reply":
+    calls: Calls, url: str, document: Mapping[str, object], headers: Mapping[str, str] | None = None
+) -> Reply:
     """Post a JSON document and return the response."""
     kind = {"Content-Type": "application/json", "Accept": "application/json"}
     return _post(calls, url, dumps(dict(document)).encode(), kind | dict(headers or {}))
 
 
-def _post(calls: Calls, url: str, body: bytes, headers: "Mapping[str, str]") -> "Reply":
+def _post(calls: Calls, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
     options = HttpOptions(attempt_seconds=30 if calls.is_compat else 15)
     return fetch(
         "POST", url, deadline=calls.deadline, headers=headers, body=body, retry=calls.retry, options=options
     )
 
 
-def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> "Reply":
+def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> Reply:
     """Send a request to a server of subject tokens; without TLS, never through a proxy."""
     # Plain http means another cloud's metadata server, whose tokens no proxy may see.
     options = HttpOptions(

@@ -1,11 +1,13 @@
 """A Google credential file: a JSON object, with accessors whose errors name the missing member."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import read_object
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,7 +20,7 @@ class CredentialFile(Value):
     """The members of an object in a credential file, and its name in messages."""
 
     where: str
-    members: "Mapping[str, object]" = field(repr=False)
+    members: Mapping[str, object] = field(repr=False)
 
     def text(self, name: str, default: str = "") -> str:
         """Return a string member, or the default if it is missing or empty."""
@@ -52,7 +54,7 @@ class CredentialFile(Value):
             raise ProvideError(f"{self.where}: {name} is not a whole number")
         return value
 
-    def part(self, name: str) -> "CredentialFile | None":
+    def part(self, name: str) -> CredentialFile | None:
         """Return a member that is an object, or None if it is missing."""
         value = self.members.get(name)
         if value is None:

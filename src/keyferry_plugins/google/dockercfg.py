@@ -1,5 +1,7 @@
 """Docker configs in an instance's metadata, or at a URL in it, in docker's old format: registries and their logins."""
 
+from __future__ import annotations
+
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 
@@ -9,7 +11,7 @@ from keyferry.sdk.json import read_object
 from keyferry_plugins.google.answers import refusal
 from keyferry_plugins.google.metadata import ask_metadata
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,7 +22,7 @@ __all__ = ["fetch_dockercfg", "read_dockercfg"]
 _CONFIG, _ADDRESS = "google-dockercfg", "google-dockercfg-url"
 
 
-def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> dict[str, AuthConfig]:
+def fetch_dockercfg(calls: Calls, *, is_by_url: bool) -> dict[str, AuthConfig]:
     """Return the logins of the instance's docker config."""
     if not is_by_url:
         return read_dockercfg(_attribute(calls, _CONFIG), f"the instance's attribute {_CONFIG}")
@@ -35,7 +37,7 @@ def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> dict[str, AuthConfig]
     return read_dockercfg(reply.body, f"the document at the URL in the instance's attribute {_ADDRESS}")
 
 
-def _attribute(calls: "Calls", name: str) -> bytes:
+def _attribute(calls: Calls, name: str) -> bytes:
     reply = ask_metadata(calls, f"instance/attributes/{name}")
     if not reply.is_success:
         raise refusal(
@@ -61,7 +63,7 @@ def _login(key: str, entry: object, where: str) -> AuthConfig:
     return AuthConfig(_text(entry, "username", key, where), _text(entry, "password", key, where))
 
 
-def _text(entry: "Mapping[str, object]", name: str, key: str, where: str) -> str:
+def _text(entry: Mapping[str, object], name: str, key: str, where: str) -> str:
     value = entry.get(name)
     if value is not None and not isinstance(value, str):
         raise ProvideError(f"{where}: {name} of {key[:200]!r} is not a string")

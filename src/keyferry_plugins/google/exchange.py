@@ -1,10 +1,12 @@
 """Google's security token service: exchange a foreign token for an access token (RFC 8693)."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.answers import access_token, refusal
 from keyferry_plugins.google.calls import CLOUD_PLATFORM, post_form, post_json
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,7 @@ def pull_request(project: str, provider: str, subject_token: str) -> dict[str, o
     }
 
 
-def exchange_account_token(calls: "Calls", project: str, provider: str, subject_token: str) -> "Token":
+def exchange_account_token(calls: Calls, project: str, provider: str, subject_token: str) -> Token:
     """Return a federated token for a Kubernetes service account's token."""
     what = "no token for the pod's service account"
     reply = post_json(calls, STS_URL, pull_request(project, provider, subject_token))
@@ -44,8 +46,8 @@ def exchange_account_token(calls: "Calls", project: str, provider: str, subject_
 
 
 def exchange_subject_token(
-    calls: "Calls", url: str, form: "Mapping[str, str]", headers: "Mapping[str, str]"
-) -> "Token":
+    calls: Calls, url: str, form: Mapping[str, str], headers: Mapping[str, str]
+) -> Token:
     """Return a federated token for the subject token of an external account."""
     what = "no token for the external account"
     reply = post_form(calls, url, form, headers)

@@ -1,10 +1,12 @@
 """External accounts whose subject token a program prints; it runs only if the environment allows it."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
 from keyferry_plugins.google.answers import told
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,7 +25,7 @@ _MEMBERS = {
 }
 
 
-def executable_subject_token(program: "CredentialFile", credentials: "CredentialFile", calls: "Calls") -> str:
+def executable_subject_token(program: CredentialFile, credentials: CredentialFile, calls: Calls) -> str:
     """Return the token that the program prints, or the one in its output file if that is still valid."""
     command, output = program.need("command"), program.text("output_file")
     if calls.setting(_PERMIT) != "1":
@@ -35,7 +37,7 @@ def executable_subject_token(program: "CredentialFile", credentials: "Credential
     return _kept(output, calls) or _printed(command, output, seconds, credentials, calls)
 
 
-def _timeout(program: "CredentialFile") -> float:
+def _timeout(program: CredentialFile) -> float:
     timeout_ms = program.number("timeout_millis", _TIMEOUT_MS)
     if not _SHORTEST_MS <= timeout_ms <= _LONGEST_MS:
         raise ProvideError(
@@ -44,7 +46,7 @@ def _timeout(program: "CredentialFile") -> float:
     return timeout_ms / 1000
 
 
-def _kept(output: str, calls: "Calls") -> str:
+def _kept(output: str, calls: Calls) -> str:
     """Return the token in the program's output file, or an empty string if there is none that is still valid."""
     from keyferry.sdk.files import read_private
 
@@ -58,7 +60,7 @@ def _kept(output: str, calls: "Calls") -> str:
         return ""
 
 
-def _printed(command: str, output: str, seconds: float, credentials: "CredentialFile", calls: "Calls") -> str:
+def _printed(command: str, output: str, seconds: float, credentials: CredentialFile, calls: Calls) -> str:
     from keyferry.sdk.process import run_program
 
     # Split at whitespace, without quotes and a shell, as in Google's libraries.
@@ -76,7 +78,7 @@ def _printed(command: str, output: str, seconds: float, credentials: "Credential
     return _read(_parse(finished.stdout), calls, needs_expiry=bool(output))
 
 
-def _environment(output: str, credentials: "CredentialFile", calls: "Calls") -> dict[str, str]:
+def _environment(output: str, credentials: CredentialFile, calls: Calls) -> dict[str, str]:
     from keyferry_plugins.google.impersonation import principal
 
     told_program = {
@@ -91,7 +93,7 @@ def _environment(output: str, credentials: "CredentialFile", calls: "Calls") -> 
     return {**calls.environ, **{name: value for name, value in told_program.items() if value}}
 
 
-def _parse(data: bytes) -> "Mapping[str, object]":
+def _parse(data: bytes) -> Mapping[str, object]:
     document = read_object(data)
     if document is None:
         raise ProvideError("no subject token: the program of credential_source printed no JSON object")
@@ -99,7 +101,7 @@ def _parse(data: bytes) -> "Mapping[str, object]":
 
 
 def _read(
-    document: "Mapping[str, object]", calls: "Calls", *, is_kept: bool = False, needs_expiry: bool = False
+    document: Mapping[str, object], calls: Calls, *, is_kept: bool = False, needs_expiry: bool = False
 ) -> str:
     what = "no subject token: the program of credential_source"
     if document.get("success") is not True:

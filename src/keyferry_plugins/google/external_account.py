@@ -1,12 +1,14 @@
 """External accounts: exchange another identity provider's token for one of Google's."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import dumps
 from keyferry_plugins.google.calls import CLOUD_PLATFORM, check_endpoint
 from keyferry_plugins.google.exchange import GRANT, STS_URL, WANTED, exchange_subject_token
 from keyferry_plugins.google.user import basic_authorization
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls, Token
     from keyferry_plugins.google.credential_file import CredentialFile
@@ -18,7 +20,7 @@ _SHORTEST, _LONGEST = 600, 43200
 _WORKFORCE = "/workforcePools/"
 
 
-def external_account_token(credentials: "CredentialFile", calls: "Calls", scopes: tuple[str, ...]) -> "Token":
+def external_account_token(credentials: CredentialFile, calls: Calls, scopes: tuple[str, ...]) -> Token:
     """Return a token for an external account, or for the service account that it impersonates."""
     url = credentials.text("service_account_impersonation_url")
     if not url:
@@ -35,7 +37,7 @@ def external_account_token(credentials: "CredentialFile", calls: "Calls", scopes
     )
 
 
-def _life(credentials: "CredentialFile") -> int:
+def _life(credentials: CredentialFile) -> int:
     settings = credentials.part("service_account_impersonation")
     seconds = settings.number("token_lifetime_seconds", _LIFE_SECONDS) if settings else _LIFE_SECONDS
     if not _SHORTEST <= seconds <= _LONGEST:
@@ -46,7 +48,7 @@ def _life(credentials: "CredentialFile") -> int:
     return seconds
 
 
-def _federated_token(credentials: "CredentialFile", calls: "Calls", scopes: tuple[str, ...]) -> "Token":
+def _federated_token(credentials: CredentialFile, calls: Calls, scopes: tuple[str, ...]) -> Token:
     from keyferry_plugins.google.sources import subject_token
 
     url = check_endpoint(credentials.text("token_url", STS_URL), f"{credentials.where}: token_url")
@@ -66,12 +68,12 @@ def _federated_token(credentials: "CredentialFile", calls: "Calls", scopes: tupl
     return exchange_subject_token(calls, url, form, headers)
 
 
-def _authorization(credentials: "CredentialFile") -> dict[str, str]:
+def _authorization(credentials: CredentialFile) -> dict[str, str]:
     client_id, secret = credentials.text("client_id"), credentials.text("client_secret")
     return basic_authorization(client_id, secret) if client_id and secret else {}
 
 
-def _billed_project(credentials: "CredentialFile") -> str:
+def _billed_project(credentials: CredentialFile) -> str:
     project = credentials.text("workforce_pool_user_project")
     if project and _WORKFORCE not in credentials.need("audience"):
         raise ProvideError(

@@ -1,5 +1,7 @@
 """Tokens from the gcloud command: its arguments, and how its output is parsed."""
 
+from __future__ import annotations
+
 from keyferry.sdk import Kind, ProvideError
 from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
@@ -7,7 +9,7 @@ from keyferry.sdk.values import Value
 from keyferry_plugins.google.answers import check_token, expiry, told
 from keyferry_plugins.google.calls import Token
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -57,7 +59,7 @@ def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -
     )
 
 
-def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
+def gcloud_token(call: GcloudCall, calls: Calls) -> Token:
     """Run gcloud and return the token it prints; raise ProvideError, which quotes none of its output, on failure."""
     document = _run(call, calls)
     shown = f"gcloud {' '.join(call.command)}"
@@ -76,7 +78,7 @@ def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
     return Token(token if call.is_edge else _with_authorization(token, document), expires_at, "gcloud")
 
 
-def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
+def _run(call: GcloudCall, calls: Calls) -> Mapping[str, object]:
     shown = f"gcloud {' '.join(call.command)}"
     try:
         finished = run_program(
@@ -95,7 +97,7 @@ def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
     return document
 
 
-def _with_authorization(token: str, document: "Mapping[str, object]") -> str:
+def _with_authorization(token: str, document: Mapping[str, object]) -> str:
     """Return the token, joined with that of the file in gcloud's property auth/authorization_token_file, if set."""
     node: object = document
     for name in ("configuration", "properties", "auth", "authorization_token_file"):

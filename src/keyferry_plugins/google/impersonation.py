@@ -1,10 +1,12 @@
 """Service account impersonation: exchange one credential's token for a token of another account."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.answers import check_token, expiry, refusal
 from keyferry_plugins.google.calls import Token, check_endpoint, post_json
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls
 
@@ -32,7 +34,7 @@ def principal(url: str) -> str:
 
 
 def impersonate(
-    calls: "Calls",
+    calls: Calls,
     url: str,
     source: Token,
     scopes: tuple[str, ...],

@@ -4,13 +4,15 @@ A YAML parser would slow down the start of every kubectl command. The current co
 outermost mapping. Any other form counts as unreadable, which only disables the token cache.
 """
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import DocumentError, loads
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,19 +25,19 @@ _KEY_SPELLINGS = (_KEY, f'"{_KEY}"', f"'{_KEY}'")
 _INDICATORS = frozenset("&*!|>{[]}%@`,?#")
 
 
-def default_kubeconfig(environ: "Mapping[str, str]") -> str:
+def default_kubeconfig(environ: Mapping[str, str]) -> str:
     """Return the kubeconfig that kubectl would write to: the first that exists, or the last of the list."""
     named = _named(environ)
     return next((path for path in named if os.path.exists(path)), named[-1])
 
 
-def _named(environ: "Mapping[str, str]") -> list[str]:
+def _named(environ: Mapping[str, str]) -> list[str]:
     paths = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     home = environ.get("HOME") or os.path.expanduser("~")
     return paths or [os.path.join(home, ".kube", "config")]
 
 
-def current_context(environ: "Mapping[str, str]") -> str | None:
+def current_context(environ: Mapping[str, str]) -> str | None:
     """Return the current context of the merged kubeconfigs, possibly empty; None if one of them cannot be read."""
     found = ""
     for path in _named(environ):

@@ -1,11 +1,13 @@
 """The metadata server of Google's virtual machines: its detection, attributes and tokens."""
 
+from __future__ import annotations
+
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.forms import encode_query
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry_plugins.google.answers import access_token, refusal
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.google.calls import Calls, Token
@@ -31,7 +33,7 @@ _NO_ACCESS = (
 _NO_SERVER = "outside Google Cloud, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
 
 
-def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
+def ask_metadata(calls: Calls, path: str, query: str = "") -> Reply:
     """Return the server's response for *path*, below ``computeMetadata/v1``, whatever its status."""
     url = f"http://{_host(calls)}/computeMetadata/v1/{path}{query and f'?{query}'}"
     problem: HttpError | None = None
@@ -44,7 +46,7 @@ def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
     raise ProvideError(f"the metadata server {problem.message}", problem.hint or _NO_SERVER)
 
 
-def fetch_metadata_token(calls: "Calls", scopes: tuple[str, ...] = ()) -> "Token":
+def fetch_metadata_token(calls: Calls, scopes: tuple[str, ...] = ()) -> Token:
     """Return a token of the machine's service account."""
     what = "no token of the machine's service account"
     query = encode_query({"scopes": ",".join(scopes)}) if scopes else ""
@@ -63,14 +65,14 @@ def _advice(status: int) -> str:
     return _NO_ACCESS if status == _FORBIDDEN else "try again; the metadata server is part of the node"
 
 
-def _host(calls: "Calls") -> str:
+def _host(calls: Calls) -> str:
     host = calls.setting("GCE_METADATA_HOST") or _NAME
     if any(char in "/?#@" or char <= " " for char in host):
         raise ProvideError("GCE_METADATA_HOST is not a host, with or without a port", "leave out 'http://'")
     return host
 
 
-def is_on_gce(calls: "Calls") -> bool:
+def is_on_gce(calls: Calls) -> bool:
     """Return whether there is a metadata server, by the environment, the hardware, or a probe.
 
     NO_GCE_CHECK=true means that there is none and saves the probe. If GCE_METADATA_IP is set, only that is
@@ -94,7 +96,7 @@ def _product() -> str:
         return ""
 
 
-def _answers_as_google(calls: "Calls", place: str) -> bool:
+def _answers_as_google(calls: Calls, place: str) -> bool:
     try:
         reply = fetch(
             "GET", f"http://{place}/", deadline=calls.deadline, headers=HEADERS, retry=ONCE, options=_PROBE

@@ -1,9 +1,11 @@
 """Settings of the image plugin: flags, variables, and how long a response may be cached."""
 
+from __future__ import annotations
+
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.values import Value
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,7 +31,7 @@ class PullSettings(Value):
     seconds: float | None = None
 
 
-def read_settings(flags: "Flags", environ: "Mapping[str, str]") -> PullSettings:
+def read_settings(flags: Flags, environ: Mapping[str, str]) -> PullSettings:
     """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words not in ((), ("get-credentials",)):
         raise ProvideError(
@@ -44,7 +46,7 @@ def read_settings(flags: "Flags", environ: "Mapping[str, str]") -> PullSettings:
     return PullSettings(flags.text("authFlow"), provider, project, _TYPES[kind], _duration(environ))
 
 
-def _duration(environ: "Mapping[str, str]") -> float | None:
+def _duration(environ: Mapping[str, str]) -> float | None:
     text = environ.get(_DURATION, "")
     if not text:
         return None

@@ -1,5 +1,7 @@
 """Google's image registries: their hosts, and the keys of a token for them."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 
 __all__ = ["GOOGLE_PATTERNS", "check_google_registry", "find_google_registry", "is_google_host"]

@@ -1,10 +1,12 @@
 """Service account keys: exchange a signed assertion for an access token."""
 
+from __future__ import annotations
+
 from keyferry_plugins.google.answers import access_token, refusal
 from keyferry_plugins.google.calls import check_endpoint, post_form
 from keyferry_plugins.signing.jose import sign_jwt
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls, Token
     from keyferry_plugins.google.credential_file import CredentialFile
@@ -17,7 +19,7 @@ _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _AGO_SECONDS, _LIFE_SECONDS = 10, 3600
 
 
-def service_account_token(credentials: "CredentialFile", calls: "Calls", scopes: tuple[str, ...]) -> "Token":
+def service_account_token(credentials: CredentialFile, calls: Calls, scopes: tuple[str, ...]) -> Token:
     """Return a token for the service account whose key the file contains."""
     email = credentials.need("client_email")
     url = check_endpoint(credentials.text("token_uri", _TOKEN_URI), f"{credentials.where}: token_uri")
@@ -34,7 +36,7 @@ def service_account_token(credentials: "CredentialFile", calls: "Calls", scopes:
 
 
 def _assertion(
-    credentials: "CredentialFile", email: str, url: str, scopes: tuple[str, ...], issued: int
+    credentials: CredentialFile, email: str, url: str, scopes: tuple[str, ...], issued: int
 ) -> str:
     header: dict[str, object] = {"typ": "JWT"}
     if credentials.text("private_key_id"):

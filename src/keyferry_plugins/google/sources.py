@@ -1,10 +1,12 @@
 """The sources of an external account's subject token: a file, a URL, a program, or a signed AWS request."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
 from keyferry_plugins.google.calls import fetch_source
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls
     from keyferry_plugins.google.credential_file import CredentialFile
@@ -14,7 +16,7 @@ __all__ = ["subject_token"]
 _MOST_BYTES = 1 << 20
 
 
-def subject_token(credentials: "CredentialFile", calls: "Calls") -> str:
+def subject_token(credentials: CredentialFile, calls: Calls) -> str:
     """Return the other identity provider's token from the source in ``credential_source``."""
     source = credentials.part("credential_source")
     if source is None:
@@ -38,13 +40,13 @@ def subject_token(credentials: "CredentialFile", calls: "Calls") -> str:
     )
 
 
-def _from_file(source: "CredentialFile") -> str:
+def _from_file(source: CredentialFile) -> str:
     from keyferry.sdk.files import read_bounded
 
     return _take(source, read_bounded(source.text("file"), "the subject token's file", _MOST_BYTES))
 
 
-def _from_url(source: "CredentialFile", calls: "Calls") -> str:
+def _from_url(source: CredentialFile, calls: Calls) -> str:
     url, headers = source.text("url"), source.part("headers")
     names = headers.members if headers is not None else {}
     given = {name: headers.text(name) for name in names} if headers is not None else {}
@@ -57,7 +59,7 @@ def _from_url(source: "CredentialFile", calls: "Calls") -> str:
     return _take(source, reply.body)
 
 
-def _take(source: "CredentialFile", data: bytes) -> str:
+def _take(source: CredentialFile, data: bytes) -> str:
     """Return the token in *data*: all of it, or a member of a JSON object, depending on ``format``."""
     layout = source.part("format")
     kind = layout.text("type", "text") if layout is not None else "text"
@@ -76,7 +78,7 @@ def _take(source: "CredentialFile", data: bytes) -> str:
     return value
 
 
-def _member(layout: "CredentialFile", data: bytes) -> object:
+def _member(layout: CredentialFile, data: bytes) -> object:
     name = layout.need("subject_token_field_name")
     document = read_object(data)
     if document is None:

@@ -1,5 +1,7 @@
 """The image plugin as in auth-provider-gcp, quirks included: one attempt, empty responses on failure, fixed keys."""
 
+from __future__ import annotations
+
 from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry.sdk.json import DocumentError, dumps, loads
@@ -8,7 +10,7 @@ from keyferry_plugins.google.exchange import STS_URL, pull_request
 from keyferry_plugins.google.pull import ANNOTATION
 from keyferry_plugins.google.registries import find_google_registry
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,7 @@ class _QuietError(Exception):
     """A failure for which upstream returns an empty response."""
 
 
-def provide_as_upstream(request: "Request", settings: "PullSettings", deadline: "Deadline") -> Response:
+def provide_as_upstream(request: Request, settings: PullSettings, deadline: Deadline) -> Response:
     """Return auth-provider-gcp's response, which is empty if no credentials can be obtained."""
     auth: Mapping[str, AuthConfig] = {}
     try:
@@ -42,7 +44,7 @@ def provide_as_upstream(request: "Request", settings: "PullSettings", deadline: 
     return Response(auth, settings.key_type or IMAGE, settings.seconds or 0.0)
 
 
-def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") -> "Mapping[str, AuthConfig]":
+def _logins(request: Request, settings: PullSettings, deadline: Deadline) -> Mapping[str, AuthConfig]:
     if settings.flow == "dockercfg":
         return read_dockercfg(_attribute("google-dockercfg", deadline), "google-dockercfg")
     if settings.flow == "dockercfg-url":
@@ -56,7 +58,7 @@ def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") 
     return dict.fromkeys((*([registry] if registry else []), *_KEYS), login)
 
 
-def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -> str:
+def _token(request: Request, settings: PullSettings, deadline: Deadline) -> str:
     is_annotated = request.service_account_annotations.get(ANNOTATION) == "true"
     if not settings.identity_provider or not is_annotated:
         found = _access_token(_get(f"{_BASE}/service-accounts/default/token", _METADATA, deadline))
@@ -76,29 +78,29 @@ def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -
     )
 
 
-def _attribute(name: str, deadline: "Deadline") -> bytes:
+def _attribute(name: str, deadline: Deadline) -> bytes:
     return _quietly(f"{_BASE}/attributes/{name}", _METADATA, deadline)
 
 
-def _quietly(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> bytes:
+def _quietly(url: str, headers: Mapping[str, str], deadline: Deadline) -> bytes:
     try:
         return _get(url, headers, deadline).body
     except ProvideError:
         raise _QuietError from None
 
 
-def _get(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> "Reply":
+def _get(url: str, headers: Mapping[str, str], deadline: Deadline) -> Reply:
     options = HttpOptions(connect_seconds=_METADATA_SECONDS, attempt_seconds=_METADATA_SECONDS)
     return _ok(fetch("GET", url, deadline=deadline, headers=headers, retry=ONCE, options=options))
 
 
-def _ok(reply: "Reply") -> "Reply":
+def _ok(reply: Reply) -> Reply:
     if reply.status != _OK:
         raise HttpError(reply.url, f"answered status {reply.status}")
     return reply
 
 
-def _access_token(reply: "Reply") -> str:
+def _access_token(reply: Reply) -> str:
     document: object = None
     try:
         document = loads(reply.body)

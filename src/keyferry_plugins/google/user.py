@@ -1,11 +1,13 @@
 """Credentials of people: exchange a refresh token for an access token."""
 
+from __future__ import annotations
+
 from binascii import b2a_base64
 
 from keyferry_plugins.google.answers import access_token, refusal
 from keyferry_plugins.google.calls import check_endpoint, post_form
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.google.calls import Calls, Token
     from keyferry_plugins.google.credential_file import CredentialFile
@@ -16,7 +18,7 @@ _GOOGLE = "https://oauth2.googleapis.com/token"
 _WORKFORCE = "https://sts.googleapis.com/v1/oauthtoken"
 
 
-def user_token(credentials: "CredentialFile", calls: "Calls") -> "Token":
+def user_token(credentials: CredentialFile, calls: Calls) -> Token:
     """Return a token for a person who logged in with Google or through a workforce pool."""
     kind = credentials.text("type")
     client_id, secret, refresh = (

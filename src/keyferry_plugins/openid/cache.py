@@ -1,5 +1,7 @@
 """A cache of tokens in files that only the user can read, used if the user enables it."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk.files import read_private, write_private
@@ -7,7 +9,7 @@ from keyferry.sdk.json import DocumentError, dumps, loads
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.fields import number_of, text_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry_plugins.openid.options import Options
 
@@ -22,7 +24,7 @@ class KeptTokens(Value):
     refresh_token: str = field(default="", repr=False)
 
 
-def cache_path(options: "Options") -> str:
+def cache_path(options: Options) -> str:
     """Return the file for these options; its name is a hash of everything that affects the token."""
     from hashlib import sha256
 

@@ -1,5 +1,7 @@
 """Requests to the issuer's token endpoint, and its tokens or error responses."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_form, encode_form_text
 from keyferry.sdk.http import ONCE, Retry, fetch
@@ -8,7 +10,7 @@ from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.discovery import http_options
 from keyferry_plugins.openid.fields import number_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +52,7 @@ class Refusal(Value):
     description: str = ""
 
 
-def scope_of(options: "Options", *, is_for_client: bool = False) -> str:
+def scope_of(options: Options, *, is_for_client: bool = False) -> str:
     """Return the scopes to request: the user's, and openid, which is needed for an ID token.
 
     Many issuers reject openid for client credentials, so it is left out for a client that needs an access
@@ -61,10 +63,10 @@ def scope_of(options: "Options", *, is_for_client: bool = False) -> str:
 
 
 def ask_tokens(
-    issuer: "Issuer",
-    options: "Options",
-    fields: "Mapping[str, str]",
-    deadline: "Deadline",
+    issuer: Issuer,
+    options: Options,
+    fields: Mapping[str, str],
+    deadline: Deadline,
     retry: Retry = ONCE,
 ) -> Tokens | Refusal:
     """Request tokens as the configured client.
@@ -76,14 +78,14 @@ def ask_tokens(
 
 
 def send(
-    issuer: "Issuer",
-    options: "Options",
-    fields: "Mapping[str, str]",
-    deadline: "Deadline",
+    issuer: Issuer,
+    options: Options,
+    fields: Mapping[str, str],
+    deadline: Deadline,
     *,
     url: str,
     retry: Retry = ONCE,
-) -> "Reply":
+) -> Reply:
     """Send a form, authenticated as the client; try the supported methods until one is accepted."""
     *others, last = _ways(issuer, options, fields.get("grant_type", ""))
     for way in others:
@@ -94,8 +96,8 @@ def send(
 
 
 def _post(  # noqa: PLR0917 - the parts of a request
-    url: str, fields: "Mapping[str, str]", options: "Options", deadline: "Deadline", way: str, retry: Retry
-) -> "Reply":
+    url: str, fields: Mapping[str, str], options: Options, deadline: Deadline, way: str, retry: Retry
+) -> Reply:
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     form = dict(fields)
     if way == BASIC:
@@ -116,7 +118,7 @@ def _is_unknown(refusal: Refusal) -> bool:
     return refusal.code == "invalid_client" or (not refusal.code and refusal.status == _UNAUTHORIZED)
 
 
-def read_refusal(reply: "Reply", options: "Options") -> Refusal:
+def read_refusal(reply: Reply, options: Options) -> Refusal:
     """Return the error in a response, from OAuth's fields only and without secrets."""
     code = description = ""
     try:
@@ -138,7 +140,7 @@ def explain(refusal: Refusal, what: str) -> ProvideError:
     return ProvideError(f"{refusal.url}: refused {what}: {why}", _HINTS.get(refusal.code, ""))
 
 
-def _ways(issuer: "Issuer", options: "Options", grant: str) -> tuple[str, ...]:
+def _ways(issuer: Issuer, options: Options, grant: str) -> tuple[str, ...]:
     if not options.client_secret:
         return (BODY,)
     if options.is_compat:
@@ -154,7 +156,7 @@ def _ways(issuer: "Issuer", options: "Options", grant: str) -> tuple[str, ...]:
     return ways
 
 
-def _basic(options: "Options") -> str:
+def _basic(options: Options) -> str:
     from binascii import b2a_base64
 
     # OAuth requires form encoding first, so that a colon in the ID is not the separator.
@@ -162,7 +164,7 @@ def _basic(options: "Options") -> str:
     return f"Basic {b2a_base64(':'.join(parts).encode(), newline=False).decode()}"
 
 
-def _read_tokens(reply: "Reply") -> Tokens:
+def _read_tokens(reply: Reply) -> Tokens:
     document = reply.json()
     names = ("id_token", "access_token", "refresh_token")
     texts = [document.get(name) for name in names]

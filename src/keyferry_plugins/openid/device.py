@@ -1,5 +1,7 @@
 """Log in with a code that the user enters in a browser on any machine (RFC 8628)."""
 
+from __future__ import annotations
+
 from time import sleep
 
 from keyferry.sdk import Deadline, HttpError, ProvideError, tell
@@ -10,7 +12,7 @@ from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain,
 from keyferry_plugins.openid.discovery import check_url
 from keyferry_plugins.openid.fields import number_of, text_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,16 +43,14 @@ class Device(Value):
     interval: float
 
 
-def log_in_by_device(
-    issuer: "Issuer", options: "Options", pause: "Callable[[float], None]" = sleep
-) -> Tokens:
+def log_in_by_device(issuer: Issuer, options: Options, pause: Callable[[float], None] = sleep) -> Tokens:
     """Show the user a URL and a code, and wait until the code is entered; raise ProvideError on failure."""
     device = _start(issuer, options)
     tell(_invitation(device))
     return _poll(issuer, options, device, pause)
 
 
-def _start(issuer: "Issuer", options: "Options") -> Device:
+def _start(issuer: Issuer, options: Options) -> Device:
     if not issuer.device_endpoint:
         raise ProvideError(
             f"the issuer {issuer.url!r} offers no device code login",
@@ -99,7 +99,7 @@ def _fit(text: str) -> str:
     return "".join(char for char in text[:2000] if " " < char < "\x7f" or char == " ")
 
 
-def _poll(issuer: "Issuer", options: "Options", device: Device, pause: "Callable[[float], None]") -> Tokens:
+def _poll(issuer: Issuer, options: Options, device: Device, pause: Callable[[float], None]) -> Tokens:
     seconds = min(device.seconds, options.login_seconds or device.seconds)
     deadline = Deadline(seconds)
     interval = device.interval

@@ -1,5 +1,7 @@
 """The issuer's discovery document: endpoints, algorithms, and client authentication methods."""
 
+from __future__ import annotations
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.proxy import split_url
@@ -8,7 +10,7 @@ from keyferry.sdk.url import is_safe_for_secrets
 from keyferry.sdk.values import Value
 from keyferry_plugins.openid.fields import texts_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
     from keyferry.sdk.http import Reply
@@ -38,12 +40,12 @@ class Issuer(Value):
         return not self.url.lower().startswith("https://")
 
 
-def http_options(options: "Options") -> HttpOptions:
+def http_options(options: Options) -> HttpOptions:
     """Return the HTTP options for the issuer, from the user's flags."""
     return HttpOptions(ca_data=options.ca_data, is_insecure=options.is_insecure, most_bytes=_MOST_BYTES)
 
 
-def discover(options: "Options", deadline: "Deadline") -> Issuer:
+def discover(options: Options, deadline: Deadline) -> Issuer:
     """Fetch the discovery document; raise ProvideError if it is invalid or of another issuer."""
     check_issuer(options.issuer)
     url = options.issuer.removesuffix("/") + _WELL_KNOWN
@@ -87,7 +89,7 @@ def check_url(url: str, what: str, *, is_loopback_fine: bool = True) -> str:
     raise ProvideError(f"{what} is {shown(str(origin), 200)!r}, expected an https URL")
 
 
-def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[dict[str, object]]:
+def read_keys(issuer: Issuer, options: Options, deadline: Deadline) -> list[dict[str, object]]:
     """Return the issuer's public keys."""
     if not issuer.keys_url:
         raise ProvideError(f"the issuer {issuer.url!r} names no jwks_uri, so its tokens cannot be verified")
@@ -97,7 +99,7 @@ def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[
     return [key for key in found if isinstance(key, dict)]
 
 
-def _get(url: str, options: "Options", deadline: "Deadline") -> "Reply":
+def _get(url: str, options: Options, deadline: Deadline) -> Reply:
     headers = {"Accept": "application/json", **options.headers}
     reply = fetch("GET", url, headers=headers, deadline=deadline, options=http_options(options))
     if not reply.is_success:

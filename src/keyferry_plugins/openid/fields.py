@@ -1,6 +1,8 @@
 """Fields of a foreign JSON document; a field of the wrong type counts as missing."""
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,19 +13,19 @@ _LONGEST_TEXT = 1 << 16
 _LARGEST_NUMBER = 1e12
 
 
-def text_of(document: "Mapping[str, object]", name: str) -> str:
+def text_of(document: Mapping[str, object], name: str) -> str:
     """Return a string field, or an empty string."""
     value = document.get(name)
     return value if isinstance(value, str) and len(value) <= _LONGEST_TEXT else ""
 
 
-def texts_of(document: "Mapping[str, object]", name: str) -> tuple[str, ...]:
+def texts_of(document: Mapping[str, object], name: str) -> tuple[str, ...]:
     """Return the strings in a list field."""
     value = document.get(name)
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-def number_of(document: "Mapping[str, object]", name: str) -> float | None:
+def number_of(document: Mapping[str, object], name: str) -> float | None:
     """Return a number that is not negative, or None; some servers send it as a string."""
     value = document.get(name)
     if isinstance(value, str) and value.isascii() and value.isdigit():

@@ -1,12 +1,14 @@
 """The grants that obtain a token, and the choice among them."""
 
+from __future__ import annotations
+
 from keyferry.sdk import Deadline, ProvideError, ask
 from keyferry.sdk.http import Retry
 from keyferry.sdk.prompt import is_watched
 from keyferry.sdk.values import replace
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import ExecRequest
     from keyferry_plugins.openid.discovery import Issuer
@@ -17,7 +19,7 @@ __all__ = ["choose_grant", "log_in", "refresh"]
 _SECONDS = 50.0
 
 
-def choose_grant(options: "Options", issuer: "Issuer") -> str:
+def choose_grant(options: Options, issuer: Issuer) -> str:
     """Return the grant to use; ``auto`` means password if a user name is given, else a grant without a local browser.
 
     That is a device code if the issuer supports it, because a client with a secret may still serve users.
@@ -31,7 +33,7 @@ def choose_grant(options: "Options", issuer: "Issuer") -> str:
     return "device-code" if issuer.device_endpoint or not options.client_secret else "client-credentials"
 
 
-def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tuple[Tokens, str]:
+def log_in(issuer: Issuer, options: Options, request: ExecRequest) -> tuple[Tokens, str]:
     """Return tokens by the selected grant, and the nonce that the ID token must contain, if any."""
     grant = choose_grant(options, issuer)
     if grant == "device-code":
@@ -53,7 +55,7 @@ def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tupl
     )
 
 
-def _require_somebody(options: "Options", request: "ExecRequest") -> None:
+def _require_somebody(options: Options, request: ExecRequest) -> None:
     """Raise ProvideError if nobody can see a code, as the client would wait for minutes without a message."""
     if is_watched(request) or options.waits_for_login or options.is_compat:
         return
@@ -64,13 +66,13 @@ def _require_somebody(options: "Options", request: "ExecRequest") -> None:
     )
 
 
-def refresh(issuer: "Issuer", options: "Options", refresh_token: str) -> Tokens | Refusal:
+def refresh(issuer: Issuer, options: Options, refresh_token: str) -> Tokens | Refusal:
     """Exchange a refresh token for new tokens; this may invalidate the old one."""
     fields = {"grant_type": "refresh_token", "refresh_token": refresh_token}
     return ask_tokens(issuer, options, fields, Deadline(_SECONDS))
 
 
-def _as_client(issuer: "Issuer", options: "Options") -> Tokens:
+def _as_client(issuer: Issuer, options: Options) -> Tokens:
     if not options.client_secret:
         raise ProvideError(
             "the grant client-credentials needs the client's secret", "add --oidc-client-secret-file FILE"
@@ -84,7 +86,7 @@ def _as_client(issuer: "Issuer", options: "Options") -> Tokens:
     )
 
 
-def _by_password(issuer: "Issuer", options: "Options", request: "ExecRequest") -> Tokens:
+def _by_password(issuer: Issuer, options: Options, request: ExecRequest) -> Tokens:
     username = options.username or ask(request, "Username: ")
     # As part of the options the password is one of the secrets that messages mask.
     options = replace(options, password=options.password or ask(request, "Password: ", is_secret=True))

@@ -1,5 +1,7 @@
 """Log in with a code that the user pastes, either shown by the issuer or taken from the redirect URL."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import Deadline, ProvideError, ask, tell
@@ -8,7 +10,7 @@ from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
 from keyferry_plugins.signing.jose import encode_segment
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk import ExecRequest
     from keyferry_plugins.openid.discovery import Issuer
@@ -30,7 +32,7 @@ class _Visit(Value):
     verifier: str = field(repr=False)
 
 
-def log_in_by_keyboard(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tuple[Tokens, str]:
+def log_in_by_keyboard(issuer: Issuer, options: Options, request: ExecRequest) -> tuple[Tokens, str]:
     """Return the tokens for a code that the user pastes, and the nonce that the ID token must contain."""
     if not issuer.authorization_endpoint:
         raise ProvideError(f"the issuer {issuer.url!r} names no authorization_endpoint")
@@ -47,7 +49,7 @@ def log_in_by_keyboard(issuer: "Issuer", options: "Options", request: "ExecReque
     return outcome, visit.nonce
 
 
-def _plan(issuer: "Issuer", options: "Options", redirect: str) -> _Visit:
+def _plan(issuer: Issuer, options: Options, redirect: str) -> _Visit:
     state, nonce, verifier = (encode_segment(os.urandom(_RANDOM_BYTES)) for _ in range(3))
     query = {
         "response_type": "code",

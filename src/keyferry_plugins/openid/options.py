@@ -1,12 +1,14 @@
 """The flags of keyferry-oidc, and the options made from them."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -89,8 +91,8 @@ class Options(Value):
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ()
     use_access_token: bool = False
-    headers: "Mapping[str, str]" = field(default_factory=dict, repr=False)
-    extra: "Mapping[str, str]" = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra: Mapping[str, str] = field(default_factory=dict, repr=False)
     redirect_url: str = ""
     pkce: str = "auto"
     grant: str = "auto"
@@ -110,7 +112,7 @@ class Options(Value):
         return tuple(filter(None, (self.client_secret, self.password, *self.headers.values())))
 
 
-def read_options(flags: "Flags") -> Options:
+def read_options(flags: Flags) -> Options:
     """Check the flags; raise ProvideError, with what was found and expected, if one is invalid."""
     for name in ("oidc-issuer-url", "oidc-client-id"):
         if not flags.text(name):
@@ -140,7 +142,7 @@ def read_options(flags: "Flags") -> Options:
     )
 
 
-def _secret(flags: "Flags", name: str) -> str:
+def _secret(flags: Flags, name: str) -> str:
     path = _expand(flags.text(f"{name}-file"))
     if not path:
         return flags.text(name)
@@ -155,7 +157,7 @@ def _secret(flags: "Flags", name: str) -> str:
     raise ProvideError(f"--{name}-file {path!r} is not UTF-8 text")
 
 
-def _split(text: str) -> "Sequence[str]":
+def _split(text: str) -> Sequence[str]:
     """Return the parts of a comma-separated flag; a part that contains a comma is quoted."""
     if '"' not in text:
         return text.split(",")
@@ -168,7 +170,7 @@ def _split(text: str) -> "Sequence[str]":
     raise ProvideError("a flag's list of values has an unclosed quote")
 
 
-def _pairs(flags: "Flags", name: str) -> dict[str, str]:
+def _pairs(flags: Flags, name: str) -> dict[str, str]:
     pairs = {}
     for part in (part for text in flags.texts(name) for part in _split(text)):
         key, equals, value = part.partition("=")
@@ -197,7 +199,7 @@ def _seconds(text: str) -> float | None:
     return float(text)
 
 
-def _cache_folder(flags: "Flags", *, is_compat: bool) -> str:
+def _cache_folder(flags: Flags, *, is_compat: bool) -> str:
     """Return the folder for tokens, or an empty string; only --compat stores tokens without a flag for it."""
     folder, storage = _expand(flags.text("token-cache-dir")), flags.text("token-cache-storage")
     if storage == "keyring":
@@ -212,7 +214,7 @@ def _cache_folder(flags: "Flags", *, is_compat: bool) -> str:
     return folder or os.path.join(home, "oidc-login" if is_compat else "keyferry-oidc")
 
 
-def _authorities(flags: "Flags") -> str:
+def _authorities(flags: Flags) -> str:
     from keyferry.sdk.files import read_bounded
 
     paths = [_expand(path) for path in flags.texts("certificate-authority") if path]

@@ -1,5 +1,7 @@
 """Verify a token: its issuer, audience, times and signature."""
 
+from __future__ import annotations
+
 from time import time
 
 from keyferry.sdk import Deadline, ProvideError
@@ -8,7 +10,7 @@ from keyferry_plugins.openid.discovery import read_keys
 from keyferry_plugins.openid.fields import number_of
 from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,7 +26,7 @@ _GOOGLE = "https://accounts.google.com"
 
 
 def verify(
-    token: str, issuer: "Issuer", options: "Options", *, nonce: str = "", is_access_token: bool = False
+    token: str, issuer: Issuer, options: Options, *, nonce: str = "", is_access_token: bool = False
 ) -> float:
     """Return the expiry of a token in Unix seconds, after all checks; raise ProvideError if one fails."""
     algorithms = issuer.algorithms or ("RS256",)
@@ -39,7 +41,7 @@ def verify(
 
 
 def check_claims(
-    claims: "Mapping[str, object]", issuer: str, audience: str, *, nonce: str = "", now: float
+    claims: Mapping[str, object], issuer: str, audience: str, *, nonce: str = "", now: float
 ) -> float:
     """Check issuer, *audience* unless it is empty, nonce and times of the claims, and return the expiry."""
     found = claims.get("iss")
@@ -65,12 +67,12 @@ def check_claims(
     return expires_at
 
 
-def expiry_of(claims: "Mapping[str, object]") -> float | None:
+def expiry_of(claims: Mapping[str, object]) -> float | None:
     """Return a token's expiry in Unix seconds, or None if it has none."""
     return number_of(claims, "exp")
 
 
-def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
+def _check_audience(claims: Mapping[str, object], audience: str) -> None:
     found = claims.get("aud")
     audiences = found if isinstance(found, list) else [found]
     if audience not in audiences:
@@ -86,8 +88,8 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
 
 
 def _trust_transport(
-    token: str, issuer: "Issuer", options: "Options", algorithms: tuple[str, ...]
-) -> "Mapping[str, object]":
+    token: str, issuer: Issuer, options: Options, algorithms: tuple[str, ...]
+) -> Mapping[str, object]:
     """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
         from keyferry.sdk.extras import install_hint

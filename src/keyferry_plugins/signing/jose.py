@@ -3,11 +3,13 @@
 Both packages are imported on first use, as most runs of a plugin need neither.
 """
 
+from __future__ import annotations
+
 from binascii import b2a_base64
 
 from keyferry.sdk import ProvideError, jwt_claims
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
@@ -61,7 +63,7 @@ def _checked(token: str) -> str:
     return token
 
 
-def _reported(read: "Callable[[str], _Part]", text: str) -> "_Part":
+def _reported(read: Callable[[str], _Part], text: str) -> _Part:
     """Return what *read* finds in *text*, and its error as ProvideError."""
     try:
         return read(text)
@@ -71,7 +73,7 @@ def _reported(read: "Callable[[str], _Part]", text: str) -> "_Part":
 
 
 def sign_jwt(
-    header: "Mapping[str, object]", claims: "Mapping[str, object]", key: "Any", algorithm: str = "RS256"
+    header: Mapping[str, object], claims: Mapping[str, object], key: Any, algorithm: str = "RS256"
 ) -> str:
     """Return a token of *claims*, signed by RS256 or PS256; *key* is PEM, or a private key of ``cryptography``."""
     if algorithm not in _SIGNING:
@@ -94,9 +96,9 @@ def sign_jwt(
 
 def verify_jwt(
     token: str,
-    keys: "Sequence[Mapping[str, object]]",
-    algorithms: "Sequence[str]",
-    required: "Sequence[str]" = (),
+    keys: Sequence[Mapping[str, object]],
+    algorithms: Sequence[str],
+    required: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the claims of a token that one of the JSON web *keys* verifies; raise ProvideError if none does.
 
@@ -133,7 +135,7 @@ def _is_meant(key: object, key_id: object, algorithm: str) -> bool:
     return (key_id is None or key.get("kid") in (None, key_id)) and key.get("alg") in (None, algorithm)
 
 
-def load_key_and_certificates(data: bytes, password: str, *, is_pkcs12: bool) -> "tuple[Any, list[Any]]":
+def load_key_and_certificates(data: bytes, password: str, *, is_pkcs12: bool) -> tuple[Any, list[Any]]:
     """Return the RSA key in PEM or PKCS #12 *data*, and its certificate chain, which begins with the key's own."""
     _need()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -152,14 +154,14 @@ def load_key_and_certificates(data: bytes, password: str, *, is_pkcs12: bool) ->
     return key, own[:1] + [found for found in certificates if found not in own]
 
 
-def _load_pkcs12(data: bytes, password: str) -> "tuple[Any, list[Any]]":
+def _load_pkcs12(data: bytes, password: str) -> tuple[Any, list[Any]]:
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates as load
 
     key, certificate, more = load(data, password.encode() if password else None)
     return key, [*([certificate] if certificate else []), *more]
 
 
-def _load_pem(data: bytes, password: str) -> "tuple[Any, list[Any]]":
+def _load_pem(data: bytes, password: str) -> tuple[Any, list[Any]]:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -167,7 +169,7 @@ def _load_pem(data: bytes, password: str) -> "tuple[Any, list[Any]]":
     return key, x509.load_pem_x509_certificates(data) if b"-----BEGIN CERTIFICATE-----" in data else []
 
 
-def _load_private(pem: str | bytes) -> "Any":
+def _load_private(pem: str | bytes) -> Any:
     _need()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -201,7 +203,7 @@ def _need() -> None:
 
 
 def _confirmed(
-    token: str, key: "Mapping[str, object]", algorithm: str, required: "Sequence[str]"
+    token: str, key: Mapping[str, object], algorithm: str, required: Sequence[str]
 ) -> dict[str, object] | None:
     """Return the claims if *key* verifies the token's signature by *algorithm*, else None."""
     _need()
@@ -235,7 +237,7 @@ def _confirmed(
     raise ProvideError(f"the token has no {missing}")
 
 
-def _is_sound(key: "Mapping[str, object]", algorithm: str) -> bool:
+def _is_sound(key: Mapping[str, object], algorithm: str) -> bool:
     """Return whether a key is suited to *algorithm*, and neither too short to be safe nor implausibly long."""
     if algorithm in _CURVES:
         return key.get("kty") == "EC" and key.get("crv") == _CURVES[algorithm]

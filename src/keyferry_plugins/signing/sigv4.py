@@ -1,12 +1,15 @@
 """Signature Version 4: sign a request in its headers, or presign a URL, from the arguments only."""
 
+from __future__ import annotations
+
+import hashlib
+import hmac
 from time import gmtime, strftime
 
 from keyferry.sdk.forms import encode_percent, encode_query
 from keyferry.sdk.values import Value, field
-from keyferry_plugins.signing.digests import hmac_sha256, sha256
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,7 +40,7 @@ def sign_headers(
     host: str,
     path: str = "/",
     query: str = "",
-    headers: "Mapping[str, str]",
+    headers: Mapping[str, str],
     body: bytes,
     region: str,
     service: str,
@@ -53,7 +56,9 @@ def sign_headers(
         signed["X-Amz-Security-Token"] = credentials.session_token
     scope = _scope(stamp, region, service)
     names, lines = _canonical_headers({**signed, "Host": host})
-    canonical = "\n".join((method, _canonical_path(path), query, *lines, "", names, sha256(body).hex()))
+    canonical = "\n".join(
+        (method, _canonical_path(path), query, *lines, "", names, hashlib.sha256(body).hexdigest())
+    )
     signature = _signature(credentials, stamp, scope, canonical)
     signed["Authorization"] = (
         f"{_ALGORITHM} Credential={credentials.access_key_id}/{scope},"
@@ -67,8 +72,8 @@ def presign_url(
     *,
     scheme: str = "https",
     host: str,
-    query: "Mapping[str, str]",
-    headers: "Mapping[str, str]",
+    query: Mapping[str, str],
+    headers: Mapping[str, str],
     region: str,
     service: str,
     expires_seconds: int,
@@ -89,7 +94,7 @@ def presign_url(
     if credentials.session_token:
         asked["X-Amz-Security-Token"] = credentials.session_token
     canonical = "\n".join(
-        ("GET", "/", encode_query(sorted(asked.items())), *lines, "", names, sha256(b"").hex())
+        ("GET", "/", encode_query(sorted(asked.items())), *lines, "", names, hashlib.sha256(b"").hexdigest())
     )
     signature = _signature(credentials, stamp, scope, canonical)
     return f"{scheme}://{host}/?{encode_query(asked)}&X-Amz-Signature={signature}"
@@ -107,7 +112,7 @@ def _canonical_path(path: str) -> str:
     return encode_percent(path, safe="/") or "/"
 
 
-def _canonical_headers(headers: "Mapping[str, str]") -> tuple[str, list[str]]:
+def _canonical_headers(headers: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the signed names, and one line for each; runs of blanks are collapsed into one."""
     pairs = sorted((name.lower(), " ".join(value.split())) for name, value in headers.items())
     return ";".join(name for name, _ in pairs), [f"{name}:{value}" for name, value in pairs]
@@ -116,6 +121,7 @@ def _canonical_headers(headers: "Mapping[str, str]") -> tuple[str, list[str]]:
 def _signature(credentials: Credentials, stamp: str, scope: str, canonical: str) -> str:
     key = b"AWS4" + credentials.secret_access_key.encode("utf-8", "surrogateescape")
     for part in scope.split("/"):
-        key = hmac_sha256(key, part.encode())
-    text = "\n".join((_ALGORITHM, stamp, scope, sha256(canonical.encode("utf-8", "surrogateescape")).hex()))
-    return hmac_sha256(key, text.encode()).hex()
+        key = hmac.digest(key, part.encode(), "sha256")
+    digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
+    text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{digest}"
+    return hmac.digest(key, text.encode(), "sha256").hex()

@@ -1,5 +1,7 @@
 """The agent's page, served by a real agent: off unless asked for, opened by a link, live, and without effect."""
 
+from __future__ import annotations
+
 import os
 import re
 import socket

@@ -1,5 +1,7 @@
 """The commands about images ask the node agent, with the same results, and tell where each answer is from."""
 
+from __future__ import annotations
+
 import json
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """The library asks the node agent first, and only what stands for its own config counts."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket

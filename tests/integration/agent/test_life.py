@@ -1,5 +1,7 @@
 """The life of an agent: it starts, is replaced without a refused connection, and stops without losing a request."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -41,7 +43,7 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def start(node: Node) -> Iterator["Starter"]:
+def start(node: Node) -> Iterator[Starter]:
     """Starts agents, and ends those that still run."""
     starter = Starter(node)
     yield starter

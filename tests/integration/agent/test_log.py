@@ -1,5 +1,7 @@
 """The agent's log has its own lines alone, tells of plugins that fail, and who looks at the agent counts as nobody."""
 
+from __future__ import annotations
+
 import json
 import socket
 from pathlib import Path

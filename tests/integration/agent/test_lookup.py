@@ -1,5 +1,7 @@
 """The agent answers lookups over its socket: for everybody from one cache, for tenants by their whole token."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

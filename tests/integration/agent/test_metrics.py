@@ -1,5 +1,7 @@
 """The figures of a real agent are what Prometheus wants, what the docs list, and what alerts and dashboard use."""
 
+from __future__ import annotations
+
 import json
 import re
 import shlex

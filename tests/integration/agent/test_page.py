@@ -4,6 +4,8 @@ The set-up runs in namespaces of its own, in which /etc and /run can be changed,
 starts the unit's program on the unit's socket by systemd's own tool. systemd as process 1 is not there.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -77,7 +79,7 @@ def environ_of(node: Node) -> dict[str, str]:
     }
 
 
-def run(node: Node, script: str) -> "subprocess.CompletedProcess[str]":
+def run(node: Node, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a place of its own; all that it starts ends with it."""
     for program in ("curl", "systemd-socket-activate"):
         need(program)

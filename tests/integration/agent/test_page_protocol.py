@@ -1,5 +1,7 @@
 """The page of the agent's protocol: its examples run against a real agent, which keeps what its tables say."""
 
+from __future__ import annotations
+
 import re
 import socket
 import subprocess

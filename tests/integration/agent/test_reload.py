@@ -1,5 +1,7 @@
 """The agent follows its configs while it serves; what is broken is reported, and the old config stays."""
 
+from __future__ import annotations
+
 import json
 import os
 import pty

@@ -1,5 +1,7 @@
 """The unit files are what systemd understands, and agree with the agent; what needs a running systemd is not tested."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Agents, shims and clients of different ages work together; the older ones are a build that is kept in the tree."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,5 +1,7 @@
 """The clients of the load, as processes of their own."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

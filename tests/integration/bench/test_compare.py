@@ -1,5 +1,7 @@
 """Two commits of a repository are compared: each with its own sources, in turns, and nothing stays behind."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -40,7 +42,7 @@ def repository(tmp_path: Path) -> Path:
     return home
 
 
-def compare(repository: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def compare(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(BENCH / "compare.py"), "--repository", str(repository), *words]
     temporary = repository.parent / "temporary"
     temporary.mkdir(exist_ok=True)

@@ -1,5 +1,7 @@
 """A whole run writes the docs, a look at some groups writes nothing, and a group that fails is named."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
@@ -31,7 +33,7 @@ def project(tmp_path: Path) -> Path:
     return home
 
 
-def run(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(project / "bench" / "run.py"), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
 

@@ -1,5 +1,7 @@
 """The soak itself, for a few seconds: every kind of work does its steps; its figures are no news for the docs."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """``keyferry bridge docker``: a diff, then the helper in the tools' configs, and back."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
@@ -21,7 +23,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def bridge(config: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def bridge(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     places = ("--docker-config", str(config), "--registries-dir", str(config.parent / "registries.conf.d"))
     return run_keyferry("bridge", "docker", *words, *places)
 

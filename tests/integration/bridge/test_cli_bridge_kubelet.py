@@ -1,5 +1,7 @@
 """``keyferry bridge kubelet``: a shim in the kubelet's folder, and never a moment without a plugin."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -22,7 +24,7 @@ PLUGIN = '#include <stdio.h>\nint main(void) { while (getchar() != EOF) {} puts(
 CYCLES = 40
 
 
-def bridge(node: Node, *words: str) -> "subprocess.CompletedProcess[str]":
+def bridge(node: Node, *words: str) -> subprocess.CompletedProcess[str]:
     places = ("--bin-dir", str(node.bin_dir), "--config", str(node.config))
     # An argument may come after options.
     return run_keyferry("bridge", "kubelet", words[0], *places, *words[1:])

@@ -1,5 +1,7 @@
 """``docker-credential-keyferry`` by docker's protocol, byte for byte, through the agent and without one."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

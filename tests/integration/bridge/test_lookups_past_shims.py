@@ -1,5 +1,7 @@
 """A lookup runs the plugin behind a shim, whoever installed the shim and when."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

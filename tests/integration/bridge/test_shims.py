@@ -1,5 +1,7 @@
 """The shim in every build: the agent's answer, or exactly the plugin behind it."""
 
+from __future__ import annotations
+
 import json
 import os
 import pty
@@ -50,7 +52,7 @@ def place(tmp_path: Path, shim: Shim) -> Place:
     return Place(tmp_path, shim)
 
 
-def check_fallback(place: Place, done: "subprocess.CompletedProcess[bytes]") -> None:
+def check_fallback(place: Place, done: subprocess.CompletedProcess[bytes]) -> None:
     """Check that the plugin behind the shim has answered, once."""
     assert done.stdout == b"the plugin answers\n", done.stderr
     assert (done.returncode, done.stderr, place.runs) == (0, b"", 1)

@@ -1,5 +1,7 @@
 """What the tests of adapters share: an authority, a server and a kubeconfig for it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

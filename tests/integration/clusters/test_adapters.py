@@ -1,5 +1,7 @@
 """What every adapter promises, each held to it against a real server over TLS."""
 
+from __future__ import annotations
+
 import json
 import logging
 import sys

@@ -1,5 +1,7 @@
 """What the adapter for aiohttp promises beyond what all adapters do."""
 
+from __future__ import annotations
+
 import asyncio
 import io
 import os

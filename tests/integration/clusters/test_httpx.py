@@ -1,5 +1,7 @@
 """What the httpx adapter promises beyond what all adapters do."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator

@@ -1,5 +1,7 @@
 """What the adapter for the official client promises beyond what all adapters do."""
 
+from __future__ import annotations
+
 import copy
 import gc
 import json

@@ -1,5 +1,7 @@
 """What the adapter for requests promises beyond what all adapters do."""
 
+from __future__ import annotations
+
 import io
 import os
 import pickle

@@ -1,5 +1,7 @@
 """Tokens of service accounts, requested from an API server over TLS, and every way in which it refuses."""
 
+from __future__ import annotations
+
 import pickle
 from collections.abc import Iterator
 from pathlib import Path

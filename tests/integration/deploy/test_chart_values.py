@@ -1,5 +1,7 @@
 """Values of the chart: wrong ones get an error that names them, and the notes teach the next command."""
 
+from __future__ import annotations
+
 import json
 import shutil
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Install, upgrade and uninstall as rendered, with the rights as rendered: what changes on a node, and is undone."""
 
+from __future__ import annotations
+
 import os
 import re
 import signal
@@ -138,7 +140,7 @@ def test_agents_serve_while_they_are_upgraded(prefix: ImagePrefix, folder: Path)
             agent.wait()
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
 

@@ -1,5 +1,7 @@
 """What the page about Kubernetes shows can be rendered, and its tables are those of the files."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What kustomize and helm render: the same objects, which every current release of Kubernetes takes."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

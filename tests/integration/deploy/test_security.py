@@ -1,5 +1,7 @@
 """What no rendering has: privileges, tokens, namespaces of the host and folders of it that nobody needs."""
 
+from __future__ import annotations
+
 import pytest
 
 from support import manifests

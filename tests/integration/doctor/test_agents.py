@@ -1,5 +1,7 @@
 """``keyferry doctor`` looks past a shim to its plugin, and tells whether the node agent answers."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What ``keyferry doctor`` says of a node, with real processes, files and sockets."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex

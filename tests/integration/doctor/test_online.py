@@ -1,5 +1,7 @@
 """What is asked with --online: real registries over TLS, their clocks, and a container runtime."""
 
+from __future__ import annotations
+
 import ssl
 import sys
 import threading

@@ -1,5 +1,7 @@
 """The page about ``keyferry doctor`` shows what the command says."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys

@@ -1,5 +1,7 @@
 """``keyferry plugin test`` from the shell: formats, exit codes, and never a secret."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """``keyferry plugin trace``: one exchange without its secrets, and a stand-in that repeats it."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """The conformance kit finds in every purpose-broken plugin just the promise that it breaks."""
 
+from __future__ import annotations
+
 import os
 import time
 from pathlib import Path

@@ -3,6 +3,8 @@
 Each table runs over all three. Every name leads to this machine, and the environment's proxy decides the rest.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import socket

@@ -1,5 +1,7 @@
 """keyferry-docker-helper as a process, between a kubelet's request and a helper on PATH."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex

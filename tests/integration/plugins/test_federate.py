@@ -1,5 +1,7 @@
 """keyferry-federate as a process: each preset against servers that check everything it sends, over TLS."""
 
+from __future__ import annotations
+
 import ast
 import base64
 import json

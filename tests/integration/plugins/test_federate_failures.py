@@ -1,5 +1,7 @@
 """keyferry-federate when a server fails: every preset, at each of its calls, and with tokens that are not valid."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

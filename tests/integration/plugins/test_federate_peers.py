@@ -1,5 +1,7 @@
 """Where a preset of keyferry-federate does the job of another plugin, one server sees the same requests from both."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The commands on the page of keyferry-federate, each as it stands there."""
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -37,7 +39,7 @@ def scripts_with(word: str) -> list[str]:
     return [text for text in scripts() if word in text]
 
 
-def run_script(text: str, folder: Path, **env: str) -> "subprocess.CompletedProcess[str]":
+def run_script(text: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a block with this installation's programs, in a folder of the test; sudo only runs its words."""
     path = folder / "path"
     path.mkdir(exist_ok=True)

@@ -1,5 +1,7 @@
 """The image plugin for Google's registries, run as a kubelet runs it, against servers that check what they get."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 
 import pytest

@@ -1,5 +1,7 @@
 """The image plugin with ``--compat``: auth-provider-gcp's behaviour, quirks included, request by request."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 
 import pytest

@@ -1,5 +1,7 @@
 """The cluster plugin for Google's clusters, run as kubectl runs it: gcloud, its cache, and what goes wrong."""
 
+from __future__ import annotations
+
 import json
 import os
 import stat

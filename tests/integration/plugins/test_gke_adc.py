@@ -1,5 +1,7 @@
 """The cluster plugin with application default credentials, against servers that check what they get."""
 
+from __future__ import annotations
+
 from support.fake_cloud import Received, Reply
 from support.google_world import (
     ACCESS_TOKEN,

@@ -1,5 +1,7 @@
 """keyferry-oidc as a process against an issuer on loopback, over TLS: what it sends, what it takes, what it shows."""
 
+from __future__ import annotations
+
 import base64
 import json
 import time

@@ -1,5 +1,7 @@
 """keyferry-static as a process: logins for the image asked for, and for no other."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

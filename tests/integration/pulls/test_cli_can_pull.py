@@ -1,5 +1,7 @@
 """``keyferry can-pull`` and ``keyferry explain --check-registry``, as processes, against a real registry."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,7 @@
 """``keyferry pull`` as a process: into a folder, from a real registry, with every way it can end."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -40,7 +42,7 @@ def secret(registry: Registry, tmp_path: Path) -> list[str]:
     return ["--secret", write_secret(tmp_path, "regcred", registry.host, USER, PASSWORD)]
 
 
-def items(done: "subprocess.CompletedProcess[str]") -> list[dict[str, object]]:
+def items(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     found = json.loads(done.stdout)["items"]
     assert isinstance(found, list)
     return found

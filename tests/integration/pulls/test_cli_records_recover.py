@@ -1,5 +1,7 @@
 """``keyferry records recover``: pulls whose process died, settled with what a container runtime has."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The client of container runtimes, over real sockets, against a server that checks what it is sent."""
 
+from __future__ import annotations
+
 import os
 import threading
 import traceback

@@ -1,5 +1,7 @@
 """``keyferry explain`` says whether a pod may use an image that is there, and writes nothing for it."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

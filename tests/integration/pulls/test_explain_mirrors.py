@@ -1,5 +1,7 @@
 """What explain says of mirrors: where the runtime goes, who gets the credential, and what is looked up in vain."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """``keyferry pull`` as a person sees it: on a real terminal, from a real registry over a slow road."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

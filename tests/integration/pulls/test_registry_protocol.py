@@ -1,5 +1,7 @@
 """The finer points of the protocol, with servers that check what they are sent."""
 
+from __future__ import annotations
+
 import asyncio
 import resource
 import threading

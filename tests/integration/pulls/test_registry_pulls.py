@@ -1,5 +1,7 @@
 """Pulls into a layout from a real registry: with passwords, with tokens, over TLS and without."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Iterator

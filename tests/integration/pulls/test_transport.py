@@ -1,5 +1,7 @@
 """Connections to registries that are kept between requests, against a real server."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,5 +1,7 @@
 """Nothing of the machine's own network settings gets into these tests."""
 
+from __future__ import annotations
+
 import pytest
 
 SETTINGS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUEST_METHOD")

@@ -1,5 +1,7 @@
 """Requests of plugins against real servers: what is sent, what comes back, what is tried again and for how long."""
 
+from __future__ import annotations
+
 import socket
 import threading
 import time

@@ -1,5 +1,7 @@
 """Requests of plugins have an end: in time, whatever a server does or does not do, and in bytes."""
 
+from __future__ import annotations
+
 import socket
 import threading
 import time

@@ -1,5 +1,7 @@
 """Proxies of plugins' requests, beyond what holds for all clients: attempts, and routes that take no proxy."""
 
+from __future__ import annotations
+
 import socket
 import threading
 from collections.abc import Iterator

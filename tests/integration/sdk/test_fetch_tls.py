@@ -1,5 +1,7 @@
 """TLS of plugins' requests: whom they trust, and what is said where they do not."""
 
+from __future__ import annotations
+
 import socket
 import ssl
 import subprocess

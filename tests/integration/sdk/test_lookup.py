@@ -1,5 +1,7 @@
 """Plugins on the SDK through keyferry's own side of the pipe: a provider config, and a kubeconfig."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

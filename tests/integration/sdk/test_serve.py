@@ -1,5 +1,7 @@
 """An image plugin on the SDK as a process: one answer on standard output, whatever else its code does."""
 
+from __future__ import annotations
+
 import itertools
 import os
 import pty

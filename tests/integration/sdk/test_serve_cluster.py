@@ -1,5 +1,7 @@
 """A cluster plugin on the SDK as a process, with and without a person at a terminal."""
 
+from __future__ import annotations
+
 import json
 import os
 import pty
@@ -109,7 +111,7 @@ def test_two_questions_get_a_line_each_from_a_pipe() -> None:
     assert ran.document["status"] == {"token": "jo-word"}
 
 
-def at_terminal(source: str, dialogue: Callable[[int, "subprocess.Popen[bytes]"], bytes]) -> Session:
+def at_terminal(source: str, dialogue: Callable[[int, subprocess.Popen[bytes]], bytes]) -> Session:
     """Run a plugin whose standard input is a terminal; *dialogue* plays the person, and gives the screen."""
     leader, follower = pty.openpty()
     try:
@@ -126,7 +128,7 @@ def at_terminal(source: str, dialogue: Callable[[int, "subprocess.Popen[bytes]"]
     return Session(process.returncode, stdout, stderr, screen, has_echo)
 
 
-def read_until(process: "subprocess.Popen[bytes]", text: bytes) -> None:
+def read_until(process: subprocess.Popen[bytes], text: bytes) -> None:
     """Wait for a prompt on standard error."""
     assert process.stderr is not None
     found = b""
@@ -153,7 +155,7 @@ def wait_for_echo(leader: int, *, is_on: bool) -> None:
     raise AssertionError("the echo did not change")
 
 
-def type_two(leader: int, process: "subprocess.Popen[bytes]") -> bytes:
+def type_two(leader: int, process: subprocess.Popen[bytes]) -> bytes:
     """Type a name, and a password."""
     read_until(process, b"Name: ")
     os.write(leader, b"jo\n")
@@ -176,7 +178,7 @@ def test_a_secret_is_not_shown_while_it_is_typed() -> None:
 def test_ctrl_d_at_a_terminal_is_an_error() -> None:
     """The end of input, typed, is no empty token; the terminal is as it was."""
 
-    def dialogue(leader: int, process: "subprocess.Popen[bytes]") -> bytes:
+    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
         read_until(process, b"Token: ")
         wait_for_echo(leader, is_on=False)
         os.write(leader, b"\x04")
@@ -191,7 +193,7 @@ def test_ctrl_d_at_a_terminal_is_an_error() -> None:
 def test_an_interrupt_at_the_prompt_restores_the_terminal() -> None:
     """Ctrl-C gives the shell back a terminal that shows what is typed."""
 
-    def dialogue(leader: int, process: "subprocess.Popen[bytes]") -> bytes:
+    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
         read_until(process, b"Token: ")
         wait_for_echo(leader, is_on=False)
         process.send_signal(2)
@@ -206,7 +208,7 @@ def test_an_interrupt_at_the_prompt_restores_the_terminal() -> None:
 def test_a_line_that_the_terminal_cuts_is_not_taken_for_a_token() -> None:
     """A terminal keeps 4095 bytes of a line and says nothing; half a token would be a riddle."""
 
-    def dialogue(leader: int, process: "subprocess.Popen[bytes]") -> bytes:
+    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
         read_until(process, b"Token: ")
         wait_for_echo(leader, is_on=False)
         for _ in range(50):

@@ -1,5 +1,7 @@
 """``keyferry explain`` of pods and workloads: the real command, an API server over TLS that enforces RBAC."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Callable, Iterator, Sequence

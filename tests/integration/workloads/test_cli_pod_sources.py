@@ -1,5 +1,7 @@
 """What is not known of a pod is never a "no", and nothing of another pod or machine answers for it."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """Whatever is not known is "cannot tell", with exit code 6 and the option that would tell; junk has a clear message."""
 
+from __future__ import annotations
+
 import base64
 import json
 import subprocess

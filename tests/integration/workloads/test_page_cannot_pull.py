@@ -5,6 +5,8 @@ node (``PodWorld.names``), white space counts as one blank, and a line ``...`` o
 times of day are those of the page.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import socket

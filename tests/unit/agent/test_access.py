@@ -1,5 +1,7 @@
 """Who may ask for what: by rules, by kernel ids, never by what a caller says."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.agent.access import AccessPolicy, Caller

@@ -1,5 +1,7 @@
 """Connections that are closed are counted by why; resting between two requests is no fault."""
 
+from __future__ import annotations
+
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable

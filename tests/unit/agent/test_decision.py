@@ -1,5 +1,7 @@
 """What the journal says of an answer: how it was got, in words, and nothing that a plugin printed."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.agent.decision import DecisionOutcome, own_words, result_of_answer, result_of_provision

@@ -1,5 +1,7 @@
 """Whoever may not ask for every registry learns of no other: neither patterns nor keys."""
 
+from __future__ import annotations
+
 import json
 
 from keyferry.agent.explained import withhold

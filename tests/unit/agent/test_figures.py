@@ -1,5 +1,7 @@
 """The agent's figures are what its parts have counted, for the providers in force."""
 
+from __future__ import annotations
+
 import io
 import time
 from pathlib import Path

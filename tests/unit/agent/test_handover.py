@@ -1,5 +1,7 @@
 """A cache that is handed over arrives whole; what is no cache, or another version's, is passed over."""
 
+from __future__ import annotations
+
 import json
 
 from hypothesis import given

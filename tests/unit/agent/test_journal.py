@@ -1,5 +1,7 @@
 """The journal is bounded in every direction, and knows the last request of each user."""
 
+from __future__ import annotations
+
 from keyferry.agent.access import Caller
 from keyferry.agent.decision import NO_PROVIDER, RequestDecision
 from keyferry.agent.journal import Journal

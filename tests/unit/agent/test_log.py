@@ -1,5 +1,7 @@
 """What the agent logs of errors: a line with their class and place, no text of theirs, and not often."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import io

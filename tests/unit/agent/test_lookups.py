@@ -1,5 +1,7 @@
 """Questions are read strictly."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

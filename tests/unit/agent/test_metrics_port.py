@@ -1,5 +1,7 @@
 """The port has three pages that are only read, for everybody who connects, and nothing else."""
 
+from __future__ import annotations
+
 import asyncio
 import select
 import socket

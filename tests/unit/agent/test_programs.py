@@ -1,5 +1,7 @@
 """The program at the other end of a connection, as it is shown to people."""
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess

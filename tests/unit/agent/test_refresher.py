@@ -1,5 +1,7 @@
 """Renewals run when the plan says so, in the background, and a failure leaves what is cached."""
 
+from __future__ import annotations
+
 import asyncio
 import io
 from typing import NoReturn

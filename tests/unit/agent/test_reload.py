@@ -1,5 +1,7 @@
 """When a config counts as changed, and what is done about one that never stops changing."""
 
+from __future__ import annotations
+
 import os
 import time
 from pathlib import Path

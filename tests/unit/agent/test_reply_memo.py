@@ -1,5 +1,7 @@
 """Replies that are kept are those that would be written, take a bounded amount of memory, and go with their second."""
 
+from __future__ import annotations
+
 import json
 
 from keyferry.agent.lookups import AgentQuestion, lookup_reply

@@ -1,5 +1,7 @@
 """The plan of renewals: pure, on a stepped clock."""
 
+from __future__ import annotations
+
 from random import Random
 
 import pytest

@@ -1,5 +1,7 @@
 """A fault of the agent is an answer, and a line of the log that says where it is and quotes nothing."""
 
+from __future__ import annotations
+
 import asyncio
 import io
 import json
@@ -39,7 +41,7 @@ class _State:
         del repository
         return False
 
-    def rights_of(self, caller: Caller) -> "_State":
+    def rights_of(self, caller: Caller) -> _State:
         del caller
         return self
 

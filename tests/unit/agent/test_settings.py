@@ -1,5 +1,7 @@
 """Each setting comes from the strongest place that has it, and says which."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The socket is put in its place without a gap, removed only by its owner, and never put where others can write."""
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess
@@ -189,7 +191,7 @@ print(one.path, one.is_inherited, os.path.exists(one.path), os.get_inheritable(3
 """
 
 
-def run_with(given: socket.socket) -> "subprocess.CompletedProcess[str]":
+def run_with(given: socket.socket) -> subprocess.CompletedProcess[str]:
     """Run a process that has a socket as descriptor 3, which may be in use here."""
     return subprocess.run(
         [sys.executable, "-c", INHERIT, str(given.fileno())],

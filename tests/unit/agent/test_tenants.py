@@ -1,5 +1,7 @@
 """Keys of tokens depend on every byte of the token, and on no claim."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 

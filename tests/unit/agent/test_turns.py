@@ -1,5 +1,7 @@
 """No user's lookups wait for those of one other user; what waits is bounded."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 

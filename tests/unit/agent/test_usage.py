@@ -1,5 +1,7 @@
 """Counts of callers are bounded, and each user's evictions limited."""
 
+from __future__ import annotations
+
 from hypothesis import given
 from hypothesis import strategies as st
 

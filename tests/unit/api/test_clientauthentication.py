@@ -1,5 +1,7 @@
 """What a cluster's plugin is told is written byte for byte, and what it answers is read leniently."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.clientauthentication import v1, v1beta1

@@ -1,5 +1,7 @@
 """Strict decoding notes everything that is wrong, with its path, and what Kubernetes would say."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.codec import Reader, WrongTypeError, article, interpret, json_type, kubernetes_failure

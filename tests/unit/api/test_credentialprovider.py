@@ -1,5 +1,7 @@
 """Requests are written and responses read as by the kubelet, in every version."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

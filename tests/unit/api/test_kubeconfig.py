@@ -1,5 +1,7 @@
 """Kubeconfigs are read field by field: names leniently, types strictly."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.codec import Reader

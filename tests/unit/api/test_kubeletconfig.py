@@ -1,5 +1,7 @@
 """Provider configs are read field by field, and older versions never had service accounts."""
 
+from __future__ import annotations
+
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar, ServiceAccountTokenAttributes

@@ -1,5 +1,7 @@
 """A line of a plugin's step is read as it was written, and anything else is no such line."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

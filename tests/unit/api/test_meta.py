@@ -1,5 +1,7 @@
 """Durations and times as Go reads and writes them."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,5 +1,7 @@
 """The arithmetic of the load: percentiles, requests under way at once, and what makes a part fail."""
 
+from __future__ import annotations
+
 import pytest
 from bench.agent_clients import Outcome
 from bench.agent_load import Part, most_at_once, percentile

@@ -1,5 +1,7 @@
 """Rows of two commits stand side by side by their names, and what only one has is named."""
 
+from __future__ import annotations
+
 import json
 
 from bench.compare import Comparison, cells, compare, failure_of

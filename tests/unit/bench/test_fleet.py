@@ -1,5 +1,7 @@
 """Tables and pictures of the page are what the simulation gives."""
 
+from __future__ import annotations
+
 import re
 from array import array
 from xml.etree import ElementTree as ET

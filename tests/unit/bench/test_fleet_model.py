@@ -1,5 +1,7 @@
 """A simulated fleet obeys its arithmetic, and is driven by the agent's own code."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 from random import Random
 

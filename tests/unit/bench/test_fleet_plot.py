@@ -1,5 +1,7 @@
 """Pictures are well-formed, the same for the same values, and show every line."""
 
+from __future__ import annotations
+
 from xml.etree import ElementTree as ET
 
 from bench.fleet_plot import Line, Panel, Plot, bins, draw, linear_marks

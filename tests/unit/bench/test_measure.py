@@ -1,5 +1,7 @@
 """Figures carry their spread, ratios are taken round by round, and rows say whether their bar holds."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from functools import partial

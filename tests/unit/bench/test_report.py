@@ -1,5 +1,7 @@
 """Tables for people and for the docs: every row with its spread, and what is missing by name."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The arithmetic of the soak: growth, what makes it fail, and the page that it writes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Members added to and removed from the text of a JSON object."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

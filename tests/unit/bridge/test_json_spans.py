@@ -1,5 +1,7 @@
 """The members of an object as parts of its text."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """What a shim makes of JSON strings."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.bridge.shim import unquote

@@ -1,5 +1,7 @@
 """The command line as a whole."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.main import main

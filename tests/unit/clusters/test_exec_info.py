@@ -1,5 +1,7 @@
 """A plugin reads back what it is told, with client-go's errors."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.clientauthentication import v1

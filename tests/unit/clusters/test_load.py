@@ -1,5 +1,7 @@
 """From a kubeconfig to a session: whose file it is, which policy applies, which context is meant."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """What a request carries for each kind of user, when it is renewed, and what is never sent."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import ssl

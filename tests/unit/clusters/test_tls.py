@@ -1,5 +1,7 @@
 """TLS towards a cluster: keys stay in memory, and each connection has the certificate of the moment."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import ssl

@@ -1,5 +1,7 @@
 """Files are read whole, up to a limit."""
 
+from __future__ import annotations
+
 import io
 from pathlib import Path
 

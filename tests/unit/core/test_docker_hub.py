@@ -1,5 +1,7 @@
 """Docker Hub has many names, and each is used for one thing."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.docker_hub import (

@@ -1,5 +1,7 @@
 """YAML and JSON texts give the values, positions and failures that Kubernetes' readers give."""
 
+from __future__ import annotations
+
 import base64
 import json
 import subprocess

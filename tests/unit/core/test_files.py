@@ -1,5 +1,7 @@
 """Files by their names in a folder: no link is followed, no stranger's folder used, nothing half-written."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat

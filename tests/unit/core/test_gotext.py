@@ -1,5 +1,7 @@
 """Text quoted as Go quotes it."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

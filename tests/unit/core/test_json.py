@@ -1,5 +1,7 @@
 """JSON is accepted, refused, repaired and written as by Go's encoding/json."""
 
+from __future__ import annotations
+
 import base64
 import json
 import subprocess

@@ -1,5 +1,7 @@
 """Where Python's decoder stops, told by what the one of this version says."""
 
+from __future__ import annotations
+
 import json
 import sys
 

@@ -1,5 +1,7 @@
 """The parts of a JSON web token, which nobody has verified."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.jwt_claims import JwtError, decode_segment, read_claims, read_header

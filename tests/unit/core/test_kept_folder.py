@@ -1,5 +1,7 @@
 """A folder that stays open: only as long as its path leads to it, and never too many of them."""
 
+from __future__ import annotations
+
 import os
 import threading
 from collections.abc import Callable

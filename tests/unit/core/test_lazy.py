@@ -1,6 +1,9 @@
 """Attributes that are computed when they are first read."""
 
-from keyferry._core.lazy import lazy
+from __future__ import annotations
+
+from functools import cached_property
+
 from keyferry._core.values import Value
 
 
@@ -8,7 +11,7 @@ class _Square(Value):
     side: int
     computed: list[int]
 
-    @lazy
+    @cached_property
     def area(self) -> int:
         """The area."""
         self.computed.append(self.side)

@@ -1,5 +1,7 @@
 """Debug logs go to ``logging`` if it is imported, and cost nothing if it is not."""
 
+from __future__ import annotations
+
 import logging
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Paths of fields, for messages."""
 
+from __future__ import annotations
+
 from keyferry._core.paths import format_path
 
 

@@ -1,5 +1,7 @@
 """Secrets are masked by what they are and by what they look like; plain words stay."""
 
+from __future__ import annotations
+
 import ast
 import json
 import re

@@ -1,5 +1,7 @@
 """User info in URLs is hidden, whatever the URL is like, and the values of a query where that is asked for."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.user_info import hide_in_text, hide_in_url, hide_user_info

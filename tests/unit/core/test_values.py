@@ -1,5 +1,7 @@
 """Values are frozen, equal by content, and hide their secrets."""
 
+from __future__ import annotations
+
 import inspect
 import pickle
 import pydoc
@@ -92,10 +94,10 @@ def test_a_class_of_which_many_values_are_made_is_still_the_same() -> None:
 
 def test_a_class_of_values_shows_its_fields_as_a_signature() -> None:
     """For editors and ``help``: with types and defaults, those of the kind first."""
-    shown = "(username: str, password: str = '', tags: list[str] = <factory>) -> None"
+    shown = "(username: 'str', password: 'str' = '', tags: 'list[str]' = <factory>) -> None"
     assert str(inspect.signature(Login)) == shown
-    assert str(inspect.signature(Triple)) == "(left: int, right: int, last: int = 3) -> None"
-    assert str(inspect.signature(Point)) == "(x: int, y: int = 2) -> None"
+    assert str(inspect.signature(Triple)) == "(left: 'int', right: 'int', last: 'int' = 3) -> None"
+    assert str(inspect.signature(Point)) == "(x: 'int', y: 'int' = 2) -> None"
     assert f"Login{shown[:20]}" in pydoc.plain(pydoc.render_doc(Login))
     assert inspect.signature(Pair).bind(1, right=2).arguments == {"left": 1, "right": 2}
 

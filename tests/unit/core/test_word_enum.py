@@ -1,13 +1,15 @@
 """A closed set of words that behaves as ``enum.StrEnum`` does."""
 
+from __future__ import annotations
+
 import copy
 import enum
 import json
 import pickle
+from enum import IntEnum, StrEnum
 
 import pytest
 
-from keyferry._core.word_enum import NumberEnum, WordEnum
 from keyferry.errors import Kind, KubeletReason
 
 
@@ -57,11 +59,11 @@ def test_the_set_is_closed() -> None:
 
 
 def test_a_program_sees_a_set_of_words_by_this_class() -> None:
-    assert issubclass(Kind, WordEnum)
-    assert isinstance(Kind.REFUSED, WordEnum)
+    assert issubclass(Kind, StrEnum)
+    assert isinstance(Kind.REFUSED, StrEnum)
 
 
-class Code(NumberEnum):
+class Code(IntEnum):
     """What an exit code is."""
 
     OK = 0

@@ -1,5 +1,7 @@
 """The verdict over all lines."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, NodeHealth

@@ -1,5 +1,7 @@
 """The commands that lines propose."""
 
+from __future__ import annotations
+
 from keyferry.doctor.hints import Hints
 
 HINTS = Hints(("--config", "my file"), ("--root", "/r"))

@@ -1,5 +1,7 @@
 """The text for a terminal."""
 
+from __future__ import annotations
+
 from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, NodeHealth
 from keyferry.doctor.text import render_health
 

@@ -1,5 +1,7 @@
 """Which sections there are, and what is said of a machine that is no node."""
 
+from __future__ import annotations
+
 from keyferry.doctor.facts import KubeletFacts, NodeFacts
 from keyferry.doctor.hints import Hints
 from keyferry.doctor.visit import examine

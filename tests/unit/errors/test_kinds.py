@@ -1,5 +1,7 @@
 """An exit code for each kind of error."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry import errors

@@ -1,5 +1,7 @@
 """What to type after a plugin has failed."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import (

@@ -1,5 +1,7 @@
 """Secrets that the kubelet does not use are the likely cause, and each has its cure."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """A whole answer of the agent counts only if nothing is missing in it."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.images.agent_answer import read_lookup

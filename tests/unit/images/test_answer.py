@@ -1,5 +1,7 @@
 """An answer lists its failures, raises them when asked, and hides what it holds."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import PluginExitError, PluginProtocolError

@@ -1,5 +1,7 @@
 """Two configs are compared by the rules with which the kubelet chooses providers."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Docker configs and pull secrets are read from their own places, as the kubelet reads them."""
 
+from __future__ import annotations
+
 import base64
 import json
 from pathlib import Path

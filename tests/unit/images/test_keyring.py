@@ -1,5 +1,7 @@
 """Keys are tried in descending byte order, several sources one after the other."""
 
+from __future__ import annotations
+
 from keyferry.images.credential import (
     Credential,
     SecretRef,

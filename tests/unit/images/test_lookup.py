@@ -1,5 +1,7 @@
 """Finished answers are kept within a limit of bytes, and their hits are counted when they are forgotten."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

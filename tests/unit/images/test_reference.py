@@ -1,5 +1,7 @@
 """Image names as the kubelet parses them."""
 
+from __future__ import annotations
+
 import re
 from time import process_time
 

@@ -1,5 +1,7 @@
 """Lookup for a registry as a whole: one answer, or none."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest

@@ -1,5 +1,7 @@
 """A run on the caller's own streams."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time

@@ -1,5 +1,7 @@
 """Programs by their names and paths, found as Go finds them."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Calls under way and those who wait for them."""
 
+from __future__ import annotations
+
 import math
 from concurrent.futures import ThreadPoolExecutor
 

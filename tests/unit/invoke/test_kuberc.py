@@ -1,5 +1,7 @@
 """The policy in a kuberc, and what is wrong with one."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Who may run: client-go's policy, kubectl's kuberc, and programs pinned by their digest."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import sys
@@ -25,14 +27,14 @@ def listing(*entries: str | AllowlistEntry) -> PluginPolicy:
     )
 
 
-def found_in(*paths: str, relative: bool = False) -> "dict[str, LookPathResult]":
+def found_in(*paths: str, relative: bool = False) -> dict[str, LookPathResult]:
     """What a search gives, by the name that is asked for."""
     found = {path: LookPathResult(path) for path in paths}
     problem = "exec: relative" if relative else ""
     return {path.rpartition("/")[2]: LookPathResult(path, problem) for path in reversed(paths)} | found
 
 
-def decide(policy: PluginPolicy, command: str, programs: "dict[str, LookPathResult]") -> Permit:
+def decide(policy: PluginPolicy, command: str, programs: dict[str, LookPathResult]) -> Permit:
     return policy.decide(
         command, lambda name: programs.get(name, LookPathResult("", f'exec: "{name}": missing'))
     )

@@ -1,5 +1,7 @@
 """One run: its limits, its streams, its status."""
 
+from __future__ import annotations
+
 import math
 import os
 import sys

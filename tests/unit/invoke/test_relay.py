@@ -1,5 +1,7 @@
 """What a program writes, of which the end is kept."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.invoke.relay import Relay, Tail

@@ -1,5 +1,7 @@
 """Telling shims, and finding the plugins behind them."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

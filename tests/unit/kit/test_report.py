@@ -1,5 +1,7 @@
 """Reports as documents: the fields that programs rely on."""
 
+from __future__ import annotations
+
 from xml.etree import ElementTree as ET
 
 from keyferry.kit.codes.catalogue import CHECKS

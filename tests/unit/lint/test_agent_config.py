@@ -1,5 +1,7 @@
 """The agent's config: what is refused, with code and position, and what is only suspect."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """What a file is, and who looks at it."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

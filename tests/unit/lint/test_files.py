@@ -1,5 +1,7 @@
 """Who could change a config or a plugin, and which files and documents a kubelet ignores."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

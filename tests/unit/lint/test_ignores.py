@@ -1,5 +1,7 @@
 """Comments suppress what is valid, and never an error."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

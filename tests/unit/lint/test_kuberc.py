@@ -1,5 +1,7 @@
 """A kuberc is refused where its policy is, and what it does not do as meant is named."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from pathlib import Path

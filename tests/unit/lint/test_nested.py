@@ -1,5 +1,7 @@
 """Configs inside other documents are found, and their findings have positions in the whole file."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """The lines of a file as they may be shown."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """One target: by the rules of several versions, and for another machine."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Versions of Kubernetes that a file is linted for."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.lint.versions import is_unknown, rules_for

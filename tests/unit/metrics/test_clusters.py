@@ -1,5 +1,7 @@
 """Metrics of exec plugins have client-go's names, labels and buckets."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -1,5 +1,7 @@
 """Metrics have the kubelet's names, labels and buckets, and keyferry's own by reason."""
 
+from __future__ import annotations
+
 import asyncio
 import re
 import threading

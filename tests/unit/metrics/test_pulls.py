@@ -1,5 +1,7 @@
 """Metrics of pull records have the kubelet's names and labels."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest

@@ -1,5 +1,7 @@
 """Which hosts are loopback, as written."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.address import is_loopback_host

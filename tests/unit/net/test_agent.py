@@ -1,5 +1,7 @@
 """The client of the agent's socket: an answer, or the reason why there is none."""
 
+from __future__ import annotations
+
 import os
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """WWW-Authenticate headers, read leniently or strictly."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.challenge import ChallengeError, read_challenges

@@ -1,5 +1,7 @@
 """Dates of HTTP: the one form that servers send, and nothing that only resembles it."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.dates import parse_date

@@ -1,5 +1,7 @@
 """What the system's errors mean, as types that code can decide by."""
 
+from __future__ import annotations
+
 import copy
 import errno
 import socket

@@ -1,5 +1,7 @@
 """A query is read as a browser writes it, within limits."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.forms import decode_query

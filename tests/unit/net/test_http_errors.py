@@ -1,5 +1,7 @@
 """Network errors as callers outside see them."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.errors import NetworkError, RefusedError, TimedOutError, UntrustedError, WrongNameError

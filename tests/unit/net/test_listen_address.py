@@ -1,5 +1,7 @@
 """A server listens at an IP address and a port, and at nothing that has to be looked up."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.listen_address import ListenAddress, parse_listen_address

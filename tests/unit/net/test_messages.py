@@ -1,5 +1,7 @@
 """Answers that two parsers could read differently are refused, each for its own reason."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest

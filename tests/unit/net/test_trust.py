@@ -1,5 +1,7 @@
 """Whom TLS trusts: cheaply first, and in the end whom the system trusts."""
 
+from __future__ import annotations
+
 import ast
 import ssl
 import subprocess

@@ -1,5 +1,7 @@
 """URLs as Go's parser reads and prints them."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._net.url import (

@@ -1,5 +1,7 @@
 """The histogram of run times."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.page.latency import draw_latency

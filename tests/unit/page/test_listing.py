@@ -1,5 +1,7 @@
 """Pages of lists, and search in rows."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.page.listing import ListPage, find_page, searched

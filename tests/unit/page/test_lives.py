@@ -1,5 +1,7 @@
 """The cached answers of the page: filtered, in order, grouped."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.values import replace

@@ -1,5 +1,7 @@
 """The page as HTML: whole documents, live parts, text that stays text."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser

@@ -1,5 +1,7 @@
 """The timeline of lives: where bars, ticks and the present are."""
 
+from __future__ import annotations
+
 import math
 
 import pytest

@@ -1,5 +1,7 @@
 """Which view an address names."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.page.views import View, find_view

@@ -1,5 +1,7 @@
 """Instants, numbers and addresses on the page."""
 
+from __future__ import annotations
+
 import math
 
 import pytest

@@ -1,5 +1,7 @@
 """What tests of plugins ask for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest

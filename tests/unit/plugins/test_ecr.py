@@ -1,5 +1,7 @@
 """How long a login to ECR may be kept."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.aws.registry import RegistryLogin

@@ -1,5 +1,7 @@
 """The region of a cluster of EKS."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.eks import region_of_server

@@ -1,5 +1,7 @@
 """keyferry-oidc as a whole: trust without cryptography, what is kept, and when the issuer is asked."""
 
+from __future__ import annotations
+
 import json
 import os
 import stat

@@ -1,5 +1,7 @@
 """Texts of kubelets, runtimes and registries about failed pulls, and the kind that each is recognised as."""
 
+from __future__ import annotations
+
 import time
 
 import pytest

@@ -1,5 +1,7 @@
 """Beside a kubelet nothing private is pulled into its runtime, and nothing written to its records."""
 
+from __future__ import annotations
+
 import errno
 import os
 import socket

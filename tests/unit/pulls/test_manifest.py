@@ -1,5 +1,7 @@
 """Manifests and indexes, read strictly."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Platforms and how they are written."""
 
+from __future__ import annotations
+
 import os
 
 import pytest

@@ -1,5 +1,7 @@
 """Which credentials are tried, in which order, and when a provider is asked once more."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,7 @@
 """Files with secrets: who may read them, how they are replaced, who works on them at a time."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Flags as Go's programs take them."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

@@ -1,5 +1,7 @@
 """Percent-encoding of single cases; properties are tested elsewhere."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk.forms import decode_percent, encode_form, encode_form_text, encode_percent, encode_query

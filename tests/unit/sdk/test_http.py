@@ -1,5 +1,7 @@
 """The values around a request, and the instant that bounds it."""
 
+from __future__ import annotations
+
 import pickle
 import time
 

@@ -1,5 +1,7 @@
 """What an image plugin's function is given, and what its answers become."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import ProvideError

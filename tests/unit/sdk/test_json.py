@@ -1,5 +1,7 @@
 """One JSON object, or nothing."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk.json import read_object

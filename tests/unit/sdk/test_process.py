@@ -1,5 +1,7 @@
 """Programs that a plugin runs: bounded in time and output, and nothing of them stays."""
 
+from __future__ import annotations
+
 import sys
 import time
 from pathlib import Path

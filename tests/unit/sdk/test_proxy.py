@@ -1,5 +1,7 @@
 """Which proxy a URL goes through, by the rules of Go's programs."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import HttpError

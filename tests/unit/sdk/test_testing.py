@@ -1,5 +1,7 @@
 """What authors test their plugins with tells right answers from wrong ones."""
 
+from __future__ import annotations
+
 import sys
 import time
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Where a plugin may send a secret."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk.url import is_safe_for_secrets

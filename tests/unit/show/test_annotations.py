@@ -1,5 +1,7 @@
 """Workflow commands of GitHub Actions."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.severity import Severity

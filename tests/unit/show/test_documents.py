@@ -1,16 +1,18 @@
 """Our own documents are written alike in JSON and in YAML."""
 
+from __future__ import annotations
+
 import json
+from enum import StrEnum
 
 import pytest
 import yaml
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
-from keyferry._core.word_enum import WordEnum
 from keyferry.show.documents import as_yaml, make_document, reason_document, render_document
 
 
-class Colour(WordEnum):
+class Colour(StrEnum):
     """A word of a closed set."""
 
     RED = "red"

@@ -1,5 +1,7 @@
 """Lines that are redrawn in place."""
 
+from __future__ import annotations
+
 import io
 
 import pytest

@@ -1,5 +1,7 @@
 """Command lines survive a shell."""
 
+from __future__ import annotations
+
 import shlex
 
 import pytest

@@ -1,5 +1,7 @@
 """The one reporter of notes and errors."""
 
+from __future__ import annotations
+
 import ast
 from pathlib import Path
 

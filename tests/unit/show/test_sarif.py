@@ -1,5 +1,7 @@
 """SARIF from neutral values."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from keyferry._core.severity import Severity

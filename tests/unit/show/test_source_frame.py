@@ -1,5 +1,7 @@
 """A line of a source text with its mark."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.show.source_frame import source_frame

@@ -1,5 +1,7 @@
 """Tables, and what takes their place on a terminal that is too narrow."""
 
+from __future__ import annotations
+
 import io
 import sys
 

@@ -1,5 +1,7 @@
 """Sections, paragraphs and durations for people."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.show.text import (

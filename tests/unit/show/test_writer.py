@@ -1,5 +1,7 @@
 """The writer that everything for a terminal goes through."""
 
+from __future__ import annotations
+
 import io
 import sys
 from pathlib import Path

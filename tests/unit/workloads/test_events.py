@@ -1,5 +1,7 @@
 """Events about pulls, in the order of their time, in both forms that the API server has."""
 
+from __future__ import annotations
+
 from keyferry.workloads.events import pull_events
 from keyferry.workloads.objects import Json
 

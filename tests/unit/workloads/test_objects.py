@@ -1,5 +1,7 @@
 """Files with one document or many."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

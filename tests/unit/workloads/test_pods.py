@@ -1,5 +1,7 @@
 """Pods, out of a Pod or out of the template of a workload."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import EnvironmentProblem

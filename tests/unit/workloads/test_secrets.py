@@ -1,5 +1,7 @@
 """Which pull secrets the kubelet uses for a pod, and why it does not use the others."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.images.dockerconfig import PullSecret

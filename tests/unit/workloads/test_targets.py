@@ -1,5 +1,7 @@
 """What kubectl would read as a workload, and what is an image."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.workloads.objects import ObjectKind

@@ -1,7 +1,10 @@
 """A program that is run, with all that must be terminated, collected and closed if its run is interrupted."""
 
+from __future__ import annotations
+
 import os
 import select
+from enum import StrEnum
 
 from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
 from keyferry._core.program.pipes import NO_FD, closer
@@ -16,9 +19,8 @@ from keyferry._core.program.reap import (
 )
 from keyferry._core.program.report import fork_exec_or_raise
 from keyferry._core.program.signals import HeldSignals
-from keyferry._core.word_enum import WordEnum
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -32,7 +34,7 @@ _LAST_WORDS = POLLIN | POLLHUP
 _CLOSED = (NO_FD, NO_FD, NO_FD)
 
 
-class Way(WordEnum):
+class Way(StrEnum):
     """The way in which a program is started and its pipes are served."""
 
     FORK_EXEC = "the call that Popen makes, in the versions of Python for which its arguments are known"
@@ -56,7 +58,7 @@ class Child:
 
     def __init__(
         self,
-        kill: "Callable[[int], int | None]" = kill_group,
+        kill: Callable[[int], int | None] = kill_group,
         *,
         kills_always: bool = False,
         way: Way = USUAL_WAY,
@@ -79,8 +81,8 @@ class Child:
     def start(
         self,
         path: str | None,
-        argv: "Sequence[str]",
-        environ: "Mapping[bytes, bytes] | None",
+        argv: Sequence[str],
+        environ: Mapping[bytes, bytes] | None,
         streams: tuple[int, int, int],
         *,
         own_session: bool,
@@ -103,11 +105,11 @@ class Child:
             process.returncode = 0  # ``wait`` collects it, so Popen must not
             del process  # here: an interrupt while Popen is finalised would be lost
 
-    def pump(self, stdin: bytes, limits: "Limits") -> Pump:
+    def pump(self, stdin: bytes, limits: Limits) -> Pump:
         """Return the pump for the pipes of the started program."""
         return Pump(self.fds, stdin, limits, head=self._head)
 
-    def read_at_once(self, limits: "Limits") -> bytes | None:
+    def read_at_once(self, limits: Limits) -> bytes | None:
         """Return the output of a program that ends within a moment with a short output and no standard error.
 
         None if the pipes must be served by a pump, as for any other program. A program that ends in time causes one

@@ -1,10 +1,12 @@
 """Start a program by the private CPython call that Popen makes, in versions for which its arguments are known."""
 
+from __future__ import annotations
+
 import os
 import sys
 from itertools import starmap
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -18,19 +20,19 @@ _ENCODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 if CAN_FORK_EXEC:
     import _posixsubprocess
 
-    _fork_exec: "Callable[..., int]" = _posixsubprocess.fork_exec
+    _fork_exec: Callable[..., int] = _posixsubprocess.fork_exec
 
 
 def fork_exec(  # noqa: PLR0917 - as in Popen, and the pipe
     pids: list[int],
     path: str | None,
-    argv: "Sequence[str]",
-    environ: "Mapping[bytes, bytes] | None",
-    streams: "Sequence[int]",
+    argv: Sequence[str],
+    environ: Mapping[bytes, bytes] | None,
+    streams: Sequence[int],
     report: tuple[int, int],
     *,
     own_session: bool,
-    kept_fds: "Sequence[int]" = (),
+    kept_fds: Sequence[int] = (),
 ) -> None:
     """Start a program and append its process id to *pids*; if it cannot be executed, the process reports that.
 
@@ -49,12 +51,12 @@ def fork_exec(  # noqa: PLR0917 - as in Popen, and the pipe
     pids.extend(starmap(_fork_exec, (arguments,)))
 
 
-def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":
+def _candidates(program: str, environ: Mapping[bytes, bytes] | None) -> Sequence[bytes]:
     folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # it takes bytes as well
     return [os.fsencode(os.path.join(folder, program)) for folder in folders]
 
 
-def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | None":
+def _variables(environ: Mapping[bytes, bytes] | None) -> Sequence[bytes] | None:
     global _last  # noqa: PLW0603 - one pair, replaced in one step
     if environ is None:
         return None
@@ -70,4 +72,4 @@ def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | No
 
 
 # The environment of the last program, and the same in the form that the call takes: it is mostly that of the next one.
-_last: "tuple[Mapping[bytes, bytes], Sequence[bytes]]" = {}, []
+_last: tuple[Mapping[bytes, bytes], Sequence[bytes]] = {}, []

@@ -1,10 +1,12 @@
 """Descriptors for the standard streams of a program, with numbers above those of the standard streams."""
 
+from __future__ import annotations
+
 import errno
 import os
 from itertools import chain, repeat, starmap
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -59,7 +61,7 @@ def _move_all_up(made: list[tuple[int, int]]) -> None:
     any(closing)
 
 
-def closer(fds: list[int]) -> "Iterator[None]":
+def closer(fds: list[int]) -> Iterator[None]:
     """Return an iterator that closes the descriptors behind the last NO_FD of a list, and removes them.
 
     Make it beforehand, and exhaust it by ``any``: that is one call of C code, in which no signal handler runs. An

@@ -1,8 +1,10 @@
 """Start a program by ``subprocess.Popen``, which is available on every system."""
 
+from __future__ import annotations
+
 import os
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
@@ -14,13 +16,13 @@ __all__ = ["popen"]
 
 def popen(
     path: str | None,
-    argv: "Sequence[str]",
-    environ: "Environ | None",
+    argv: Sequence[str],
+    environ: Environ | None,
     streams: tuple[int, int, int],
     *,
     own_session: bool,
-    kept_fds: "Sequence[int]" = (),
-) -> "subprocess.Popen[bytes]":
+    kept_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
     """Start a program; raise OSError or ValueError if it cannot be started.
 
     The program inherits only its three streams and *kept_fds*. All other descriptors are closed in the new process,
@@ -42,7 +44,7 @@ def popen(
     )
 
 
-def _open_standard_fds() -> "list[int]":
+def _open_standard_fds() -> list[int]:
     """Return the standard descriptors that are open, which the program has in any case.
 
     With one of them to pass, Popen does not use posix_spawn, which since 3.13 makes variables of entries that are none.

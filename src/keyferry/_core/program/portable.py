@@ -3,6 +3,8 @@
 Each pipe has a thread that waits on it. The limits are the same as elsewhere. This way works on every system.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import time
@@ -13,7 +15,7 @@ from keyferry._core.program.pump import CHUNK, Ending, Pump
 from keyferry._core.program.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
 from keyferry._core.program.signals import HeldSignals
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -23,8 +25,8 @@ __all__ = ["PortableChild", "ThreadedPump"]
 
 
 def _adapt(
-    path: str | None, name: str, environ: "Mapping[bytes, bytes] | None", kept_fds: "Sequence[int]"
-) -> "tuple[str, Mapping[str, str] | None]":
+    path: str | None, name: str, environ: Mapping[bytes, bytes] | None, kept_fds: Sequence[int]
+) -> tuple[str, Mapping[str, str] | None]:
     """Return the path of a program and its environment as text; raise OSError if it cannot be started."""
     path = path or _find(name)
     # Windows runs a batch file by a shell, which parses the arguments again. Dots and blanks at the end are ignored.
@@ -59,8 +61,8 @@ class PortableChild(Child):
     def start(
         self,
         path: str | None,
-        argv: "Sequence[str]",
-        environ: "Mapping[bytes, bytes] | None",
+        argv: Sequence[str],
+        environ: Mapping[bytes, bytes] | None,
         streams: tuple[int, int, int],
         *,
         own_session: bool,
@@ -73,11 +75,11 @@ class PortableChild(Child):
             self._process = popen(path, argv, variables, streams, own_session=own_session)
             self.pids.append(self._process.pid)
 
-    def pump(self, stdin: bytes, limits: "Limits") -> Pump:
+    def pump(self, stdin: bytes, limits: Limits) -> Pump:
         """Return the pump for the pipes, with a thread for each."""
         return ThreadedPump(self.fds, stdin, limits)
 
-    def read_at_once(self, limits: "Limits") -> bytes | None:  # noqa: ARG002 - no limit is needed
+    def read_at_once(self, limits: Limits) -> bytes | None:  # noqa: ARG002 - no limit is needed
         """Return None: the threads read the output."""
         return None
 

@@ -1,12 +1,14 @@
 """The pipes of a running program: write its input, and read its output and its standard error."""
 
+from __future__ import annotations
+
 import os
 import select
 import time
+from enum import StrEnum
 
 from keyferry._core.program.reap import milliseconds
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 
 __all__ = ["CHUNK", "Ending", "Limits", "Pump"]
 
@@ -27,7 +29,7 @@ class Limits(Value):
     stderr_drained_bytes: int = 64 * 1024 * 1024
 
 
-class Ending(WordEnum):
+class Ending(StrEnum):
     """The way in which a run ended."""
 
     EXITED = "exited"

@@ -1,13 +1,15 @@
 """Wait for the end of a program, kill it, and collect it so that no zombie is left."""
 
 # The module behind `signal`, which also makes enums of all signals.
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 import os
 import select
 import time
 from math import ceil
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -46,7 +48,7 @@ def has_ended(pid: int) -> bool:
     return found is not None and found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
-def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T | None":
+def _await(look: Callable[[int], T | None], pid: int, deadline: float) -> T | None:
     found = look(pid)
     if found is not None:
         return found

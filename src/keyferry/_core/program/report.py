@@ -1,11 +1,13 @@
 """The report of a process whose program cannot be executed: by a pipe of its own, or by standard error."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.program.fork_exec import fork_exec
 from keyferry._core.program.pipes import NO_FD, closer, make_pipe
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -19,12 +21,12 @@ _FAILED_STATUS = 255
 def fork_exec_or_raise(
     pids: list[int],
     path: str | None,
-    argv: "Sequence[str]",
-    environ: "Mapping[bytes, bytes] | None",
-    streams: "Sequence[int]",
+    argv: Sequence[str],
+    environ: Mapping[bytes, bytes] | None,
+    streams: Sequence[int],
     *,
     own_session: bool,
-    kept_fds: "Sequence[int]" = (),
+    kept_fds: Sequence[int] = (),
 ) -> None:
     """Start a program and append its process id to *pids*; raise as ``Popen`` does if it cannot be started."""
     complaint, ends = b"", [NO_FD]

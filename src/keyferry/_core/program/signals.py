@@ -1,12 +1,14 @@
 """Signal handling while a program is started: its process id is not lost, and it inherits no blocked signals."""
 
 # The functions behind `signal`, without its conversion to enums, which takes twenty times as long.
+from __future__ import annotations
+
 import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 from _signal import NSIG, getsignal, signal
 from itertools import compress
 from os import getpid
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -76,7 +78,7 @@ class HeldSignals:
     def __exit__(self, *_: object) -> None:
         self._release()
 
-    def _note(self, number: int, frame: "FrameType | None") -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         # Called after the end: another handler raised while the handlers were restored, and this one was not restored;
         # or another thread forked meanwhile, and in the child nothing is restored.
         if self._is_over or getpid() != self._pid:

@@ -1,17 +1,19 @@
 """Start one program with given streams in its own session, without inherited descriptors."""
 
+from __future__ import annotations
+
 import errno
 import os
 import time
-from _thread import allocate_lock
 from itertools import chain
+from threading import Lock
 
 from keyferry._core.program.child import USUAL_WAY, Child, Way
 from keyferry._core.program.pipes import NO_FD, PIPE, closer, duplicate, make_pipes
 from keyferry._core.program.reap import kill_group
 from keyferry._core.program.signals import HeldSignals, NothingBlocked, are_any_blocked
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -24,7 +26,7 @@ _TURN_SECONDS = 0.1
 
 
 def new_child(
-    kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False, way: Way = USUAL_WAY
+    kill: Callable[[int], int | None] = kill_group, *, kills_always: bool = False, way: Way = USUAL_WAY
 ) -> Child:
     """Return a program to be started in the given way."""
     if way is not _THREADS:
@@ -37,8 +39,8 @@ def new_child(
 def spawn(
     child: Child,
     path: str | None,
-    argv: "Sequence[str]",
-    environ: "Mapping[bytes, bytes] | None",
+    argv: Sequence[str],
+    environ: Mapping[bytes, bytes] | None,
     *,
     streams: tuple[int, int, int] = (PIPE, PIPE, PIPE),
     stdin: bytes | None = None,
@@ -83,8 +85,8 @@ def spawn(
 def _start(  # noqa: PLR0917 - the arguments of ``spawn``
     child: Child,
     path: str | None,
-    argv: "Sequence[str]",
-    environ: "Mapping[bytes, bytes] | None",
+    argv: Sequence[str],
+    environ: Mapping[bytes, bytes] | None,
     streams: tuple[int, int, int],
     stdin: bytes | None,
     own_session: bool,  # noqa: FBT001 - as in ``spawn``
@@ -129,13 +131,13 @@ def _start(  # noqa: PLR0917 - the arguments of ``spawn``
 # starting thread's system calls, which takes more time than the start itself. Nobody waits for long: a signal handler
 # may run in the middle of a start, for any time, and may itself start programs or wait for those of other threads. A
 # turn that is not given back, such as one that an interrupt takes away just when it is given, is replaced.
-_turn = allocate_lock()
+_turn = Lock()
 
 
 def _renew_turn() -> None:
     """Replace a turn that was not given back in time, or that belongs to a thread of the parent process."""
     global _turn  # noqa: PLW0603 - replaced in one step
-    _turn = allocate_lock()
+    _turn = Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,5 +1,7 @@
 """Why a program that exists cannot be started."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.gotext import go_strerror

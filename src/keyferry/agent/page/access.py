@@ -4,14 +4,16 @@ Links are given to callers of the socket who may manage the agent. All of it is 
 ends every session.
 """
 
+from __future__ import annotations
+
 import hmac
 import secrets
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeVar
 
 from keyferry._core.values import NamedTuple
-from keyferry._core.word_enum import WordEnum
 from keyferry.agent.access import Caller
 
 __all__ = ["LINK_SECONDS", "SESSION_SECONDS", "LinkProblem", "PageAccess"]
@@ -25,7 +27,7 @@ _MOST_SPENT = 256
 _T = TypeVar("_T")
 
 
-class LinkProblem(WordEnum):
+class LinkProblem(StrEnum):
     """Why a link does not open the page."""
 
     USED = "used"

@@ -1,5 +1,7 @@
 """Connections to the page: over loopback, with the headers that tell where a request comes from, and streams."""
 
+from __future__ import annotations
+
 import asyncio
 from socket import socket
 

@@ -1,5 +1,7 @@
 """Live updates of the page: server-sent events with the parts of a view that have changed."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import time

@@ -1,5 +1,7 @@
 """The explanation of an image from what is cached: no plugin is run, no file is read and nothing is counted."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage

@@ -1,5 +1,7 @@
 """What every request to the page has to be, and what every reply says: for browsers that were lured here."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.values import NamedTuple

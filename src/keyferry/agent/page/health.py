@@ -1,5 +1,7 @@
 """Whether all is well: what is not, since when, and what to do about it."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.secrets import printable

@@ -1,5 +1,7 @@
 """The page's model: what the agent has at an instant, without a secret, a token, or anything that a plugin printed."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 from keyferry import __version__
@@ -94,7 +96,7 @@ class ModelBuilder:
         self._clock_offset = offset
 
     def _make_lives(
-        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[KeptAnswer, ...]]], planned: "_Planned"
+        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[KeptAnswer, ...]]], planned: _Planned
     ) -> tuple[Life, ...]:
         before, made = self._lives, dict[int, tuple[tuple[object, ...], Life]]()
         for provider, answers in held:

@@ -1,5 +1,7 @@
 """The user at the other end of a connection over loopback, by the kernel's table of sockets."""
 
+from __future__ import annotations
+
 import socket
 import struct
 

@@ -1,5 +1,7 @@
 """The page's server: who may see it is checked first, then a view is rendered from the agent's state, off the loop."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import time

@@ -1,5 +1,7 @@
 """What the page is made of, taken at one instant in the event loop; the rest is done in another thread."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable

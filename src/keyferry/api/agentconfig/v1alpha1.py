@@ -1,11 +1,13 @@
 """``keyferry.dev/v1alpha1``: AgentConfig, the config file of the node agent."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader, article, json_type
 from keyferry.errors import Kind
 from keyferry.show.documents import API_VERSION
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,7 +37,7 @@ class ManageRule(Value):
 class AgentConfig(Value):
     """The config; *settings* has the plain settings that are given, by the names of their fields."""
 
-    settings: "dict[str, str | int | bool]" = field(default_factory=dict)
+    settings: dict[str, str | int | bool] = field(default_factory=dict)
     access: tuple[AccessRule, ...] | None = None
     manage: tuple[ManageRule, ...] | None = None
 
@@ -49,7 +51,7 @@ SWITCHES = ("refreshAhead", "handOver", "watch")
 def read_agent_config(document: object, reader: Reader) -> AgentConfig:
     """Return the AgentConfig in *document*; *reader* collects the problems. Durations are in nanoseconds."""
 
-    def number(value: object, path: "Path") -> int | None:
+    def number(value: object, path: Path) -> int | None:
         return _read_number(reader, value, path)
 
     fields: dict[str, Callable[[object, Path], object]] = {
@@ -71,7 +73,7 @@ def read_agent_config(document: object, reader: Reader) -> AgentConfig:
     )
 
 
-def _read_access(reader: Reader, value: object, path: "Path") -> AccessRule:
+def _read_access(reader: Reader, value: object, path: Path) -> AccessRule:
     fields: dict[str, Callable[[object, Path], object]] = {
         **_principals(reader),
         "registries": reader.list_of(reader.text),
@@ -86,17 +88,17 @@ def _read_access(reader: Reader, value: object, path: "Path") -> AccessRule:
     )
 
 
-def _read_manage(reader: Reader, value: object, path: "Path") -> ManageRule:
+def _read_manage(reader: Reader, value: object, path: Path) -> ManageRule:
     found = reader.struct(value, path, _principals(reader))
     return ManageRule(tuple(found.get("uids") or ()), tuple(found.get("gids") or ()))
 
 
-def _principals(reader: Reader) -> "dict[str, Callable[[object, Path], object]]":
+def _principals(reader: Reader) -> dict[str, Callable[[object, Path], object]]:
     ids = reader.list_of(lambda value, path: _read_number(reader, value, path) or 0)
     return {"uids": ids, "gids": ids}
 
 
-def _read_number(reader: Reader, value: object, path: "Path") -> int | None:
+def _read_number(reader: Reader, value: object, path: Path) -> int | None:
     """Read a whole number that is not negative; null is read as None."""
     if value is None:
         return None

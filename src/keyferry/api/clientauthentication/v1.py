@@ -1,5 +1,7 @@
 """``client.authentication.k8s.io/v1``: requests to and responses from exec credential plugins for clusters."""
 
+from __future__ import annotations
+
 from binascii import b2a_base64
 
 from keyferry._core.json import dumps, loads
@@ -7,7 +9,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.meta import format_time, parse_time
 from keyferry.errors import DocumentError, Kind, TimeError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.paths import Path
     from keyferry.api.codec import Reader
@@ -125,7 +127,7 @@ def _compact(config: str | None) -> str:
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", kept)
 
 
-def read_exec_credential(document: object, reader: "Reader", text: str = "") -> ExecCredential:
+def read_exec_credential(document: object, reader: Reader, text: str = "") -> ExecCredential:
     """Return the ExecCredential, of any version, in *document*; *reader* collects the problems.
 
     Kubernetes ignores unknown and repeated fields here, so the caller ignores problems of the kind
@@ -146,7 +148,7 @@ def read_exec_credential(document: object, reader: "Reader", text: str = "") -> 
     return ExecCredential(cluster, interactive, fields.get("status"))
 
 
-def _read_spec(reader: "Reader", value: object, path: "Path", text: str) -> "tuple[ClusterInfo | None, bool]":
+def _read_spec(reader: Reader, value: object, path: Path, text: str) -> tuple[ClusterInfo | None, bool]:
     readers = {
         "cluster": lambda value, path: _read_cluster(reader, value, path, text),
         "interactive": reader.boolean,
@@ -155,7 +157,7 @@ def _read_spec(reader: "Reader", value: object, path: "Path", text: str) -> "tup
     return fields.get("cluster"), bool(fields.get("interactive"))
 
 
-def _read_cluster(reader: "Reader", value: object, path: "Path", text: str) -> ClusterInfo | None:
+def _read_cluster(reader: Reader, value: object, path: Path, text: str) -> ClusterInfo | None:
     fields = reader.struct(
         value,
         path,
@@ -183,7 +185,7 @@ def _read_cluster(reader: "Reader", value: object, path: "Path", text: str) -> C
     )
 
 
-def _read_status(reader: "Reader", value: object, path: "Path") -> ExecCredentialStatus | None:
+def _read_status(reader: Reader, value: object, path: Path) -> ExecCredentialStatus | None:
     fields = reader.struct(
         value,
         path,
@@ -204,7 +206,7 @@ def _read_status(reader: "Reader", value: object, path: "Path") -> ExecCredentia
     )
 
 
-def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
+def _read_time(reader: Reader, value: object, path: Path) -> int | None:
     if not isinstance(value, str):
         reader.text(value, path)
         return None
@@ -218,7 +220,7 @@ def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
     return None if nanoseconds == _NO_TIME_NS else nanoseconds
 
 
-def _raw(text: str, path: "tuple[str, ...]") -> str:
+def _raw(text: str, path: tuple[str, ...]) -> str:
     """Return the text of one member of valid JSON, exactly as written; the last of several equal names counts."""
     from json import JSONDecoder
 

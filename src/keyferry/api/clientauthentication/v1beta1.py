@@ -1,5 +1,7 @@
 """``client.authentication.k8s.io/v1beta1``: the same fields as v1."""
 
+from __future__ import annotations
+
 from keyferry.api.clientauthentication import v1
 from keyferry.api.clientauthentication.v1 import (
     ClusterInfo,

@@ -1,11 +1,13 @@
 """``credentialprovider.kubelet.k8s.io/v1``: requests to and responses from image credential provider plugins."""
 
+from __future__ import annotations
+
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import DurationError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,7 +40,7 @@ class CredentialProviderRequest(Value):
 
     image: str
     service_account_token: str = field(default="", repr=False)
-    service_account_annotations: "Mapping[str, str] | None" = None
+    service_account_annotations: Mapping[str, str] | None = None
 
 
 class CredentialProviderResponse(Value):
@@ -46,7 +48,7 @@ class CredentialProviderResponse(Value):
 
     cache_key_type: str = ""
     cache_duration_ns: int | None = None
-    auth: "Mapping[str, AuthConfig] | None" = None
+    auth: Mapping[str, AuthConfig] | None = None
 
 
 def encode_request(request: CredentialProviderRequest, api_version: str = API_VERSION) -> bytes:
@@ -79,7 +81,7 @@ def encode_response(response: CredentialProviderResponse, api_version: str = API
     return (text + "}\n").encode()
 
 
-def read_response(document: object, reader: "Reader") -> CredentialProviderResponse:
+def read_response(document: object, reader: Reader) -> CredentialProviderResponse:
     """Return the response, of any version, in *document*; *reader* collects the problems.
 
     All three versions have the same fields. ``cacheKeyType`` is not validated
@@ -138,6 +140,6 @@ def read_plain_response(  # noqa: PLR0911 - one return for each check
         return None
 
 
-def _read_auth(reader: "Reader", value: object, path: "Path") -> AuthConfig:
+def _read_auth(reader: Reader, value: object, path: Path) -> AuthConfig:
     fields = reader.struct(value, path, {"username": reader.text, "password": reader.text})
     return AuthConfig(fields.get("username") or "", fields.get("password") or "")

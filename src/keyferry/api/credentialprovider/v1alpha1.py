@@ -1,5 +1,7 @@
 """``credentialprovider.kubelet.k8s.io/v1alpha1``: v1 without service accounts."""
 
+from __future__ import annotations
+
 from keyferry.api.credentialprovider import v1
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,

@@ -1,8 +1,10 @@
 """The URLs of a recipe, which consist of what the file says and of nothing else, and names of registries."""
 
+from __future__ import annotations
+
 from keyferry.api.federation.templates import TemplateError, parse_template
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,7 +45,7 @@ def host_template(url: str) -> str:
     return url.removeprefix(_SCHEME).partition("/")[0]
 
 
-def build_url(url: str, values: "Mapping[str, str]") -> str:
+def build_url(url: str, values: Mapping[str, str]) -> str:
     """Return the URL of a template; raise TemplateError, which quotes no value, if a value does not fit.
 
     A value in the host may be nothing but a host and port. One in the path is one segment, ``${+name}`` several.
@@ -61,7 +63,7 @@ def build_url(url: str, values: "Mapping[str, str]") -> str:
     )
 
 
-def _expand_path(piece: "Piece", values: "Mapping[str, str]") -> str:
+def _expand_path(piece: Piece, values: Mapping[str, str]) -> str:
     if not _PATH.issuperset(piece.text) or not {".", ".."}.isdisjoint(piece.text.split("/")):
         raise TemplateError(
             "its path has a character or a segment that is not allowed; use fields for a query"

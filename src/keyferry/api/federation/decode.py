@@ -1,5 +1,7 @@
 """Decode a FederationConfig, and presets, strictly: unknown fields and wrong types are problems with a path."""
 
+from __future__ import annotations
+
 from keyferry.api.federation.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -19,21 +21,21 @@ from keyferry.api.federation.v1alpha1 import (
 )
 from keyferry.errors import Kind
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from enum import StrEnum
     from typing import Any, TypeVar
 
     from keyferry._core.paths import Path
-    from keyferry._core.word_enum import WordEnum
     from keyferry.api.codec import Reader
 
-    W = TypeVar("W", bound=WordEnum)
+    W = TypeVar("W", bound=StrEnum)
 
 __all__ = ["read_config", "read_preset"]
 
 
-def read_config(document: object, reader: "Reader") -> FederationConfig:
+def read_config(document: object, reader: Reader) -> FederationConfig:
     """Return the config in *document*; *reader* collects the problems of its form."""
     fields = reader.struct(
         document,
@@ -50,10 +52,10 @@ def read_config(document: object, reader: "Reader") -> FederationConfig:
     return FederationConfig(tuple(fields.get("rules") or ()))
 
 
-def read_preset(document: object, reader: "Reader") -> FederationPreset:
+def read_preset(document: object, reader: Reader) -> FederationPreset:
     """Return the preset in *document*."""
 
-    def read_parameter(value: object, path: "Path") -> PresetParameter:
+    def read_parameter(value: object, path: Path) -> PresetParameter:
         texts = dict.fromkeys(("about", "default", "pattern", "expected"), reader.text)
         found = reader.struct(value, path, {**texts, "secret": reader.boolean})
         return PresetParameter(
@@ -84,7 +86,7 @@ def read_preset(document: object, reader: "Reader") -> FederationPreset:
     )
 
 
-def _read_rule(reader: "Reader", value: object, path: "Path") -> FederationRule:
+def _read_rule(reader: Reader, value: object, path: Path) -> FederationRule:
     fields = reader.struct(
         value,
         path,
@@ -111,7 +113,7 @@ def _read_rule(reader: "Reader", value: object, path: "Path") -> FederationRule:
     )
 
 
-def _recipe_fields(reader: "Reader") -> "dict[str, Any]":
+def _recipe_fields(reader: Reader) -> dict[str, Any]:
     return {
         "calls": reader.list_of(lambda value, path: _read_call(reader, value, path)),
         "credentials": lambda value, path: _read_credentials(reader, value, path),
@@ -120,7 +122,7 @@ def _recipe_fields(reader: "Reader") -> "dict[str, Any]":
     }
 
 
-def _make_recipe(fields: "Mapping[str, Any]") -> Recipe:
+def _make_recipe(fields: Mapping[str, Any]) -> Recipe:
     return Recipe(
         tuple(fields.get("calls") or ()),
         fields.get("credentials") or CredentialTemplates(),
@@ -129,7 +131,7 @@ def _make_recipe(fields: "Mapping[str, Any]") -> Recipe:
     )
 
 
-def _read_subject(reader: "Reader", value: object, path: "Path") -> SubjectSettings:
+def _read_subject(reader: Reader, value: object, path: Path) -> SubjectSettings:
     fields = reader.struct(
         value,
         path,
@@ -145,7 +147,7 @@ def _read_subject(reader: "Reader", value: object, path: "Path") -> SubjectSetti
     return SubjectSettings(fields.get("from", SubjectSource.KUBELET), *texts)
 
 
-def _read_source(reader: "Reader", value: object, path: "Path") -> ParameterSource:
+def _read_source(reader: Reader, value: object, path: Path) -> ParameterSource:
     """Read a parameter: a text, or an object that says where its value is."""
     if not isinstance(value, dict):
         return ParameterSource(reader.text(value, path))
@@ -154,7 +156,7 @@ def _read_source(reader: "Reader", value: object, path: "Path") -> ParameterSour
     return ParameterSource("", *(fields.get(name, "") for name in names))
 
 
-def _read_call(reader: "Reader", value: object, path: "Path") -> ExchangeCall:
+def _read_call(reader: Reader, value: object, path: Path) -> ExchangeCall:
     texts = reader.map_of(reader.text)
     fields = reader.struct(
         value,
@@ -185,7 +187,7 @@ def _read_call(reader: "Reader", value: object, path: "Path") -> ExchangeCall:
     )
 
 
-def _read_basic(reader: "Reader", value: object, path: "Path") -> tuple[str, str, BasicEncoding]:
+def _read_basic(reader: Reader, value: object, path: Path) -> tuple[str, str, BasicEncoding]:
     fields = reader.struct(
         value,
         path,
@@ -202,19 +204,19 @@ def _read_basic(reader: "Reader", value: object, path: "Path") -> tuple[str, str
     )
 
 
-def _read_credentials(reader: "Reader", value: object, path: "Path") -> CredentialTemplates:
+def _read_credentials(reader: Reader, value: object, path: Path) -> CredentialTemplates:
     fields = reader.struct(value, path, {"username": reader.text, "password": reader.text})
     return CredentialTemplates(fields.get("username", ""), fields.get("password", ""))
 
 
-def _read_pointers(reader: "Reader", value: object, path: "Path") -> tuple[str, ...]:
+def _read_pointers(reader: Reader, value: object, path: Path) -> tuple[str, ...]:
     """Read one JSON pointer or a list of them."""
     if isinstance(value, list):
         return tuple(reader.list_of(reader.text)(value, path) or ())
     return (reader.text(value, path),)
 
 
-def _read_lifetime(reader: "Reader", value: object, path: "Path") -> CacheLifetime:
+def _read_lifetime(reader: Reader, value: object, path: Path) -> CacheLifetime:
     fields = reader.struct(
         value,
         path,
@@ -237,7 +239,7 @@ def _read_lifetime(reader: "Reader", value: object, path: "Path") -> CacheLifeti
     )
 
 
-def _read_margin(reader: "Reader", value: object, path: "Path") -> tuple[int | None, int]:
+def _read_margin(reader: Reader, value: object, path: Path) -> tuple[int | None, int]:
     """Read a percentage such as ``10%``, or a duration."""
     text = value if isinstance(value, str) else ""
     digits = text.removesuffix("%")
@@ -249,7 +251,7 @@ def _read_margin(reader: "Reader", value: object, path: "Path") -> tuple[int | N
     return int(digits), 0
 
 
-def _read_word(reader: "Reader", value: object, path: "Path", default: "W") -> "W":
+def _read_word(reader: Reader, value: object, path: Path, default: W) -> W:
     """Read one word of a closed set."""
     words = type(default)
     text = reader.text(value, path)
@@ -259,5 +261,5 @@ def _read_word(reader: "Reader", value: object, path: "Path", default: "W") -> "
     return default
 
 
-def _note(reader: "Reader", path: "Path", message: str) -> None:
+def _note(reader: Reader, path: Path, message: str) -> None:
     reader.note(path, message, message, Kind.OTHER)

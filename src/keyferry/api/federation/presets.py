@@ -4,7 +4,9 @@ Each states what the registry's own documentation or plugin does, as of August 2
 nothing else: whatever a preset does differently is written in its document.
 """
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.api.federation.v1alpha1 import FederationPreset
 
@@ -302,7 +304,7 @@ PRESETS: dict[str, dict[str, object]] = {
 }
 
 
-def load_preset(name: str) -> "FederationPreset | None":
+def load_preset(name: str) -> FederationPreset | None:
     """Return the preset *name*, or None."""
     from keyferry.api.codec import Reader
     from keyferry.api.federation.decode import read_preset

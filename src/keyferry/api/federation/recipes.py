@@ -1,12 +1,15 @@
 """What a recipe may do: how many calls, and which values may stand where."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.federation.addresses import host_template, is_plain
 from keyferry.api.federation.templates import OF_THE_IMAGE, TemplateError, is_name, parse_template
 from keyferry.api.federation.v1alpha1 import FieldEncoding
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -36,7 +39,7 @@ _OWN_HEADERS = frozenset((
 ))  # fmt: skip
 
 
-class Provenance(WordEnum):
+class Provenance(StrEnum):
     """Where a value comes from, which decides where it may be used."""
 
     FILE = "a text of this file"
@@ -47,7 +50,7 @@ class Provenance(WordEnum):
     SUBJECT = "the subject token"
 
 
-class Place(WordEnum):
+class Place(StrEnum):
     """Where a value is used."""
 
     HOST = "a host"
@@ -89,12 +92,12 @@ _BUILT_IN = {
 class RecipeProblem(Value):
     """A problem of a recipe: its path in the recipe, and the name of the value that it is about, if there is one."""
 
-    path: "Path"
+    path: Path
     message: str
     name: str = ""
 
 
-def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+def find_problems(recipe: Recipe, parameters: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
     known = {**_BUILT_IN, **parameters}
     yield from _check_listed(recipe)
@@ -114,9 +117,7 @@ def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "
     yield from _check_annotated(recipe, known)
 
 
-def _check_call(
-    call: "ExchangeCall", path: "Path", known: "Mapping[str, Provenance]"
-) -> "Iterator[RecipeProblem]":
+def _check_call(call: ExchangeCall, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     if call.method not in _METHODS:
         yield RecipeProblem((*path, "method"), f"expected one of {', '.join(_METHODS)}")
     is_query = call.encode is FieldEncoding.QUERY
@@ -137,9 +138,7 @@ def _check_call(
             yield RecipeProblem((*path, "out", name), "expected a JSON pointer, such as /access_token")
 
 
-def _check_login(
-    call: "ExchangeCall", path: "Path", known: "Mapping[str, Provenance]"
-) -> "Iterator[RecipeProblem]":
+def _check_login(call: ExchangeCall, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     if call.bearer and (call.basic_username or call.basic_password):
         yield RecipeProblem((*path, "bearer"), "a call has either bearer or basic")
     yield from _check_text(call.bearer, (*path, "bearer"), known, Place.BEARER)
@@ -147,7 +146,7 @@ def _check_login(
     yield from _check_text(call.basic_password, (*path, "basic", "password"), known, Place.LOGIN_PASSWORD)
 
 
-def _check_url(url: str, path: "Path", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+def _check_url(url: str, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     try:
         host = host_template(url)
     except TemplateError as error:
@@ -158,8 +157,8 @@ def _check_url(url: str, path: "Path", known: "Mapping[str, Provenance]") -> "It
 
 
 def _check_text(
-    text: str, path: "Path", known: "Mapping[str, Provenance]", place: Place
-) -> "Iterator[RecipeProblem]":
+    text: str, path: Path, known: Mapping[str, Provenance], place: Place
+) -> Iterator[RecipeProblem]:
     try:
         template = parse_template(text)
     except TemplateError as error:
@@ -180,7 +179,7 @@ def _check_text(
             )
 
 
-def _check_credentials(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+def _check_credentials(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     username, password = recipe.credentials.username, recipe.credentials.password
     path: Path = ("credentials",)
     yield from _check_text(username, (*path, "username"), known, Place.USERNAME)
@@ -197,7 +196,7 @@ def _check_credentials(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "
         )
 
 
-def _check_lifetime(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+def _check_lifetime(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     lifetime = recipe.lifetime
     for number, name in enumerate(lifetime.sources):
         if name != EXPIRY and known.get(name) not in (Provenance.ANSWER, Provenance.FILE):
@@ -212,7 +211,7 @@ def _check_lifetime(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Ite
             yield RecipeProblem(("lifetime", name), "a duration cannot be negative")
 
 
-def _check_listed(recipe: "Recipe") -> "Iterator[RecipeProblem]":
+def _check_listed(recipe: Recipe) -> Iterator[RecipeProblem]:
     """Yield the names in the list of fields for annotations that no annotation may fill, or that are not there."""
     fields = {_USERNAME, *(name for call in recipe.calls for name in call.fields)}
     for number, name in enumerate(recipe.from_annotations):
@@ -225,7 +224,7 @@ def _check_listed(recipe: "Recipe") -> "Iterator[RecipeProblem]":
             yield RecipeProblem(path, f"no call has a field {name!r}, and it is not {_USERNAME!r}")
 
 
-def _check_annotated(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+def _check_annotated(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     """Yield the fields that an annotation fills and the recipe does not list."""
     for path, text in _fillable(recipe):
         for name in _names_in(text) if path[-1] not in recipe.from_annotations else ():
@@ -236,7 +235,7 @@ def _check_annotated(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "It
                 yield RecipeProblem(path, message, name)
 
 
-def _fillable(recipe: "Recipe") -> "Iterator[tuple[Path, str]]":
+def _fillable(recipe: Recipe) -> Iterator[tuple[Path, str]]:
     """Yield the texts that an annotation may fill where the recipe says so."""
     for number, call in enumerate(recipe.calls):
         for name, text in call.fields.items() if call.encode is not FieldEncoding.QUERY else ():

@@ -1,5 +1,7 @@
 """A rule with its preset filled in, and the problems of rules that only their meaning shows."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value, field, replace
 from keyferry.api.federation.addresses import build_url, is_host_port, is_plain
 from keyferry.api.federation.presets import PRESETS, load_preset
@@ -7,7 +9,7 @@ from keyferry.api.federation.templates import BUILT_IN, OF_THE_IMAGE, TemplateEr
 from keyferry.api.federation.v1alpha1 import FederationPreset, ParameterSource, SubjectSource
 from keyferry.errors import Kind
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -45,20 +47,20 @@ class CompleteRule(Value):
     """
 
     registries: tuple[str, ...]
-    subject: "SubjectSettings"
-    parameters: "Mapping[str, ParameterSource]"
-    recipe: "Recipe"
+    subject: SubjectSettings
+    parameters: Mapping[str, ParameterSource]
+    recipe: Recipe
     cache_key_type: str
     ca_file: str
-    forms: "Mapping[str, PresetParameter]" = field(default_factory=dict)
+    forms: Mapping[str, PresetParameter] = field(default_factory=dict)
 
 
-def complete_rule(rule: "FederationRule") -> CompleteRule:
+def complete_rule(rule: FederationRule) -> CompleteRule:
     """Return *rule* with what its preset adds; of an unknown preset, nothing."""
     return _complete(rule, _preset_of(rule))
 
 
-def _complete(rule: "FederationRule", preset: FederationPreset) -> CompleteRule:
+def _complete(rule: FederationRule, preset: FederationPreset) -> CompleteRule:
     defaults = {
         name: ParameterSource(parameter.default or "") for name, parameter in preset.parameters.items()
     }
@@ -74,7 +76,7 @@ def _complete(rule: "FederationRule", preset: FederationPreset) -> CompleteRule:
     )
 
 
-def _preset_of(rule: "FederationRule") -> FederationPreset:
+def _preset_of(rule: FederationRule) -> FederationPreset:
     if rule.recipe is not None:
         return FederationPreset(recipe=rule.recipe)
     return load_preset(rule.preset) or FederationPreset()
@@ -85,7 +87,7 @@ def expand_parameter(text: str, registry: str) -> str:
     return text.replace("${registry}", registry)
 
 
-def has_form(parameter: "PresetParameter", value: str) -> bool:
+def has_form(parameter: PresetParameter, value: str) -> bool:
     """Return whether a value has the form of its parameter, if there is a known one."""
     if not parameter.pattern:
         return True
@@ -100,7 +102,7 @@ def is_cluster_audience(audience: str, issuer: str) -> bool:
     return audience.rstrip("/") == issuer.rstrip("/") or host == _CLUSTER or host.startswith(f"{_CLUSTER}.")
 
 
-def check_config(config: "FederationConfig", reader: "Reader") -> None:
+def check_config(config: FederationConfig, reader: Reader) -> None:
     """Report every problem of the rules to *reader*."""
     if not config.rules:
         reader.note(("rules",), "there are no rules", "there are no rules", Kind.OTHER)
@@ -110,7 +112,7 @@ def check_config(config: "FederationConfig", reader: "Reader") -> None:
             reader.note(("rules", number, *path), message, message, Kind.OTHER)
 
 
-def _check_rule(rule: "FederationRule", number: int, owners: dict[str, int]) -> "Found":
+def _check_rule(rule: FederationRule, number: int, owners: dict[str, int]) -> Found:
     yield from _check_registries(rule, number, owners)
     no_recipe = list(_check_source(rule))
     yield from no_recipe
@@ -124,7 +126,7 @@ def _check_rule(rule: "FederationRule", number: int, owners: dict[str, int]) -> 
     yield from _check_caching(rule, complete)
 
 
-def _only_fills_in(rule: "FederationRule") -> bool:
+def _only_fills_in(rule: FederationRule) -> bool:
     """Return whether a rule adds nothing but texts to its preset, which may stand wherever a preset has a parameter."""
     return bool(rule.preset) and rule.lifetime is None and all(map(_is_text, rule.parameters.values()))
 
@@ -133,7 +135,7 @@ def _is_text(source: ParameterSource) -> bool:
     return not (source.annotation or source.file or source.variable)
 
 
-def _check_recipe(complete: CompleteRule) -> "list[RecipeProblem]":
+def _check_recipe(complete: CompleteRule) -> list[RecipeProblem]:
     from keyferry.api.federation.recipes import Provenance, find_problems  # here: most rules do not need it
 
     def classify(source: ParameterSource) -> Provenance:
@@ -145,7 +147,7 @@ def _check_recipe(complete: CompleteRule) -> "list[RecipeProblem]":
     return list(find_problems(complete.recipe, classes))
 
 
-def _check_registries(rule: "FederationRule", number: int, owners: dict[str, int]) -> "Found":
+def _check_registries(rule: FederationRule, number: int, owners: dict[str, int]) -> Found:
     if not rule.registries:
         yield ("registries",), "there are no registries"
     for index, registry in enumerate(rule.registries):
@@ -164,14 +166,14 @@ def _check_registries(rule: "FederationRule", number: int, owners: dict[str, int
             yield path, f"the registry has a rule already: rules[{owners[registry]}]"
 
 
-def _check_source(rule: "FederationRule") -> "Found":
+def _check_source(rule: FederationRule) -> Found:
     if bool(rule.preset) == (rule.recipe is not None):
         yield (), "expected either preset, or calls and credentials"
     elif rule.preset and rule.preset not in PRESETS:
         yield ("preset",), f"there is no preset {rule.preset[:40]!r}, expected one of {', '.join(PRESETS)}"
 
 
-def _check_subject(rule: "FederationRule", subject: "SubjectSettings") -> "Found":
+def _check_subject(rule: FederationRule, subject: SubjectSettings) -> Found:
     if subject is not rule.subject and not _agrees(rule.subject, subject):
         yield (
             ("subject",),
@@ -196,7 +198,7 @@ def _check_subject(rule: "FederationRule", subject: "SubjectSettings") -> "Found
         yield ("subject", "file"), _NOT_ABSOLUTE
 
 
-def _agrees(given: "SubjectSettings", fixed: "SubjectSettings") -> bool:
+def _agrees(given: SubjectSettings, fixed: SubjectSettings) -> bool:
     """Return whether the settings of a rule that are set are equal to those of its preset."""
     texts = (given.audience, fixed.audience), (given.issuer, fixed.issuer)
     return (
@@ -207,7 +209,7 @@ def _agrees(given: "SubjectSettings", fixed: "SubjectSettings") -> bool:
     )
 
 
-def _check_parameters(rule: "FederationRule", preset: FederationPreset) -> "Found":
+def _check_parameters(rule: FederationRule, preset: FederationPreset) -> Found:
     for name, source in rule.parameters.items():
         path: Path = ("params", name)
         if rule.preset in PRESETS and name not in preset.parameters:
@@ -227,7 +229,7 @@ def _check_parameters(rule: "FederationRule", preset: FederationPreset) -> "Foun
         yield ("params",), f"the preset needs one of {', '.join(preset.one_of)}"
 
 
-def _source_problems(source: ParameterSource) -> "Iterator[str]":
+def _source_problems(source: ParameterSource) -> Iterator[str]:
     if sum(map(bool, (source.text, source.annotation, source.file, source.variable))) != 1:
         yield "expected a text, or an object with one of annotation, file and env"
     if bool(source.annotation) != bool(source.pattern):
@@ -255,14 +257,14 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _path_of(problem: "RecipeProblem", rule: "FederationRule") -> "Path":
+def _path_of(problem: RecipeProblem, rule: FederationRule) -> Path:
     """Return where a problem of the recipe is in the rule: that of a preset lies in the parameter that was given."""
     if rule.recipe is not None or problem.path[0] == "lifetime":
         return problem.path
     return ("params", problem.name) if problem.name in rule.parameters else ("preset",)
 
 
-def _check_urls(rule: "FederationRule", complete: CompleteRule) -> "Found":
+def _check_urls(rule: FederationRule, complete: CompleteRule) -> Found:
     """Build every URL, which is possible because its values are in the file."""
     texts = {name: source.text for name, source in complete.parameters.items()}
     for registry in rule.registries:
@@ -279,13 +281,13 @@ def _check_urls(rule: "FederationRule", complete: CompleteRule) -> "Found":
                 return
 
 
-def _source_of(url: str, rule: "FederationRule") -> "Path":
+def _source_of(url: str, rule: FederationRule) -> Path:
     """Return the path of the parameter that a preset's URL has a problem with: the only given one in it, or all."""
     given = [name for name in parse_template(url).names if name in rule.parameters]
     return ("params", given[0]) if len(given) == 1 else ("params",)
 
 
-def _check_caching(rule: "FederationRule", complete: CompleteRule) -> "Found":
+def _check_caching(rule: FederationRule, complete: CompleteRule) -> Found:
     if rule.cache_key_type not in _CACHE_KEY_TYPES:
         yield ("cacheKeyType",), f"expected one of {', '.join(_CACHE_KEY_TYPES)}"
     texts = [text for call in complete.recipe.calls for text in call.fields.values()]

@@ -1,9 +1,11 @@
 """A config with one rule, made of the flags and variables of ``keyferry-federate``."""
 
+from __future__ import annotations
+
 from keyferry.api.federation.v1alpha1 import API_VERSION, KIND
 from keyferry.errors import ProvideError
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,13 +22,13 @@ RULE_FLAGS = (
 _PREFIX = "KEYFERRY_FEDERATE_"
 
 
-def read_setting(flags: "Values", environ: "Mapping[str, str]", name: str) -> str:
+def read_setting(flags: Values, environ: Mapping[str, str], name: str) -> str:
     """Return the last value of a flag, or else of its variable."""
     given = flags.get(name)
     return given[-1] if given else environ.get(_PREFIX + name.replace("-", "_").upper(), "")
 
 
-def make_document(flags: "Values", environ: "Mapping[str, str]") -> dict[str, object]:
+def make_document(flags: Values, environ: Mapping[str, str]) -> dict[str, object]:
     """Return the document of a config with one rule, made of the flags and variables."""
     registries = list(flags.get("registry", ())) or read_setting(flags, environ, "registry").split(",")
     subject = {
@@ -47,7 +49,7 @@ def make_document(flags: "Values", environ: "Mapping[str, str]") -> dict[str, ob
     return {"apiVersion": API_VERSION, "kind": KIND, "rules": [rule]}
 
 
-def _parameters(flags: "Values", environ: "Mapping[str, str]") -> dict[str, object]:
+def _parameters(flags: Values, environ: Mapping[str, str]) -> dict[str, object]:
     start = f"{_PREFIX}PARAM_"
     found: dict[str, object] = {
         name.removeprefix(start).lower(): value

@@ -1,5 +1,7 @@
 """Texts with ``${name}`` in them, the only way in which a recipe refers to a value."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 
 __all__ = ["BUILT_IN", "OF_THE_IMAGE", "Piece", "Template", "TemplateError", "is_name", "parse_template"]

@@ -1,9 +1,12 @@
 """The types of a FederationConfig, in version v1alpha1 of keyferry's own group."""
 
-from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+from enum import StrEnum
+
+from keyferry._core.values import Value, field
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,7 +34,7 @@ KIND = "FederationConfig"
 _HOUR = 3_600_000_000_000
 
 
-class SubjectSource(WordEnum):
+class SubjectSource(StrEnum):
     """Where the subject token comes from."""
 
     KUBELET = "kubelet"
@@ -40,7 +43,7 @@ class SubjectSource(WordEnum):
     GITHUB = "github"
 
 
-class FieldEncoding(WordEnum):
+class FieldEncoding(StrEnum):
     """How the fields of a call are sent."""
 
     FORM = "form"
@@ -48,7 +51,7 @@ class FieldEncoding(WordEnum):
     QUERY = "query"
 
 
-class BasicEncoding(WordEnum):
+class BasicEncoding(StrEnum):
     """How user name and password are encoded before they become Basic authentication.
 
     HTTP takes both as they are. OAuth has a client's ID and secret encoded as in a form (RFC 6749, section 2.3.1).
@@ -94,13 +97,13 @@ class ExchangeCall(Value):
     method: str = "POST"
     url: str = ""
     encode: FieldEncoding = FieldEncoding.FORM
-    fields: "Mapping[str, str]" = field(default_factory=dict)
-    headers: "Mapping[str, str]" = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     bearer: str = ""
     basic_username: str = ""
     basic_password: str = ""
     basic_encode: BasicEncoding = BasicEncoding.PLAIN
-    out: "Mapping[str, tuple[str, ...]]" = field(default_factory=dict)
+    out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class CredentialTemplates(Value):
@@ -154,7 +157,7 @@ class FederationPreset(Value):
     """A recipe with parameters; *subject* has the settings that are fixed, and of *one_of* one must be set."""
 
     about: str = ""
-    parameters: "Mapping[str, PresetParameter]" = field(default_factory=dict)
+    parameters: Mapping[str, PresetParameter] = field(default_factory=dict)
     one_of: tuple[str, ...] = ()
     subject: SubjectSettings | None = None
     recipe: Recipe = Recipe()
@@ -170,7 +173,7 @@ class FederationRule(Value):
     registries: tuple[str, ...] = ()
     subject: SubjectSettings = SubjectSettings()
     preset: str = ""
-    parameters: "Mapping[str, ParameterSource]" = field(default_factory=dict)
+    parameters: Mapping[str, ParameterSource] = field(default_factory=dict)
     recipe: Recipe | None = None
     lifetime: CacheLifetime | None = None
     cache_key_type: str = "Registry"

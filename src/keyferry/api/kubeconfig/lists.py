@@ -1,5 +1,7 @@
 """The named lists of a kubeconfig: extensions as JSON, and duplicate names."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

@@ -4,6 +4,8 @@ As in client-go, an unknown field is ignored, and a value of the wrong type, suc
 string, is an error.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.paths import Path
@@ -11,7 +13,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.lists import SECTIONS, encode_extension, note_clashes
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -116,7 +118,7 @@ class Kubeconfig(Value):
 def read_kubeconfig(document: object, reader: Reader) -> Kubeconfig:
     """Return the kubeconfig in *document*; *reader* collects the problems."""
 
-    def entries(section: str, read: "Decode[Any]") -> "Decode[Any]":
+    def entries(section: str, read: Decode[Any]) -> Decode[Any]:
         return reader.list_of(lambda item, at: _read_entry(reader, item, at, (SECTIONS[section], read)))
 
     known: dict[str, Decode[Any]] = {
@@ -139,7 +141,7 @@ def read_kubeconfig(document: object, reader: Reader) -> Kubeconfig:
 
 
 def _read_entry(
-    reader: Reader, value: object, path: Path, content: "tuple[str, Decode[Any]]"
+    reader: Reader, value: object, path: Path, content: tuple[str, Decode[Any]]
 ) -> tuple[str, object]:
     key, read = content
     fields = reader.struct(value, path, {"name": reader.text, key: read})
@@ -248,7 +250,7 @@ def _read_env(reader: Reader, value: object, path: Path) -> ExecEnvVar:
     return ExecEnvVar(**reader.struct(value, path, {"name": reader.text, "value": reader.text}))
 
 
-def _strings(reader: Reader) -> "Decode[tuple[str, ...] | None]":
+def _strings(reader: Reader) -> Decode[tuple[str, ...] | None]:
     read = reader.list_of(reader.text)
 
     def read_strings(value: object, path: Path) -> tuple[str, ...] | None:
@@ -258,7 +260,7 @@ def _strings(reader: Reader) -> "Decode[tuple[str, ...] | None]":
     return read_strings
 
 
-def _extensions_field(reader: Reader) -> "dict[str, Decode[Any]]":
+def _extensions_field(reader: Reader) -> dict[str, Decode[Any]]:
     return {"extensions": lambda item, at: _read_extensions(reader, item, at)}
 
 

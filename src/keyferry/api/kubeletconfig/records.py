@@ -1,5 +1,7 @@
 """Pull intents and pulled records of ``kubelet.config.k8s.io``: v1beta1, and v1alpha1 with the same fields."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from datetime import datetime

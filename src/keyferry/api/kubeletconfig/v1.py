@@ -1,10 +1,12 @@
 """``kubelet.config.k8s.io/v1``: the credential provider config."""
 
+from __future__ import annotations
+
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

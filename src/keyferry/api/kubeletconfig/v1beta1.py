@@ -1,5 +1,7 @@
 """``kubelet.config.k8s.io/v1beta1``: the credential provider config before service account tokens."""
 
+from __future__ import annotations
+
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig import v1
 from keyferry.api.kubeletconfig.v1 import CredentialProviderConfig

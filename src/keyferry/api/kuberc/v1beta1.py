@@ -3,11 +3,13 @@
 v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are not read.
 """
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 from keyferry.errors import Kind
 
-TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.paths import Path
 
@@ -33,7 +35,7 @@ class Preference(Value):
     """The policy for credential plugins; an absent allowlist is None, which differs from an empty one."""
 
     credential_plugin_policy: str = ""
-    credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None" = None
+    credential_plugin_allowlist: tuple[AllowlistEntry, ...] | None = None
 
 
 def read_preference(document: object, reader: Reader) -> Preference:
@@ -58,7 +60,7 @@ def read_preference(document: object, reader: Reader) -> Preference:
     return Preference(fields.get("credentialPluginPolicy") or "", listed)
 
 
-def _read_entry(reader: Reader, value: object, path: "Path") -> AllowlistEntry:
+def _read_entry(reader: Reader, value: object, path: Path) -> AllowlistEntry:
     readers = {"command": reader.text, "name": reader.text, "sha256": reader.text}
     fields = reader.struct(value, path, readers)
     command, name = fields.get("command") or "", fields.get("name") or ""

@@ -1,5 +1,7 @@
 """The node agent's login for a server: with the standard library alone, unless the environment names a config."""
 
+from __future__ import annotations
+
 import os
 from time import monotonic, time
 
@@ -7,7 +9,7 @@ from keyferry._core.json import dumps
 from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, AUTO, VARIABLE, Fallback, ask_agent, find_socket
 from keyferry.bridge.docker.login import Login, LoginOutcome, ambiguous_login, first_known, give_login
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -24,7 +26,7 @@ class _NoAgentError(Exception):
     """There is no agent, or it does not answer."""
 
 
-def ask_for_login(server: "Server", images: "Sequence[str]", environ: "Mapping[str, str]") -> Login | None:
+def ask_for_login(server: Server, images: Sequence[str], environ: Mapping[str, str]) -> Login | None:
     """Return the agent's login for the first of *images* that it knows, without images for the registry.
 
     Return None if it has no answer that is understood. If KEYFERRY_CONFIG names a config, only what the agent has for
@@ -42,7 +44,7 @@ def ask_for_login(server: "Server", images: "Sequence[str]", environ: "Mapping[s
         return None
 
 
-def ask_for_registries(environ: "Mapping[str, str]") -> list[str]:
+def ask_for_registries(environ: Mapping[str, str]) -> list[str]:
     """Return the registries that the agent has logins for, as far as this user may ask; none without an agent.
 
     If KEYFERRY_CONFIG names a config, the agent's does not count.
@@ -56,7 +58,7 @@ def ask_for_registries(environ: "Mapping[str, str]") -> list[str]:
     return [each for each in registries if isinstance(each, str)] if isinstance(registries, list) else []
 
 
-def why_silent(environ: "Mapping[str, str]") -> str:
+def why_silent(environ: Mapping[str, str]) -> str:
     """Return why the agent that KEYFERRY_AGENT names does not answer; empty if it does, or none is named."""
     place = find_socket(environ)
     if not place or environ.get(VARIABLE, AUTO) in ("", AUTO):
@@ -65,7 +67,7 @@ def why_silent(environ: "Mapping[str, str]") -> str:
     return f"{VARIABLE}: {reply.message}" if isinstance(reply, Fallback) else ""
 
 
-def _named_config(place: str, environ: "Mapping[str, str]") -> dict[str, str] | None:
+def _named_config(place: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     """Return what tells the agent of the config that the environment names; None if there is no agent or no config."""
     # Imported here: in a pod there is no config, and on a node the agent has the node's.
     from keyferry.errors import KeyferryError
@@ -85,7 +87,7 @@ def _named_config(place: str, environ: "Mapping[str, str]") -> dict[str, str] | 
 class _Agent:
     """Asks the agent about one server; all questions together have the time for one answer."""
 
-    def __init__(self, place: str, server: "Server", config: "Mapping[str, str]") -> None:
+    def __init__(self, place: str, server: Server, config: Mapping[str, str]) -> None:
         self._place = place
         self._server = server
         self._config = config
@@ -115,7 +117,7 @@ def _is_known(document: dict[str, object], kind: str) -> bool:
     )
 
 
-def _read_answer(document: dict[str, object], server: "Server") -> Login:
+def _read_answer(document: dict[str, object], server: Server) -> Login:
     if document.get("outcome") == LoginOutcome.AMBIGUOUS:
         candidates = document.get("candidates")
         return ambiguous_login(server, map(str, candidates) if isinstance(candidates, list) else ())

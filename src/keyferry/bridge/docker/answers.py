@@ -1,5 +1,7 @@
 """The login for a server: from the node agent, else from the library; and the servers that have one."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.docker_hub import HUB
@@ -14,7 +16,7 @@ from keyferry.bridge.docker.login import (
     give_login,
 )
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -30,7 +32,7 @@ _BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR"
 _ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or KEYFERRY_AGENT to the socket of a node agent"
 
 
-def find_login(server: "Server", environ: "Mapping[str, str] | None" = None) -> Login:
+def find_login(server: Server, environ: Mapping[str, str] | None = None) -> Login:
     """Return the login for a server: of the image in KEYFERRY_IMAGE or in the question, else of the registry."""
     variables = os.environ if environ is None else environ
     given = variables.get(IMAGE_VARIABLE, "")
@@ -44,7 +46,7 @@ def find_login(server: "Server", environ: "Mapping[str, str] | None" = None) -> 
     return told
 
 
-def _images(server: "Server", given: str) -> list[str]:
+def _images(server: Server, given: str) -> list[str]:
     """Return the image to look up, in the spellings of its registry; none if the question is for the registry."""
     if server.path:
         return [f"{host}/{server.path}" for host in server.hosts]
@@ -54,7 +56,7 @@ def _images(server: "Server", given: str) -> list[str]:
     return []
 
 
-def _look_up(server: "Server", images: "Sequence[str]", told: Login | None) -> Login:
+def _look_up(server: Server, images: Sequence[str], told: Login | None) -> Login:
     """Look up in this process, as ``keyferry get`` does; *told* is why the agent's answer cannot be used.
 
     A run in this process may do better, and says why if it does not.
@@ -72,7 +74,7 @@ def _look_up(server: "Server", images: "Sequence[str]", told: Login | None) -> L
     return first_known(by_image if images else by_host) or Login(LoginOutcome.NONE)
 
 
-def _look_up_image(providers: "Providers", image: str) -> Login:
+def _look_up_image(providers: Providers, image: str) -> Login:
     from keyferry.errors import ImageNameError
 
     try:
@@ -84,7 +86,7 @@ def _look_up_image(providers: "Providers", image: str) -> Login:
     return _failed(answer.failures) if answer.failures else Login(LoginOutcome.NONE)
 
 
-def _look_up_registry(server: "Server", providers: "Providers", host: str) -> Login:
+def _look_up_registry(server: Server, providers: Providers, host: str) -> Login:
     from keyferry.images.registries import RegistryOutcome, lookup_registry
 
     found = lookup_registry(providers, host, timeout_seconds=_SECONDS)
@@ -97,7 +99,7 @@ def _look_up_registry(server: "Server", providers: "Providers", host: str) -> Lo
     return give_login(found.credential.username, found.credential.password)
 
 
-def list_registries() -> "tuple[Sequence[str], str]":
+def list_registries() -> tuple[Sequence[str], str]:
     """Return the hosts that patterns of this node's config name exactly, without a config those of the agent.
 
     The second part is a note about an agent that does not answer, or empty.
@@ -112,7 +114,7 @@ def list_registries() -> "tuple[Sequence[str], str]":
         return registries, "" if registries else why_silent(os.environ)
 
 
-def is_served(server: "Server") -> bool:
+def is_served(server: Server) -> bool:
     """Return whether a provider of this node's config is for a server, without a config one of the agent."""
     from keyferry.errors import KeyferryError
     from keyferry.images.registries import paths_of
@@ -125,7 +127,7 @@ def is_served(server: "Server") -> bool:
     return any(paths_of(configs, host) for host in server.hosts)
 
 
-def _load_configured() -> "Providers":
+def _load_configured() -> Providers:
     """Return the providers of this node; raise KeyferryError if there is no config, or it is broken."""
     from keyferry.images.load import ProviderSettings, make_providers
     from keyferry.images.node.discover import discover
@@ -134,5 +136,5 @@ def _load_configured() -> "Providers":
     return make_providers(found.config, found.bin_dir, ProviderSettings(timeout_seconds=_SECONDS))
 
 
-def _failed(failures: "Iterable[Failure]") -> Login:
+def _failed(failures: Iterable[Failure]) -> Login:
     return Login(LoginOutcome.FAILED, note="; ".join(map(str, failures)))

@@ -4,6 +4,8 @@ The protocol is docker's: a verb as the argument, the question on standard input
 output, and status 1 for any error. Notes for people go to standard error.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 

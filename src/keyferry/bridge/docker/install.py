@@ -4,6 +4,8 @@ docker's config gets ``credHelpers`` for hosts; its ``credsStore`` is never chan
 skopeo, buildah) get a file of keyferry's own in ``registries.conf.d``.
 """
 
+from __future__ import annotations
+
 import json
 import os
 
@@ -35,13 +37,13 @@ _OWN_FILES = "containers-auth.json"
 _NEW = "{\n}"
 
 
-def docker_config_path(environ: "Mapping[str, str]") -> str:
+def docker_config_path(environ: Mapping[str, str]) -> str:
     """Return the path of docker's config: in DOCKER_CONFIG, else in the user's folder."""
     folder = environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker")
     return os.path.join(folder, "config.json")
 
 
-def registries_folder(environ: "Mapping[str, str]") -> str:
+def registries_folder(environ: Mapping[str, str]) -> str:
     """Return the folder of the containers tools' drop-ins: the system's for root, else the user's."""
     if os.geteuid() == 0:
         return "/etc/containers/registries.conf.d"
@@ -49,7 +51,7 @@ def registries_folder(environ: "Mapping[str, str]") -> str:
     return os.path.join(home, "containers", "registries.conf.d")
 
 
-def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
+def plan_docker_install(path: str, hosts: Sequence[str]) -> FileChange:
     """Return the change that makes docker use the helper for *hosts*; hosts that have another helper keep it."""
     before = read_text(path)
     document = _parse(path, before)
@@ -67,7 +69,7 @@ def plan_docker_install(path: str, hosts: "Sequence[str]") -> FileChange:
     return FileChange(path, before, after, _diff(path, before, after), tuple(notes))
 
 
-def plan_docker_uninstall(path: str, hosts: "Sequence[str]" = ()) -> FileChange:
+def plan_docker_uninstall(path: str, hosts: Sequence[str] = ()) -> FileChange:
     """Return the change that makes docker stop using the helper, for *hosts* or for all."""
     before = read_text(path)
     document = _parse(path, before)
@@ -121,14 +123,14 @@ def _parse(path: str, text: str | None) -> dict[str, object]:
     return document
 
 
-def _helpers(path: str, document: "Mapping[str, object]") -> "Mapping[str, object]":
+def _helpers(path: str, document: Mapping[str, object]) -> Mapping[str, object]:
     helpers = document.get(_KEY) or {}
     if not isinstance(helpers, dict):
         raise EnvironmentProblem(f"{path!r}: {_KEY} is not an object; nothing is changed")
     return helpers
 
 
-def _add(text: str, helpers: "Mapping[str, str]") -> str:
+def _add(text: str, helpers: Mapping[str, str]) -> str:
     member = find_member(text, _KEY)
     if member is None:
         return add_object(text, _KEY, helpers)
@@ -139,7 +141,7 @@ def _add(text: str, helpers: "Mapping[str, str]") -> str:
     return text
 
 
-def _remove(text: str, hosts: "Sequence[str]", *, has_others: bool) -> str:
+def _remove(text: str, hosts: Sequence[str], *, has_others: bool) -> str:
     """Return the text without these helpers; without any, the field is left out."""
     if not has_others:
         return remove_member(text, _KEY)

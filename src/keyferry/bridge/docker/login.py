@@ -1,10 +1,13 @@
 """The login for a server, or why there is none, wherever the answer is from."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.docker_hub import IDENTITY_TOKEN
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -16,7 +19,7 @@ __all__ = ["IMAGE_VARIABLE", "Login", "LoginOutcome", "ambiguous_login", "first_
 IMAGE_VARIABLE = "KEYFERRY_IMAGE"
 
 
-class LoginOutcome(WordEnum):
+class LoginOutcome(StrEnum):
     """What is known about a server."""
 
     FOUND = "found"
@@ -44,7 +47,7 @@ def give_login(username: str, secret: str) -> Login:
     return Login(LoginOutcome.FOUND, username, secret)
 
 
-def ambiguous_login(server: "Server", candidates: "Iterable[str]") -> Login:
+def ambiguous_login(server: Server, candidates: Iterable[str]) -> Login:
     """Return that the login depends on the image, with the cure."""
     named = ", ".join(candidates)
     return Login(
@@ -54,7 +57,7 @@ def ambiguous_login(server: "Server", candidates: "Iterable[str]") -> Login:
     )
 
 
-def first_known(logins: "Iterable[Login | None]") -> Login | None:
+def first_known(logins: Iterable[Login | None]) -> Login | None:
     """Return the first of the answers for the spellings of a server that says something; None stands for no answer.
 
     If all of them say that there is none, so does the result; if one of them is missing, there is no result.

@@ -1,5 +1,7 @@
 """The server of a credential helper's question, in all spellings that docker's tools use."""
 
+from __future__ import annotations
+
 from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.values import Value
 from keyferry._net.agent import MAX_NAME_CHARACTERS

@@ -3,6 +3,8 @@
 Each edit is checked: the new text must mean exactly the old document with the one entry more or less.
 """
 
+from __future__ import annotations
+
 import json
 import os
 
@@ -30,7 +32,7 @@ _KINDS = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n
 
 
 def plan_entry_install(
-    path: str, name: str, match_images: "Sequence[str]", *, is_own: bool = False
+    path: str, name: str, match_images: Sequence[str], *, is_own: bool = False
 ) -> FileChange:
     """Return the change that adds a provider to the kubelet's config at *path*, a file or a folder.
 
@@ -82,16 +84,16 @@ def plan_entry_uninstall(path: str, name: str) -> FileChange:
     return FileChange(path, before, after, _diff(path, entries[at], None))
 
 
-def _diff(path: str, before: "Mapping[str, object] | None", after: "Mapping[str, object] | None") -> str:
+def _diff(path: str, before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
     return make_part_diff(path, "providers", _shown(before), _shown(after))
 
 
-def _shown(entry: "Mapping[str, object] | None") -> str:
+def _shown(entry: Mapping[str, object] | None) -> str:
     shown = {name: value if name in _SHOWN else "..." for name, value in (entry or {}).items()}
     return _block(shown, "", "\n")
 
 
-def _install_file(folder: str, name: str, entry: "Mapping[str, object]") -> FileChange:
+def _install_file(folder: str, name: str, entry: Mapping[str, object]) -> FileChange:
     path = _own_path(folder, name)
     before = _read_own(path)
     after = _HEAD + _KINDS + _block(entry, "", "\n")
@@ -142,7 +144,7 @@ def _entries(path: str, text: str) -> list[dict[str, object]]:
     return found
 
 
-def _add(path: str, text: str, entry: "Mapping[str, object]") -> str:
+def _add(path: str, text: str, entry: Mapping[str, object]) -> str:
     """Return the text with an entry after the last one."""
     items = _Items(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -161,7 +163,7 @@ def _add(path: str, text: str, entry: "Mapping[str, object]") -> str:
     return _checked(path, text, added, [*_entries(path, text), dict(entry)])
 
 
-def _change(path: str, text: str, entry: "Mapping[str, object]") -> str:
+def _change(path: str, text: str, entry: Mapping[str, object]) -> str:
     """Return the text with the patterns of *entry* in the entry of that name, which keeps its other fields."""
     items, entries = _Items(text), _entries(path, text)
     number = next(at for at, each in enumerate(entries) if each.get("name") == entry["name"])
@@ -208,7 +210,7 @@ def _meaning(text: str) -> object:
     return read_document(text.encode()).value
 
 
-def _block(entry: "Mapping[str, object]", indent: str, newline: str) -> str:
+def _block(entry: Mapping[str, object], indent: str, newline: str) -> str:
     """Return an entry as lines of YAML."""
     lines: list[str] = []
     for name, value in entry.items():
@@ -220,7 +222,7 @@ def _block(entry: "Mapping[str, object]", indent: str, newline: str) -> str:
     return "".join(line + newline for line in lines)
 
 
-def _flow(text: str, entry: "Mapping[str, object]", indent: str, newline: str) -> str:
+def _flow(text: str, entry: Mapping[str, object], indent: str, newline: str) -> str:
     """Return an entry as JSON: indented as the text is, if that is JSON over several lines."""
     second = text.partition("\n")[2]
     step = second[: len(second) - len(second.lstrip(" \t"))]

@@ -3,12 +3,14 @@
 A plugin is linked to its second name first; then the shim is renamed over it. The way back is one rename.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from enum import StrEnum
 
 from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry._net.agent import AUTO, find_socket
 from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim, read_shim_mark
@@ -32,7 +34,7 @@ _SCRIPT = b"#!"
 NATIVE, PYTHON = "C", "Python"
 
 
-class ShimPosition(WordEnum):
+class ShimPosition(StrEnum):
     """How a shim stands to a plugin."""
 
     IN_FRONT = "in front"

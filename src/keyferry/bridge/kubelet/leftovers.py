@@ -1,5 +1,7 @@
 """What an agent that has ended leaves beside its socket, and its removal."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -51,7 +53,7 @@ def _own_names(folder: str, socket_name: str) -> list[str]:
     ]
 
 
-def _is_socket(entry: "os.DirEntry[str]") -> bool:
+def _is_socket(entry: os.DirEntry[str]) -> bool:
     return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
 
 

@@ -1,5 +1,7 @@
 """The program of a shim: the Python one as a small launcher, or the static one in C."""
 
+from __future__ import annotations
+
 import os
 import sys
 

@@ -1,5 +1,7 @@
 """Give the folder of the agent's socket to the agent's user, so that an agent that is not root can listen there."""
 
+from __future__ import annotations
+
 import os
 import stat
 

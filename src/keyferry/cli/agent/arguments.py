@@ -1,5 +1,7 @@
 """Arguments that the subcommands of ``agent`` share: the settings, and where the agent listens."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._net.listen_address import LONGEST_SOCKET_PATH
@@ -18,7 +20,7 @@ from keyferry.api.meta import format_duration
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -82,7 +84,7 @@ def short_duration(nanoseconds: int) -> str:
     return text
 
 
-def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare one option for each setting."""
     parser.add_argument(
         "--agent-config",
@@ -101,7 +103,7 @@ def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
         )
 
 
-def add_socket_argument(parser: "argparse.ArgumentParser") -> None:
+def add_socket_argument(parser: argparse.ArgumentParser) -> None:
     """Declare where the agent listens."""
     parser.add_argument(
         "--socket",
@@ -110,13 +112,13 @@ def add_socket_argument(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def given_settings(args: "argparse.Namespace") -> Given:
+def given_settings(args: argparse.Namespace) -> Given:
     """Return the flags and the environment of this command."""
     flags = {name: text for name in NAMES if (text := getattr(args, name)) is not None}
     return Given(flags, args.agent_config, os.environ)
 
 
-def socket_path(args: "argparse.Namespace") -> str:
+def socket_path(args: argparse.Namespace) -> str:
     """Return where the agent is expected; raise WrongUsage if KEYFERRY_AGENT names no socket."""
     chosen: str = args.socket or ""
     try:

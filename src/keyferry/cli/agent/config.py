@@ -1,5 +1,7 @@
 """Show every setting in force, and where its value comes from."""
 
+from __future__ import annotations
+
 from keyferry.agent.settings import NAMES, resolve_settings
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
 from keyferry.cli.frame.arguments import add_output_argument
@@ -25,13 +27,13 @@ examples:
   keyferry agent config --agent-config ./agent.yaml -o json | jq .access"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry agent config``."""
     add_output_argument(parser, ("table", "json", "yaml"))
     add_setting_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the settings and the rules."""
     settings = resolve_settings(given_settings(args))
     report(*settings.notes)
@@ -42,7 +44,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK
 
 
-def _document(settings: "AgentSettings") -> dict[str, object]:
+def _document(settings: AgentSettings) -> dict[str, object]:
     config = settings.config
     return make_document(
         "AgentSettings",
@@ -60,11 +62,11 @@ def _document(settings: "AgentSettings") -> dict[str, object]:
     )
 
 
-def _principals(rule: "AccessRule | ManageRule") -> dict[str, object]:
+def _principals(rule: AccessRule | ManageRule) -> dict[str, object]:
     return {"uids": list(rule.uids), "gids": list(rule.gids)}
 
 
-def _print_table(settings: "AgentSettings") -> None:
+def _print_table(settings: AgentSettings) -> None:
     from keyferry.show.tables import table
 
     rows = [(name, settings.shown(name), settings.origins[name]) for name in NAMES if name in settings.values]
@@ -79,5 +81,5 @@ def _print_table(settings: "AgentSettings") -> None:
     print(table(("WHO", "MAY ASK FOR", "MANAGES"), who))
 
 
-def _who(rule: "AccessRule | ManageRule") -> str:
+def _who(rule: AccessRule | ManageRule) -> str:
     return " ".join((*(f"uid:{uid}" for uid in rule.uids), *(f"gid:{gid}" for gid in rule.gids)))

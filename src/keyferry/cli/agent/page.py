@@ -1,5 +1,7 @@
 """Print a link to the agent's page."""
 
+from __future__ import annotations
+
 from keyferry.agent.management import ask_for_page_link
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
@@ -32,13 +34,13 @@ examples:
 exit codes: 0 the link is printed; 3 there is no agent or no page, or it refuses this user"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry agent page``."""
     add_socket_argument(parser)
     parser.add_argument("--open", action="store_true", help="open the link in a browser, as well")
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print a link, and open it on request."""
     url, until = ask_for_page_link(socket_path(args), is_opened=args.open)
     print(url)

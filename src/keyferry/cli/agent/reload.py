@@ -1,5 +1,7 @@
 """Make the agent read all configs again."""
 
+from __future__ import annotations
+
 from keyferry.agent.management import ask_for_document
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
@@ -20,12 +22,12 @@ examples:
 exit codes: 0 the configs are in force; 1 they are refused; 3 there is no agent, or it refuses this user"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry agent reload``."""
     add_socket_argument(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Reload, and print what came of it."""
     answer = ask_for_document(socket_path(args), "POST", "/v1/reload")
     problems, notes = answer.get("problems"), answer.get("notes")

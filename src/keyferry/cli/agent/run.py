@@ -1,5 +1,7 @@
 """Run the agent in the foreground."""
 
+from __future__ import annotations
+
 import sys
 
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
@@ -32,12 +34,12 @@ examples:
   keyferry agent run --socket /tmp/me/agent.sock --config providers.yaml --bin-dir ./plugins"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry agent run``."""
     add_setting_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run until a signal."""
     if sys.platform != "linux":
         raise EnvironmentProblem("the agent needs Linux, whose kernel tells who is calling")

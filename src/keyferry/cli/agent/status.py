@@ -1,5 +1,7 @@
 """Show the agent's status: providers, cache, next refreshes, last failures, and who asked."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -32,7 +34,7 @@ _MOST_REFRESHES = 5
 Json = dict[str, object]
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry agent status``."""
     add_output_argument(parser, ("table", "json", "yaml"))
     add_socket_argument(parser)
@@ -41,7 +43,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the status, once or every second."""
     code = _show(args)
     while args.watch:
@@ -56,7 +58,7 @@ def run(args: "argparse.Namespace") -> int:
     return code
 
 
-def _show(args: "argparse.Namespace") -> int:
+def _show(args: argparse.Namespace) -> int:
     path = socket_path(args)
     answer = ask_for_document(path, "GET", "/v1/status")
     if args.output == "table":
@@ -68,7 +70,7 @@ def _show(args: "argparse.Namespace") -> int:
     return Exit.OK if _object(answer, "reload").get("applied") is True else Exit.NO
 
 
-def _print(text: object, args: "argparse.Namespace") -> None:
+def _print(text: object, args: argparse.Namespace) -> None:
     if args.watch and isinstance(sys.stdout, Output):
         sys.stdout.clear_screen()
     print(text, flush=args.watch)

@@ -1,5 +1,7 @@
 """Let docker's tools use docker-credential-keyferry, undo that, and show what is set."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
@@ -38,7 +40,7 @@ examples:
 TAKES_OPTIONS_BETWEEN = True
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry bridge docker``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("hosts", nargs="*", metavar="HOST", help="a registry, such as registry.example:5000")
@@ -62,7 +64,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_config_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Install, uninstall or list."""
     if args.containers and args.hosts:
         raise WrongUsage("--containers is for every registry; give no HOST")
@@ -71,7 +73,7 @@ def run(args: "argparse.Namespace") -> int:
     return _change(_plan_containers(args) if args.containers else _plan_docker(args), is_dry=args.dry_run)
 
 
-def _plan_containers(args: "argparse.Namespace") -> "FileChange":
+def _plan_containers(args: argparse.Namespace) -> FileChange:
     from keyferry.bridge.docker import install
 
     folder = args.registries_dir or install.registries_folder(os.environ)
@@ -80,7 +82,7 @@ def _plan_containers(args: "argparse.Namespace") -> "FileChange":
     return install.plan_containers_uninstall(folder)
 
 
-def _plan_docker(args: "argparse.Namespace") -> "FileChange":
+def _plan_docker(args: argparse.Namespace) -> FileChange:
     from keyferry.bridge.docker import install
 
     path = args.docker_config or install.docker_config_path(os.environ)
@@ -106,7 +108,7 @@ def _hosts(given: list[str]) -> list[str]:
     return hosts
 
 
-def _configured(args: "argparse.Namespace") -> list[str]:
+def _configured(args: argparse.Namespace) -> list[str]:
     from keyferry.images.config.files import read_config
     from keyferry.images.node.discover import discover
     from keyferry.images.registries import exact_registries
@@ -120,7 +122,7 @@ def _configured(args: "argparse.Namespace") -> list[str]:
     return hosts
 
 
-def _change(change: "FileChange", *, is_dry: bool) -> int:
+def _change(change: FileChange, *, is_dry: bool) -> int:
     from keyferry.bridge.file_change import apply_change
 
     report(*change.notes)
@@ -139,7 +141,7 @@ def _harmless(diff: str) -> Lines:
     return Lines(printable(diff, "\n\t"))
 
 
-def _status(args: "argparse.Namespace") -> int:
+def _status(args: argparse.Namespace) -> int:
     from keyferry.bridge.docker import install
 
     path = args.docker_config or install.docker_config_path(os.environ)

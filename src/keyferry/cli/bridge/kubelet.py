@@ -1,5 +1,7 @@
 """Put a shim into the kubelet's folder of plugins, take it away, and show what is there."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
 from keyferry.errors import EnvironmentProblem, KeyferryError
@@ -45,7 +47,7 @@ _OWN_NAME = "keyferry"
 _POD_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry bridge kubelet``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the provider whose shim is uninstalled")
@@ -95,7 +97,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_config_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Install, uninstall or list."""
     from keyferry.cli.bridge.kubelet_usage import usage_problem
 
@@ -114,7 +116,7 @@ def run(args: "argparse.Namespace") -> int:
     return _status(found, args.output)
 
 
-def _install(args: "argparse.Namespace", found: "Discovery") -> int:
+def _install(args: argparse.Namespace, found: Discovery) -> int:
     from keyferry.bridge.kubelet.install import install_in_front
 
     program = _program(args)
@@ -139,7 +141,7 @@ def _install(args: "argparse.Namespace", found: "Discovery") -> int:
     return Exit.OK
 
 
-def _replace_others(args: "argparse.Namespace", found: "Discovery") -> None:
+def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
     """Uninstall the other shims of the same socket, as far as no config of a kubelet can name them."""
     from keyferry.bridge.kubelet.install import ShimPosition, list_shims
 
@@ -156,7 +158,7 @@ def _replace_others(args: "argparse.Namespace", found: "Discovery") -> None:
         )
 
 
-def _program(args: "argparse.Namespace") -> bytes:
+def _program(args: argparse.Namespace) -> bytes:
     from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
 
     native = args.native or ("" if args.shim == "python" else find_native_shim())
@@ -168,7 +170,7 @@ def _program(args: "argparse.Namespace") -> bytes:
     return read_native_shim(native) if native else python_shim()
 
 
-def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
+def _uninstall_all(args: argparse.Namespace, found: Discovery) -> int:
     from keyferry.bridge.kubelet.install import list_shims
 
     names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
@@ -183,7 +185,7 @@ def _uninstall_all(args: "argparse.Namespace", found: "Discovery") -> int:
     return most_severe(codes)
 
 
-def _try_uninstall(name: str, found: "Discovery") -> Exit:
+def _try_uninstall(name: str, found: Discovery) -> Exit:
     try:
         _uninstall(name, found)
     except KeyferryError as error:
@@ -199,7 +201,7 @@ def _remove_socket(path: str) -> None:
         report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
 
 
-def _plan_entry(args: "argparse.Namespace", found: "Discovery") -> "FileChange":
+def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
     """Show the change of the kubelet's config; it is linted before anything is written."""
     import os
 
@@ -215,15 +217,15 @@ def _plan_entry(args: "argparse.Namespace", found: "Discovery") -> "FileChange":
     return change
 
 
-def _print_diff(change: "FileChange") -> None:
+def _print_diff(change: FileChange) -> None:
     from keyferry._core.secrets import printable
 
     print(Lines(printable(change.diff, "\n\t")), end="")
 
 
 def _install_beside(
-    args: "argparse.Namespace", found: "Discovery", program: bytes, change: "FileChange | None"
-) -> "InstalledShim":
+    args: argparse.Namespace, found: Discovery, program: bytes, change: FileChange | None
+) -> InstalledShim:
     from keyferry.bridge.file_change import apply_change
     from keyferry.bridge.kubelet.install import install_beside, note_entry
 
@@ -246,7 +248,7 @@ def _install_beside(
     return shim
 
 
-def _uninstall(name: str, found: "Discovery") -> None:
+def _uninstall(name: str, found: Discovery) -> None:
     from keyferry.bridge.kubelet.install import ShimPosition, noted_entry, uninstall
 
     config = noted_entry(found.bin_dir, name)
@@ -289,7 +291,7 @@ def _remove_entry(config: str, name: str) -> bool:
     return is_there
 
 
-def _status(found: "Discovery", output: str) -> int:
+def _status(found: Discovery, output: str) -> int:
     from keyferry.bridge.kubelet.install import list_shims
 
     shims = list_shims(found.bin_dir)
@@ -308,12 +310,12 @@ def _status(found: "Discovery", output: str) -> int:
     return Exit.NO
 
 
-def _cells(shim: "InstalledShim") -> list[str]:
+def _cells(shim: InstalledShim) -> list[str]:
     agent = _agent_problem(shim) or shim.socket
     return [shim.name, shim.position, shim.language or "-", shim.plugin or "-", agent]
 
 
-def _document(found: "Discovery", shim: "InstalledShim") -> dict[str, object]:
+def _document(found: Discovery, shim: InstalledShim) -> dict[str, object]:
     from keyferry.bridge.kubelet.install import NATIVE
 
     return {
@@ -327,25 +329,25 @@ def _document(found: "Discovery", shim: "InstalledShim") -> dict[str, object]:
     }
 
 
-def _place(found: "Discovery", shim: "InstalledShim") -> str:
+def _place(found: Discovery, shim: InstalledShim) -> str:
     return f"{found.bin_dir}/{shim.name}"
 
 
-def _note_agent(shim: "InstalledShim") -> None:
+def _note_agent(shim: InstalledShim) -> None:
     problem = _agent_problem(shim)
     if problem:
         then = "the shim runs the plugin behind it" if shim.plugin else "the shim fails"
         report(f"{problem}; until it can be reached, {then}")
 
 
-def _agent_problem(shim: "InstalledShim") -> str:
+def _agent_problem(shim: InstalledShim) -> str:
     from keyferry._net.agent import try_agent
 
     problem = try_agent(shim.socket, owner=shim.agent_user)
     return "" if problem is None else problem.message
 
 
-def _cache_text(found: "Discovery", name: str) -> str:
+def _cache_text(found: Discovery, name: str) -> str:
     """Return until when a kubelet may answer from its own cache, as far as its config tells."""
     from datetime import UTC, datetime, timedelta
 
@@ -357,7 +359,7 @@ def _cache_text(found: "Discovery", name: str) -> str:
     return f"until {until:%Y-%m-%d %H:%M:%S} UTC (defaultCacheDuration), {longer}"
 
 
-def _default_duration(found: "Discovery", name: str) -> int | None:
+def _default_duration(found: Discovery, name: str) -> int | None:
     from keyferry.images.config.files import read_config
 
     try:

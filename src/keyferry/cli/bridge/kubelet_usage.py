@@ -1,5 +1,7 @@
 """Which arguments of ``keyferry bridge kubelet`` go together."""
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -7,12 +9,12 @@ if TYPE_CHECKING:
 _OVERFLOW_USER = 65534
 
 
-def usage_problem(args: "argparse.Namespace") -> str:
+def usage_problem(args: argparse.Namespace) -> str:
     """Return what is wrong with the arguments; empty if nothing is."""
     return _place_problem(args) or _name_problem(args) or _socket_problem(args)
 
 
-def _place_problem(args: "argparse.Namespace") -> str:
+def _place_problem(args: argparse.Namespace) -> str:
     is_install, has_place = args.action == "install", args.in_front_of is not None or args.beside is not None
     wrong = {
         "nothing to install; give --in-front-of NAME or --beside": is_install and not has_place,
@@ -31,7 +33,7 @@ def _place_problem(args: "argparse.Namespace") -> str:
     return next((problem for problem, is_so in wrong.items() if is_so), "")
 
 
-def _name_problem(args: "argparse.Namespace") -> str:
+def _name_problem(args: argparse.Namespace) -> str:
     if args.action == "uninstall":
         return "" if (args.name is None) == args.all else "uninstall takes the NAME of a provider, or --all"
     if args.all or args.name is not None:
@@ -39,7 +41,7 @@ def _name_problem(args: "argparse.Namespace") -> str:
     return ""
 
 
-def _socket_problem(args: "argparse.Namespace") -> str:
+def _socket_problem(args: argparse.Namespace) -> str:
     if args.socket != "auto" and not args.socket.startswith("/"):
         return f"--socket {args.socket!r}: not an absolute path"
     option = "--replace-others" if args.replace_others else "--agent-user"
@@ -50,7 +52,7 @@ def _socket_problem(args: "argparse.Namespace") -> str:
     return _user_problem(args)
 
 
-def _user_problem(args: "argparse.Namespace") -> str:
+def _user_problem(args: argparse.Namespace) -> str:
     if args.agent_user is None:
         return ""
     if args.agent_user < 0:

@@ -1,5 +1,7 @@
 """The completion script for bash."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.cli.completion.words import CONTEXTS, LIST_CONTEXTS, CompletedCommand, all_commands

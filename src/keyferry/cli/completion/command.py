@@ -1,12 +1,14 @@
 """The completion script for bash, zsh or fish."""
 
+from __future__ import annotations
+
 from keyferry.cli.completion.bash import bash
 from keyferry.cli.completion.fish import fish
 from keyferry.cli.completion.zsh import zsh
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.writer import Lines
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -23,12 +25,12 @@ examples:
 _SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry completion``."""
     parser.add_argument("shell", choices=tuple(_SCRIPTS), help="the shell that reads the script")
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the completion script for the chosen shell."""
     print(Lines(_SCRIPTS[args.shell]()), end="")
     return Exit.OK

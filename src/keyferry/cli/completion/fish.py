@@ -1,5 +1,7 @@
 """The completion script for fish."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.cli.completion.words import (

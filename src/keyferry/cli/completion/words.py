@@ -1,5 +1,7 @@
 """Every command and subcommand with its options and their values, from the parsers of this version."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,5 +1,7 @@
 """The completion script for zsh."""
 
+from __future__ import annotations
+
 from keyferry.cli.completion.words import (
     CONTEXTS,
     LIST_CONTEXTS,
@@ -47,7 +49,7 @@ if [ "$funcstack[1]" = _keyferry ]; then _keyferry "$@"; else compdef _keyferry 
 """
 
 
-def _described(summaries: "dict[str, str]") -> str:
+def _described(summaries: dict[str, str]) -> str:
     lines = "\n".join(f"      '{name}:{plain(summary)}'" for name, summary in summaries.items())
     return f"    commands=(\n{lines}\n    )\n    _describe command commands"
 

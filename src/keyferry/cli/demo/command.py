@@ -1,5 +1,7 @@
 """Show problems that people have, and the commands that explain them, on files and a registry of this machine."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
@@ -12,7 +14,7 @@ from keyferry.show.report import report
 from keyferry.show.text import fold, text_width
 from keyferry.show.writer import Lines, style
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
@@ -37,14 +39,14 @@ _END = "q"
 _GLUE = "\0"
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry demo``."""
     parser.add_argument("--all", action="store_true", help="show the other main commands as well")
     parser.add_argument("--page", action="store_true", help="first run the node agent, and show its page")
     parser.add_argument("--keep", metavar="DIR", help="write the files to this folder and keep them")
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Write the files, then run the commands on them."""
     steps = (*STEPS, *REST) if args.all else STEPS
     if args.keep:
@@ -97,7 +99,7 @@ def _show_page() -> tuple[bool, bool]:
     return show_page(_run)
 
 
-def _pausing(steps: tuple[DemoStep, ...]) -> "Iterator[tuple[int, DemoStep]]":
+def _pausing(steps: tuple[DemoStep, ...]) -> Iterator[tuple[int, DemoStep]]:
     """Yield the steps with their numbers; on a terminal, wait for Enter in between."""
     has_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, step in enumerate(steps, 1):
@@ -134,7 +136,7 @@ def _run(typed: str, expected: tuple[Exit, ...]) -> bool:
     return code in expected
 
 
-def _prompt(typed: str) -> "Iterator[str]":
+def _prompt(typed: str) -> Iterator[str]:
     """Yield the command as it is typed; one that is too long continues on lines that can be pasted as well."""
     # An option and its value stay on one line.
     words = typed.replace(" -", "\n-").replace(" ", _GLUE).replace("\n", " ").replace(_GLUE, " ", 1)

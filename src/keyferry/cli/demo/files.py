@@ -1,5 +1,7 @@
 """The files of the demo: a provider config, plugins, pods, pull secrets and a kubeconfig."""
 
+from __future__ import annotations
+
 import os
 import sys
 

@@ -1,5 +1,7 @@
 """The first step of the demo on request: the node agent on the demo's files, and its page."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -33,7 +35,7 @@ _IMAGES = (
 )
 
 
-def show_page(run_command: "Callable[[str, tuple[Exit, ...]], bool]") -> tuple[bool, bool]:
+def show_page(run_command: Callable[[str, tuple[Exit, ...]], bool]) -> tuple[bool, bool]:
     """Run the agent in the current folder until the user ends it.
 
     Return whether the lookups went as expected, and whether the user wants to see the rest of the demo.
@@ -63,7 +65,7 @@ def _command() -> list[str]:
     return [*run, *places, "--page", "127.0.0.1:0"]
 
 
-def _wait(agent: "subprocess.Popen[bytes]") -> None:
+def _wait(agent: subprocess.Popen[bytes]) -> None:
     """Return when the agent answers; raise EnvironmentProblem with the end of its log if it does not."""
     end = time.monotonic() + _START_SECONDS
     while agent.poll() is None and time.monotonic() < end:
@@ -97,7 +99,7 @@ def _show_link() -> str:
     return line.strip()[:1].lower()
 
 
-def _stop(agent: "subprocess.Popen[bytes]") -> None:
+def _stop(agent: subprocess.Popen[bytes]) -> None:
     agent.terminate()
     try:
         agent.wait(_STOP_SECONDS)

@@ -1,5 +1,7 @@
 """The demo's registry: one small image behind one login, reachable from this machine only."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import io
@@ -38,7 +40,7 @@ class DemoRegistry:
         except KeyboardInterrupt:
             self._server.server_close()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

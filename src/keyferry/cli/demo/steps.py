@@ -1,5 +1,7 @@
 """The steps of the demo: a problem, the commands that explain it, and what is learnt."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.cli.frame.commands import Exit
 

@@ -1,5 +1,7 @@
 """What to try after a file that an option names was not found."""
 
+from __future__ import annotations
+
 import os
 
 TYPE_CHECKING = False
@@ -18,7 +20,7 @@ _NEXT_STEPS = {
 }
 
 
-def absent_files_hint(args: "argparse.Namespace") -> str:
+def absent_files_hint(args: argparse.Namespace) -> str:
     """Return where the first file was looked for that is not there, and what to try; empty if all are."""
     for dest, step in _NEXT_STEPS.items():
         given = getattr(args, dest, None) or ()

@@ -1,11 +1,13 @@
 """Arguments that several commands share, and the function that parses them and runs a command."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
 from keyferry.cli.frame.talk import add_talk_arguments, apply_talk
 from keyferry.cli.frame.usual import Declarations, read_usual
 from keyferry.errors import KeyferryError
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
 
 def run_command(
     prog: str,
-    module: "ModuleType",
-    words: "Sequence[str]",
-    failed: "Callable[[KeyferryError, argparse.Namespace], int]",
+    module: ModuleType,
+    words: Sequence[str],
+    failed: Callable[[KeyferryError, argparse.Namespace], int],
 ) -> int:
     """Run a command and return its exit code; raise SystemExit with code 2 for wrong usage.
 
@@ -37,7 +39,7 @@ def run_command(
         return failed(error, args)
 
 
-def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":
+def _parse(prog: str, module: ModuleType, words: Sequence[str]) -> argparse.Namespace:
     declared = Declarations()
     module.add_arguments(declared)
     add_talk_arguments(declared, module)
@@ -53,7 +55,7 @@ def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse
     return parser.parse_intermixed_args(words) if is_mixed else parser.parse_args(words)
 
 
-def add_config_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that locate the provider config and the plugins."""
     # Imported here because commands about clusters do not need it.
     from keyferry.images.node.node import Node
@@ -74,7 +76,7 @@ def add_config_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def add_output_argument(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
+def add_output_argument(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
     """Declare the output format; the first of *formats* is the default."""
     parser.add_argument(
         "-o",
@@ -86,7 +88,7 @@ def add_output_argument(parser: "argparse.ArgumentParser", formats: tuple[str, .
     )
 
 
-def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options for running plugins."""
     group = parser.add_argument_group("running plugins")
     group.add_argument(
@@ -112,7 +114,7 @@ def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def add_agent_argument(parser: "argparse.ArgumentParser") -> None:
+def add_agent_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the node agent that is asked before a plugin is run."""
     group = parser.add_argument_group("node agent")
     group.add_argument(

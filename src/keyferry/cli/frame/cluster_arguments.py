@@ -1,5 +1,7 @@
 """Code that the commands about clusters share: arguments that select a context, and a session for it."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.cli.frame.arguments import parse_seconds
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from keyferry.errors import ConfigError
 
 
-def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._ArgumentGroup":
+def add_kubeconfig_argument(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Declare the kubeconfig; return the group of its option."""
     group = parser.add_argument_group("cluster")
     group.add_argument(
@@ -22,7 +24,7 @@ def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._Arg
     return group
 
 
-def add_context_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_context_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the kubeconfig and the context, with kubectl's option names."""
     group = add_kubeconfig_argument(parser)
     group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
@@ -51,7 +53,7 @@ def _proxy_url(text: str) -> str:
     return text
 
 
-def add_session_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the context, and how its plugin is run."""
     add_context_arguments(parser)
     group = parser.add_argument_group("connection")
@@ -69,7 +71,7 @@ def add_session_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def open_session(args: "argparse.Namespace") -> "ClusterSession":
+def open_session(args: argparse.Namespace) -> ClusterSession:
     """Return a session for the context of the command line."""
     from keyferry.clusters.load import load_cluster
 
@@ -85,7 +87,7 @@ def open_session(args: "argparse.Namespace") -> "ClusterSession":
     )
 
 
-def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
+def resolve_context(args: argparse.Namespace) -> ClientConfig:
     """Return the context of the command line, without running a plugin."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
@@ -99,14 +101,14 @@ def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
 
 
-def _has_contexts(args: "argparse.Namespace") -> bool:
+def _has_contexts(args: argparse.Namespace) -> bool:
     """Return whether there are contexts to list; an error about no kubeconfig says itself how to give one."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 
     return bool(load_kubeconfig(vars(args).get("kubeconfig")).config.contexts)
 
 
-def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
+def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
     # Imported here: only an error needs them.
     from keyferry.cli.frame.paste import command_line

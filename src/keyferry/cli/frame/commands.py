@@ -1,21 +1,23 @@
 """The table of commands and the exit codes they share."""
 
+from __future__ import annotations
+
 import sys
+from enum import IntEnum
 
 from keyferry import errors
 from keyferry._core.values import Value
-from keyferry._core.word_enum import NumberEnum
 from keyferry.errors import Kind
 from keyferry.show.report import report, report_error
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
     from typing import Never
 
 
-class Exit(NumberEnum):
+class Exit(IntEnum):
     """The exit codes, the same in every output format."""
 
     OK = 0
@@ -36,7 +38,7 @@ Exit codes: 0 success, no findings; 1 negative result, findings; 2 wrong usage; 
 missing, or a registry or server is unreachable); 124 a plugin or server timed out."""
 
 
-def load_module(name: str) -> "ModuleType":
+def load_module(name: str) -> ModuleType:
     """Import and return the module *name*, without importlib, which would import warnings."""
     __import__(name)
     return sys.modules[name]
@@ -97,13 +99,13 @@ COMMANDS = {
 }
 
 
-def leave_for_usage(prog: str, message: str) -> "Never":
+def leave_for_usage(prog: str, message: str) -> Never:
     """Report wrong usage and exit with code 2."""
     report(f"{message}; try '{prog} --help'")
     raise SystemExit(Exit.USAGE)
 
 
-def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: str = "") -> Exit:
+def report_failure(error: Exception, edit: Callable[[str], str] = str, hint: str = "") -> Exit:
     """Report *error*, then *hint* if there is one, and return the exit code."""
     report_error(error, edit)
     if hint:
@@ -111,7 +113,7 @@ def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: s
     return exit_code(error)
 
 
-def most_severe(codes: "Iterable[Exit]") -> Exit:
+def most_severe(codes: Iterable[Exit]) -> Exit:
     """Return one exit code for several: NO first, then the first failure, then UNKNOWN, then OK."""
     found = tuple(codes)
     if Exit.NO in found:
@@ -135,7 +137,7 @@ def exit_code(error: Exception) -> Exit:
     return _code_behind(error) if code is Exit.NO and isinstance(error, errors.ImagePullError) else code
 
 
-def _is_silence(error: "errors.ImagePullError") -> bool:
+def _is_silence(error: errors.ImagePullError) -> bool:
     """Return whether the registry said nothing about the image; that is as unknown after a pull as after a check."""
     for failure in error.failures:
         if failure.kind is not error.kind:
@@ -148,7 +150,7 @@ def _is_silence(error: "errors.ImagePullError") -> bool:
     return False
 
 
-def _code_behind(error: "errors.ImagePullError") -> Exit:
+def _code_behind(error: errors.ImagePullError) -> Exit:
     """Return 3 if a problem of this machine stopped the pull, such as a target that is not a folder; else 1."""
     is_local = any(failure.kind is Kind.ENVIRONMENT for failure in error.failures)
     return Exit.ENVIRONMENT if is_local else Exit.NO
@@ -201,7 +203,7 @@ EXITS = {
 }
 
 
-def _by_family() -> "tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...]":
+def _by_family() -> tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...]:
     """Return the kinds that registry errors also have, with another exit code for plugins, records and clusters."""
     # Not a table of the module: the classes are loaded with the first error.
     return (

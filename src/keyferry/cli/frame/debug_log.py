@@ -1,5 +1,7 @@
 """The library's debug logs on standard error, for ``-v``."""
 
+from __future__ import annotations
+
 import logging
 from time import monotonic
 

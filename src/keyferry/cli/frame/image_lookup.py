@@ -1,5 +1,7 @@
 """Code that ``get``, ``can-pull`` and ``explain`` share: read the options, look up the image, report notes."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -36,7 +38,7 @@ from keyferry.images.provider.agent_use import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
@@ -83,28 +85,28 @@ class ImageLookup(Value):
     *environment* has notes about the environment of plugins if that is not the kubelet's.
     """
 
-    answer: "Answer"
+    answer: Answer
     inputs: Inputs
     environment: tuple[str, ...] = ()
 
-    def report(self, args: "argparse.Namespace") -> None:
+    def report(self, args: argparse.Namespace) -> None:
         """Report the lines about the inputs and the providers that failed."""
         report(*self.lines(args))
 
-    def lines(self, args: "argparse.Namespace") -> tuple[str, ...]:
+    def lines(self, args: argparse.Namespace) -> tuple[str, ...]:
         """Return notes about the inputs, the options that give missing inputs, and the providers that failed."""
         answer = self.answer
         notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing, args))
         return (*notes, *map(str, answer.kubelet_failures))
 
 
-def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
+def add_image_and_output_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
     """Declare the image and the output format."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     add_output_argument(parser, formats)
 
 
-def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = "") -> None:
+def add_lookup_arguments(parser: argparse.ArgumentParser, namespace_of: str = "") -> None:
     """Declare the options for sources of credentials and for running plugins, on this machine as the node.
 
     *namespace_of* says what has the namespace of ``-n`` beside objects in files.
@@ -117,7 +119,7 @@ def add_lookup_arguments(parser: "argparse.ArgumentParser", namespace_of: str = 
     add_agent_argument(parser)
 
 
-def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_question_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster.
 
     They ask about a kubelet that runs, and not about one that starts now.
@@ -137,9 +139,7 @@ def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def gather_inputs(
-    args: "argparse.Namespace", images: "Sequence[str]", sources: Sources | None = None
-) -> Inputs:
+def gather_inputs(args: argparse.Namespace, images: Sequence[str], sources: Sources | None = None) -> Inputs:
     """Read the sources of the command line unless they are given, and find the node's config, each once.
 
     *images* are those that the command line asks about.
@@ -164,7 +164,7 @@ def gather_inputs(
     return Inputs(replace(sources, missing=missing), found, environment, machine)
 
 
-def _read_sources(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
+def _read_sources(args: argparse.Namespace, images: Sequence[str]) -> Sources:
     """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
     options = (args.filename, args.pod, args.secret, args.service_account, args.service_account_token)
     if not any(each is not None and each != [] for each in options):
@@ -175,7 +175,7 @@ def _read_sources(args: "argparse.Namespace", images: "Sequence[str]") -> Source
     return read_source_files(args, images)
 
 
-def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sources:
+def _with_requested_token(args: argparse.Namespace, sources: Sources) -> Sources:
     """Return *sources* with tokens that are requested from the API server, if the command line asks for it.
 
     For a pod of a cluster, the server is asked in any case whether the node may request them.
@@ -195,7 +195,7 @@ def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sourc
     return replace(sources, accounts=tokens)
 
 
-def _image_notes(images: "Sequence[str]") -> "Iterator[str]":
+def _image_notes(images: Sequence[str]) -> Iterator[str]:
     """Yield a note for each image that is also the name of an object of a cluster, which only ``explain`` reads."""
     for image in images:
         _, _, name = image.partition("/")
@@ -213,14 +213,14 @@ def _image_notes(images: "Sequence[str]") -> "Iterator[str]":
             )
 
 
-def look_up_image(args: "argparse.Namespace", sources: Sources | None = None) -> ImageLookup:
+def look_up_image(args: argparse.Namespace, sources: Sources | None = None) -> ImageLookup:
     """Look up the image of the command line in all its sources, which are read unless they are given."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
     inputs = gather_inputs(args, (args.image,), sources)
     return look_up(args, image, *open_providers(args, inputs))
 
 
-def ask_agent(args: "argparse.Namespace", image: "ImageName", inputs: Inputs) -> "Answer | Fallback | None":
+def ask_agent(args: argparse.Namespace, image: ImageName, inputs: Inputs) -> Answer | Fallback | None:
     """Ask the node agent for all providers at once, so that none is loaded here; None if it cannot answer for all.
 
     That is so if the command line has other sources than the providers, or nobody names or has an agent.
@@ -241,9 +241,7 @@ def ask_agent(args: "argparse.Namespace", image: "ImageName", inputs: Inputs) ->
     )
 
 
-def look_up(
-    args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: "Providers"
-) -> ImageLookup:
+def look_up(args: argparse.Namespace, image: ImageName, inputs: Inputs, providers: Providers) -> ImageLookup:
     """Look up one image; with a pull secret that cannot be read, no other source is asked, as in the kubelet."""
     sources = inputs.sources
     if sources.unreadable is not None:
@@ -257,7 +255,7 @@ def look_up(
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
-def _programs(providers: "Providers", name: str) -> str:
+def _programs(providers: Providers, name: str) -> str:
     """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
     if not sys.stderr.isatty():
         return ""
@@ -273,8 +271,8 @@ def _programs(providers: "Providers", name: str) -> str:
 
 
 def open_providers(
-    args: "argparse.Namespace", inputs: Inputs, *, is_agent_asked: bool = False
-) -> "tuple[Inputs, Providers]":
+    args: argparse.Namespace, inputs: Inputs, *, is_agent_asked: bool = False
+) -> tuple[Inputs, Providers]:
     """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
 
     If *is_agent_asked*, the node agent has been asked for all of them, and is not asked again.
@@ -304,7 +302,7 @@ def open_providers(
     return replace(inputs, banner=_banner(problems)), providers
 
 
-def agent_of(args: "argparse.Namespace") -> AgentUse | None:
+def agent_of(args: argparse.Namespace) -> AgentUse | None:
     """Return the agent to ask; none is asked if the command line says what the environment of plugins is.
 
     Raise WrongUsage if KEYFERRY_AGENT names none, as for the option.
@@ -318,8 +316,8 @@ def agent_of(args: "argparse.Namespace") -> AgentUse | None:
 
 
 def _make_providers(
-    found: Discovery, settings: "ProviderSettings", *, is_start: bool
-) -> "tuple[Providers, tuple[Problem, ...]]":
+    found: Discovery, settings: ProviderSettings, *, is_start: bool
+) -> tuple[Providers, tuple[Problem, ...]]:
     from keyferry.images.load import make_providers, make_running_providers
 
     try:
@@ -332,17 +330,17 @@ def _make_providers(
         raise
 
 
-def _restart_notes(problems: "tuple[Problem, ...]") -> tuple[str, ...]:
+def _restart_notes(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     return tuple(f"a restart of the kubelet would fail with this config: {problem}" for problem in problems)
 
 
-def _banner(problems: "tuple[Problem, ...]") -> tuple[str, ...]:
+def _banner(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     if not problems:
         return ()
     return ("a kubelet does not start with this config, and pulls nothing", *map(str, problems))
 
 
-def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
+def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
     """Return the service account token gate of the kubelet whose config is used; True if it is not set."""
     if found.kubelet is None:
         return True
@@ -356,7 +354,7 @@ def report_failed_plugins(lookup: ImageLookup) -> None:
     report(*failed_plugin_lines(lookup.answer, lookup.inputs.found))
 
 
-def failed_plugin_lines(answer: "Answer", found: Discovery) -> list[str]:
+def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
     """Return a line with the command to try for each provider that failed, if there is one."""
     if not answer.kubelet_failures:
         return []
@@ -370,12 +368,12 @@ def failed_plugin_lines(answer: "Answer", found: Discovery) -> list[str]:
     return [f"try: {command}" for command in dict.fromkeys(commands) if command]
 
 
-def missing_lines(missing: tuple[MissingInput, ...], args: "argparse.Namespace") -> list[str]:
+def missing_lines(missing: tuple[MissingInput, ...], args: argparse.Namespace) -> list[str]:
     """Return one line for each missing input, with the option that gives it and that *args* do not have yet."""
     return [f"{each}; {advice(each.input, args)}" for each in missing]
 
 
-def code_for(answer: "Answer") -> Exit:
+def code_for(answer: Answer) -> Exit:
     """Return 0 with credentials, else a failure's code, else 6 if an input is missing and 1 if none is."""
     if answer.credentials:
         return Exit.OK

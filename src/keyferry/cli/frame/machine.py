@@ -1,5 +1,7 @@
 """Whether this machine is the pod's node, and what of it then counts as the node's."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -31,7 +33,7 @@ _AUTO = "auto"
 NO_KUBELET = "no kubelet runs on this machine"
 
 
-def add_here_argument(parser: "argparse.ArgumentParser") -> None:
+def add_here_argument(parser: argparse.ArgumentParser) -> None:
     """Declare ``--here``, for a machine that is the pod's node and is not known to be."""
     parser.add_argument(
         "--here",
@@ -42,7 +44,7 @@ def add_here_argument(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def choose_node(args: "argparse.Namespace", node_name: str | None) -> Node:
+def choose_node(args: argparse.Namespace, node_name: str | None) -> Node:
     """Return this machine as a node, or a node elsewhere if the pod's node, *node_name*, is not this machine.
 
     Without a pod, *node_name* is None and this machine counts. A pod that is on no node counts as one of this machine
@@ -62,7 +64,7 @@ def choose_node(args: "argparse.Namespace", node_name: str | None) -> Node:
     return Node(elsewhere=f"the pod is on node {node_name!r}, and {_describe(node, names)}")
 
 
-def _is_given(args: "argparse.Namespace") -> bool:
+def _is_given(args: argparse.Namespace) -> bool:
     return bool(args.config and args.bin_dir)
 
 
@@ -76,7 +78,7 @@ def _describe(node: Node, names: list[str]) -> str:
     return f"no kubelet can be seen on this machine: {hidden}" if hidden else NO_KUBELET
 
 
-def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[MissingInput, ...]:
+def missing_node(args: argparse.Namespace, found: Discovery) -> tuple[MissingInput, ...]:
     """Return the node as a missing input if its provider config is not known, else its docker config if that is not."""
     node: Node = args.node
     if found.config and node.elsewhere and args.docker_config is None:
@@ -86,7 +88,7 @@ def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[Missin
     return (MissingInput(LookupInput.NODE, instead=node.elsewhere or NO_KUBELET),)
 
 
-def machine_notes(args: "argparse.Namespace", found: "Discovery", node_name: str | None) -> "Iterator[str]":
+def machine_notes(args: argparse.Namespace, found: Discovery, node_name: str | None) -> Iterator[str]:
     """Yield notes on which machine's files are used for a pod on node *node_name*."""
     node: Node = args.node
     if node_name == "" and not (args.here or node.elsewhere or _is_given(args)):
@@ -108,7 +110,7 @@ def no_config_note(node: Node) -> str:
     return "found no provider config, so no plugin is asked; give one with --config"
 
 
-def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:
+def add_node_files(args: argparse.Namespace, sources: Sources) -> Sources:
     """Return *sources* with the node's docker config, and with the one that exists and is not read as missing."""
     option: str | None = args.docker_config
     if option is None and _is_node(args, sources.node_name):
@@ -122,7 +124,7 @@ def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:
     )
 
 
-def _is_node(args: "argparse.Namespace", node_name: str | None) -> bool:
+def _is_node(args: argparse.Namespace, node_name: str | None) -> bool:
     """Return whether this machine is known to be the node: ``--here`` says so, or a kubelet that a pod is for."""
     node: Node = args.node
     if node.elsewhere:
@@ -134,7 +136,7 @@ def _is_node(args: "argparse.Namespace", node_name: str | None) -> bool:
 
 
 def _docker_config(
-    args: "argparse.Namespace", option: str | None
+    args: argparse.Namespace, option: str | None
 ) -> tuple[str | None, tuple[MissingInput, ...]]:
     if option != _AUTO:
         return option, ()
@@ -163,7 +165,7 @@ def _places(kubelet: Kubelet | None) -> tuple[str, str]:
         return environment.get("HOME", ""), ""
 
 
-def _missing_docker_config(args: "argparse.Namespace", option: str | None) -> "Iterator[MissingInput]":
+def _missing_docker_config(args: argparse.Namespace, option: str | None) -> Iterator[MissingInput]:
     """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
     if option not in (None, _AUTO) or args.node.elsewhere:
         return
@@ -186,6 +188,6 @@ def _missing_docker_config(args: "argparse.Namespace", option: str | None) -> "I
             return
 
 
-def _kubelet_root(args: "argparse.Namespace") -> str:
+def _kubelet_root(args: argparse.Namespace) -> str:
     settings: KubeletSettings | None = args.node.settings
     return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)

@@ -1,5 +1,7 @@
 """Suggestions for a word that is not known but close to one that is."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 __all__ = ["did_you_mean"]

@@ -1,5 +1,7 @@
 """Settings of the running kubelet, the defaults of options: root, policy, runtime, environment."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.values import Value, field
@@ -36,7 +38,7 @@ __all__ = [
 SELF, KUBELET = "self", "kubelet"
 
 
-def add_no_kubelet_argument(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+def add_no_kubelet_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Declare ``--no-kubelet``, for machines whose processes cannot be listed."""
     parser.add_argument(
         "--no-kubelet",
@@ -58,7 +60,7 @@ def node_root(root: str | None, node: Node) -> str:
     return path
 
 
-def node_policy(name: str | None, allow: "Sequence[str]", root: str, node: Node) -> "VerificationPolicy":
+def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -> VerificationPolicy:
     """Return the given policy, else that of the kubelet that uses *root*, else the default; raise WrongUsage.
 
     *root* is empty if there are no records.
@@ -71,7 +73,7 @@ def node_policy(name: str | None, allow: "Sequence[str]", root: str, node: Node)
     return parse_policy(name or (DEFAULT if found is None else found.name), allow)
 
 
-def parse_policy(name: str, allow: "Sequence[str]") -> "VerificationPolicy":
+def parse_policy(name: str, allow: Sequence[str]) -> VerificationPolicy:
     """Return the policy that the options name; raise WrongUsage."""
     from keyferry.pulls.records.policy import make_policy
 
@@ -82,7 +84,7 @@ def parse_policy(name: str, allow: "Sequence[str]") -> "VerificationPolicy":
     raise WrongUsage(problem)
 
 
-def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
+def settings_of_root(root: str, node: Node) -> KubeletSettings | None:
     """Return the settings of the running kubelet if it uses *root*, else None."""
     settings = node.settings
     if settings is None:
@@ -91,7 +93,7 @@ def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
     return settings if os.path.realpath(used) == os.path.realpath(root) else None
 
 
-def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
+def _kubelet_policy(root: str, node: Node) -> VerificationPolicy | None:
     settings = settings_of_root(root, node)
     if settings is None:
         return None
@@ -100,7 +102,7 @@ def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     return policy
 
 
-def policy_of(settings: "KubeletSettings") -> "tuple[VerificationPolicy | None, tuple[str, ...]]":
+def policy_of(settings: KubeletSettings) -> tuple[VerificationPolicy | None, tuple[str, ...]]:
     """Return the policy of a kubelet, None if it sets none or an invalid one, and notes about it."""
     from keyferry.images.node.settings import RECORDS_GATE
     from keyferry.pulls.records.policy import NEVER, make_policy
@@ -129,7 +131,7 @@ def node_runtime(address: str, node: Node) -> str:
     return path
 
 
-def runtime_socket(settings: "KubeletSettings") -> str | None:
+def runtime_socket(settings: KubeletSettings) -> str | None:
     """Return the path of the socket that a kubelet asks for images; None if it is not known, or does not exist."""
     endpoint = settings.image_endpoint or settings.endpoint
     if endpoint is None:
@@ -145,11 +147,11 @@ class PluginEnvironment(Value):
     """
 
     owner: str
-    variables: "Mapping[str, str] | None" = field(default=None, repr=False)
-    traps: "tuple[Reason, ...]" = ()
+    variables: Mapping[str, str] | None = field(default=None, repr=False)
+    traps: tuple[Reason, ...] = ()
 
 
-def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEnvironment:
+def plugin_environment(args: argparse.Namespace, found: Discovery) -> PluginEnvironment:
     """Return the environment of the kubelet that discovery or ``--env-from`` names, else that of this process.
 
     Raise EnvironmentProblem if ``--env-from kubelet`` is given and the environment cannot be read.
@@ -168,12 +170,12 @@ def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEn
     )
 
 
-def environment_notes(args: "argparse.Namespace", environment: PluginEnvironment) -> tuple[str, ...]:
+def environment_notes(args: argparse.Namespace, environment: PluginEnvironment) -> tuple[str, ...]:
     """Return the traps as notes; none if ``--env-from self`` is given."""
     return () if args.env_from == SELF else tuple(reason.text for reason in environment.traps)
 
 
-def _trap(args: "argparse.Namespace", kubelet: Kubelet) -> "Reason":
+def _trap(args: argparse.Namespace, kubelet: Kubelet) -> Reason:
     """Return a warning that plugins get another environment than the kubelet's."""
     from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage  # few environments cannot be read
 

@@ -1,5 +1,7 @@
 """The argparse parser of a command, with help that fits the terminal and one-line errors."""
 
+from __future__ import annotations
+
 import argparse
 import re
 import sys
@@ -10,7 +12,7 @@ from keyferry.cli.frame.near_misses import did_you_mean
 from keyferry.cli.frame.talk import add_talk_arguments
 from keyferry.show.writer import Lines
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Never
@@ -28,12 +30,12 @@ _USAGE_WORD = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]|\([^)]*\)|\S+")
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, with the command that shows the help."""
 
-    def error(self, message: str) -> "Never":
+    def error(self, message: str) -> Never:
         """Report wrong usage and exit with code 2."""
         leave_for_usage(self.prog, message)
 
     def parse_known_args(  # type: ignore[override] # of its overloads, only this form is used
-        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse *args*; report an option that does not exist, with the one that is meant."""
         found, others = super().parse_known_args(args, namespace)
@@ -45,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         return found, others
 
     def parse_args(  # type: ignore[override] # of its overloads, only this form is used
-        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
         """Parse *args*; report a word that is left over, with the target that is meant."""
         found, others = self.parse_known_args(args, namespace)
@@ -63,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         message = f"invalid choice: {value!r} (choose from {', '.join(choices)}){hint}"
         raise argparse.ArgumentError(action, message)
 
-    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write the help as it is formatted, line breaks included."""
         if message:
             (file or sys.stdout).write(Lines(message))
@@ -106,7 +108,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         self._is_narrow = columns < _WIDTH
         super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
 
-    def _format_usage(self, *args: "Any") -> str:
+    def _format_usage(self, *args: Any) -> str:
         """Return the usage with options and groups kept whole; versions of Python break its lines differently."""
         width, self._width = self._width, sys.maxsize
         prefix, program, rest = super()._format_usage(*args).strip().partition(self._prog)

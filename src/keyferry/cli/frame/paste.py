@@ -1,10 +1,12 @@
 """Command lines for hints: they repeat the options that were given, so that they work when they are pasted."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import COMMANDS, load_module
 from keyferry.cli.frame.usual import Declarations
 from keyferry.show.paste import join_words
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
@@ -18,7 +20,7 @@ _FILES = ("filename", "pod")
 _STANDARD_INPUT = "-"
 
 
-def command_line(args: "argparse.Namespace", command: str, *words: str) -> str:
+def command_line(args: argparse.Namespace, command: str, *words: str) -> str:
     """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
     declared = Declarations()
     load_module(_module_of(command)).add_arguments(declared)
@@ -31,7 +33,7 @@ def _module_of(command: str) -> str:
     return module if not below else str(load_module(module).SUBCOMMANDS[below].module)
 
 
-def _options(declared: Declarations, args: "argparse.Namespace") -> "Iterator[str]":
+def _options(declared: Declarations, args: argparse.Namespace) -> Iterator[str]:
     seen = set(_DROPPED)
     for name, option in declared.options.items():
         value = getattr(args, option.dest, None)

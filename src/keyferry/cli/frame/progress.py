@@ -1,5 +1,7 @@
 """The progress of a pull as one line of text that fits a width: a bar, layers, bytes, speed and time left."""
 
+from __future__ import annotations
+
 from math import ceil
 
 from keyferry.pulls.layout.meter import Progress
@@ -53,7 +55,7 @@ def progress_line(progress: Progress, per_second: float | None, columns: int, la
     return (name + next((text for text in texts if len(text) <= room), _percent(progress)))[:columns]
 
 
-def _choices(progress: Progress, per_second: float | None) -> "tuple[tuple[str, ...], ...]":
+def _choices(progress: Progress, per_second: float | None) -> tuple[tuple[str, ...], ...]:
     """Return the figures to show, all of them first, then fewer and fewer."""
     percent, amount = _percent(progress), amount_text(progress.done, progress.total)
     layers = f"{progress.layers_done}/{progress.layers}"

@@ -1,5 +1,7 @@
 """Options for requests to a registry, and the check of an image with these options."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.values import replace
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from keyferry.pulls.trial import Attempt
 
 
-def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") -> None:
+def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") -> None:
     """Declare the options for requests to the registry; *switch* is the option that enables them."""
     group = parser.add_argument_group("requests to the registry")
     if switch:
@@ -51,7 +53,7 @@ def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") 
     add_mirror_arguments(group)
 
 
-def add_authority_argument(group: "argparse._ArgumentGroup") -> None:
+def add_authority_argument(group: argparse._ArgumentGroup) -> None:
     """Declare the authorities to trust in requests to registries."""
     group.add_argument(
         "--ca-file",
@@ -61,7 +63,7 @@ def add_authority_argument(group: "argparse._ArgumentGroup") -> None:
     )
 
 
-def add_mirror_arguments(group: "argparse._ArgumentGroup") -> None:
+def add_mirror_arguments(group: argparse._ArgumentGroup) -> None:
     """Declare the files of the container runtime that list mirrors."""
     group.add_argument(
         "--hosts-dir",
@@ -79,25 +81,23 @@ def add_mirror_arguments(group: "argparse._ArgumentGroup") -> None:
     )
 
 
-def route_for(args: "argparse.Namespace") -> "RegistryRoute":
+def route_for(args: argparse.Namespace) -> RegistryRoute:
     """Return the route to the registry that the options set."""
     from keyferry.pulls.registry.route import RegistryRoute
 
     return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
-def check_answer(
-    args: "argparse.Namespace", answer: Answer, mirrors: "Mirrors | None" = None
-) -> RegistryCheck:
+def check_answer(args: argparse.Namespace, answer: Answer, mirrors: Mirrors | None = None) -> RegistryCheck:
     """Check the image with the registry, with every credential in order or, without any, anonymously."""
     return replace(check_credentials(args, answer.name, answer.credentials, mirrors), missing=answer.missing)
 
 
 def check_credentials(
-    args: "argparse.Namespace",
+    args: argparse.Namespace,
     name: str,
-    credentials: "Sequence[Credential]",
-    mirrors: "Mirrors | None" = None,
+    credentials: Sequence[Credential],
+    mirrors: Mirrors | None = None,
 ) -> RegistryCheck:
     """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.endpoints import check_endpoints
@@ -105,7 +105,7 @@ def check_credentials(
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
 
-    def ask(mirrors: "Mirrors | None") -> "tuple[Attempt, ...]":
+    def ask(mirrors: Mirrors | None) -> tuple[Attempt, ...]:
         seconds = args.registry_timeout
         return check_endpoints(
             args.image, credentials, mirrors, route=route_for(args), timeout_seconds=seconds
@@ -118,9 +118,7 @@ def check_credentials(
     return RegistryCheck(args.image, attempts, mirrors=mirrors, without_file=without_file)
 
 
-def image_mirrors(
-    args: "argparse.Namespace", found: "Discovery", *, is_here: bool = False
-) -> "Mirrors | None":
+def image_mirrors(args: argparse.Namespace, found: Discovery, *, is_here: bool = False) -> Mirrors | None:
     """Return where the node's container runtime goes for the image, and how; None if no file says anything about it.
 
     Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
@@ -137,7 +135,7 @@ def image_mirrors(
     return find_endpoints(args.image, _mirror_places(args, found))
 
 
-def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPlaces":
+def _mirror_places(args: argparse.Namespace, found: Discovery) -> MirrorPlaces:
     from keyferry.pulls.mirrors.places import MirrorPlaces, running_places
 
     root = os.environ.get(ROOT_VARIABLE) or "/"

@@ -1,5 +1,7 @@
 """Sources of credentials that are given as files: a pod, its pull secrets, its service account and token."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
@@ -38,7 +40,7 @@ __all__ = [
 ]
 
 
-def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
+def read_given_objects(args: argparse.Namespace) -> list[KubernetesObject]:
     """Return the objects of all files that the options name; raise EnvironmentProblem or WrongUsage."""
     if args.filename and args.pod:
         raise WrongUsage("--pod is the same as -f: give one of them")
@@ -61,7 +63,7 @@ def read_secret_file(path: str) -> list[KubernetesObject]:
     return [each for each in found if not each.kind.is_workload]
 
 
-def read_source_files(args: "argparse.Namespace", images: "Sequence[str]") -> Sources:
+def read_source_files(args: argparse.Namespace, images: Sequence[str]) -> Sources:
     """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
     objects = read_given_objects(args)
     pods = pods_of(args, objects, images)
@@ -76,7 +78,7 @@ def read_source_files(args: "argparse.Namespace", images: "Sequence[str]") -> So
 
 
 def pods_of(
-    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", images: "Sequence[str]"
+    args: argparse.Namespace, objects: Sequence[KubernetesObject], images: Sequence[str]
 ) -> list[WorkloadPod]:
     """Return the pods of *objects* that use any of *images*, or the only pod; raise EnvironmentProblem if none does.
 
@@ -91,9 +93,7 @@ def pods_of(
     raise EnvironmentProblem(f"{pods[0].workload.origin}: no pod uses {wanted}: found {names}")
 
 
-def note_pod_names(
-    args: "argparse.Namespace", pods: "Sequence[WorkloadPod]", images: "Sequence[str]"
-) -> None:
+def note_pod_names(args: argparse.Namespace, pods: Sequence[WorkloadPod], images: Sequence[str]) -> None:
     """Report *images* that are the names of *pods*, and so hardly meant as images."""
     for pod in pods:
         if pod.workload.name in images and not pod.using(pod.workload.name):
@@ -107,10 +107,10 @@ def note_pod_names(
 
 
 def sources_of(
-    args: "argparse.Namespace",
-    objects: "Sequence[KubernetesObject]",
+    args: argparse.Namespace,
+    objects: Sequence[KubernetesObject],
     workload: WorkloadPod | None,
-    images: "Sequence[str]" = (),
+    images: Sequence[str] = (),
 ) -> Sources:
     """Return the sources for one pod out of *objects*; raise EnvironmentProblem or WrongUsage.
 
@@ -144,7 +144,7 @@ def sources_of(
     )
 
 
-def changes_of(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "Iterator[Change]":
+def changes_of(objects: Sequence[KubernetesObject], chosen: PodSecrets) -> Iterator[Change]:
     """Yield the last change of each pull secret that is used."""
     used = {(each.namespace, each.name) for each in chosen.used}
     for item in objects:
@@ -155,13 +155,13 @@ def changes_of(objects: "Sequence[KubernetesObject]", chosen: PodSecrets) -> "It
 
 
 def choose_for_pod(
-    given: "Sequence[PullSecret]",
+    given: Sequence[PullSecret],
     workload: WorkloadPod,
     account: KubernetesObject | None,
     *,
     owner: Pod,
     problem: str = "",
-    refused: "Mapping[str, str] | None" = None,
+    refused: Mapping[str, str] | None = None,
 ) -> PodSecrets:
     """Return the secrets that the kubelet uses for the pod; its account's list is missing if it decides."""
     names, unknown = secret_names(workload, account), None
@@ -171,7 +171,7 @@ def choose_for_pod(
     return choose_secrets(given, names or (), owner.namespace, refused, unknown)
 
 
-def _other_images(workload: WorkloadPod | None, images: "Sequence[str]") -> "Iterator[str]":
+def _other_images(workload: WorkloadPod | None, images: Sequence[str]) -> Iterator[str]:
     """Yield a note for a pod that has other images than the one that is asked about."""
     if workload is None or not workload.containers:
         return
@@ -180,7 +180,7 @@ def _other_images(workload: WorkloadPod | None, images: "Sequence[str]") -> "Ite
             yield f"the spec of {workload} does not name {image}; this answer assumes that it does"
 
 
-def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:
+def _pod(workload: WorkloadPod | None, args: argparse.Namespace) -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
@@ -190,14 +190,14 @@ def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None
     return Pod(namespace, pod.name, pod.uid, name) if name else pod
 
 
-def _account_object(objects: "Sequence[KubernetesObject]", pod: Pod) -> KubernetesObject | None:
+def _account_object(objects: Sequence[KubernetesObject], pod: Pod) -> KubernetesObject | None:
     accounts = (each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT)
     return next((each for each in accounts if _is_account_of(each, pod)), None)
 
 
 def accounts_of(
-    item: KubernetesObject | None, pod: Pod | None, args: "argparse.Namespace"
-) -> "ServiceAccounts | None":
+    item: KubernetesObject | None, pod: Pod | None, args: argparse.Namespace
+) -> ServiceAccounts | None:
     """Return the service accounts for a pod: its own, with the token of the command line; None without a pod."""
     path = args.service_account_token
     if pod is None:

@@ -1,5 +1,7 @@
 """Sources of credentials other than providers: their options, and what the options give."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
 from keyferry.show.paste import join_words
@@ -30,7 +32,7 @@ FILES = "-f FILE"
 _SECRET_INPUTS = (LookupInput.PULL_SECRET, LookupInput.ACCOUNT_SECRETS)
 
 
-def advice(missing: LookupInput, args: "argparse.Namespace") -> str:
+def advice(missing: LookupInput, args: argparse.Namespace) -> str:
     """Return what to do about a missing input: an option that *args* do not have yet."""
     if missing in ACCOUNT_INPUTS and args.is_live:
         return "use a context whose user may get serviceaccounts there"
@@ -57,22 +59,22 @@ class Sources(Value):
     *token_audiences* are those of the tokens in the pod's volumes.
     """
 
-    pod: "Pod | None" = None
-    pull_secrets: "tuple[PullSecret, ...]" = ()
-    accounts: "ServiceAccounts | None" = None
+    pod: Pod | None = None
+    pull_secrets: tuple[PullSecret, ...] = ()
+    accounts: ServiceAccounts | None = None
     docker_config: str | None = None
     docker_config_from: str = "given"
     notes: tuple[str, ...] = ()
-    unused: "tuple[UnusedSecret, ...]" = ()
+    unused: tuple[UnusedSecret, ...] = ()
     missing: tuple[MissingInput, ...] = ()
     node_name: str | None = None
     account_secrets: tuple[str, ...] | None = None
-    changes: "tuple[Change, ...]" = ()
+    changes: tuple[Change, ...] = ()
     account_changed_at: float | None = None
     token_audiences: tuple[str, ...] = ()
 
     @property
-    def unreadable(self) -> "UnusedSecret | None":
+    def unreadable(self) -> UnusedSecret | None:
         """The first pull secret whose content cannot be read; the kubelet's whole lookup fails then."""
         return next((each for each in self.unused if each.error is not None), None)
 
@@ -82,13 +84,13 @@ class Sources(Value):
         return tuple(each for each in self.missing if each.input in _SECRET_INPUTS)
 
 
-def add_namespace_argument(parser: "argparse.ArgumentParser", text: str = "") -> None:
+def add_namespace_argument(parser: argparse.ArgumentParser, text: str = "") -> None:
     """Declare the namespace; *text* says what else has it."""
     help_text = f"the namespace of {text}objects in files that have none (default: default)"
     parser.add_argument("-n", "--namespace", metavar="NAME", help=help_text)
 
 
-def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options for the sources other than providers."""
     parser.set_defaults(is_live=False)
     group = parser.add_argument_group("sources of credentials other than the providers")
@@ -124,7 +126,7 @@ def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def deprecation_notes(args: "argparse.Namespace") -> "Iterator[str]":
+def deprecation_notes(args: argparse.Namespace) -> Iterator[str]:
     """Yield a note for each option that has a new name."""
     if args.pod:
         yield f"--pod is deprecated; use {FILES}"

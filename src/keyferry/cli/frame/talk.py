@@ -1,8 +1,10 @@
 """How a command talks: colours and debug logs, options that every command has."""
 
+from __future__ import annotations
+
 from keyferry.show.writer import ColorChoice, choose_color
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["add_talk_arguments", "apply_talk"]
 
 
-def add_talk_arguments(parser: "argparse.ArgumentParser | Declarations", module: "ModuleType") -> None:
+def add_talk_arguments(parser: argparse.ArgumentParser | Declarations, module: ModuleType) -> None:
     """Declare the choice of colours, and debug logs; a command with HAS_VERBOSE has declared ``-v`` itself."""
     parser.add_argument(
         "--color",
@@ -30,7 +32,7 @@ def add_talk_arguments(parser: "argparse.ArgumentParser | Declarations", module:
         )
 
 
-def apply_talk(args: "argparse.Namespace") -> None:
+def apply_talk(args: argparse.Namespace) -> None:
     """Set the colours of standard output, and turn on debug logs; without an option, a choice made before stays."""
     if args.color is not None:
         choose_color(ColorChoice(args.color))

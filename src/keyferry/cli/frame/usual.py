@@ -5,7 +5,9 @@ help nor have a mistake. A command declares its arguments here as it does to arg
 lines are left to argparse: help, options that exclude each other, ``-ojson``, and any mistake.
 """
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+from __future__ import annotations
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
@@ -27,7 +29,7 @@ class _Unusual(Exception):
 class _Argument:
     """A declared argument, with argparse's settings."""
 
-    def __init__(self, dest: str, given: "Mapping[str, Any]", *, is_rival: bool) -> None:
+    def __init__(self, dest: str, given: Mapping[str, Any], *, is_rival: bool) -> None:
         self.dest = dest
         self.action: str = given.get("action", "store")
         self.nargs: str | None = given.get("nargs")
@@ -64,11 +66,11 @@ class Declarations:
         """Set attributes that no argument changes."""
         self.defaults.update(defaults)
 
-    def add_argument_group(self, _title: str) -> "Declarations":
+    def add_argument_group(self, _title: str) -> Declarations:
         """Return this object: groups only affect the help."""
         return self
 
-    def add_mutually_exclusive_group(self) -> "Declarations":
+    def add_mutually_exclusive_group(self) -> Declarations:
         """Return a group of options of which at most one may be given."""
         group = Declarations(is_exclusive=True)
         group.options, group.positionals, group.defaults = self.options, self.positionals, self.defaults
@@ -88,7 +90,7 @@ class Declarations:
         return argument
 
 
-def read_usual(declared: Declarations, words: "Sequence[str]") -> Arguments | None:
+def read_usual(declared: Declarations, words: Sequence[str]) -> Arguments | None:
     """Return the arguments in *words* as argparse would; None if argparse must read them."""
     arguments = Arguments()
     vars(arguments).update(declared.defaults)
@@ -104,7 +106,7 @@ def read_usual(declared: Declarations, words: "Sequence[str]") -> Arguments | No
 
 
 def _read_options(
-    declared: Declarations, words: "Sequence[str]", arguments: Arguments
+    declared: Declarations, words: Sequence[str], arguments: Arguments
 ) -> tuple[list[str], set[str]]:
     """Read the options; return the other words, and the names of the options that are given."""
     if any(argument.nargs == _REST for argument in declared.positionals):
@@ -129,9 +131,7 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _take_option(
-    options: dict[str, _Argument], word: str, left: "Iterator[str]", arguments: Arguments
-) -> str:
+def _take_option(options: dict[str, _Argument], word: str, left: Iterator[str], arguments: Arguments) -> str:
     name, equals, value = word.partition("=")
     argument = options.get(name)
     if argument is None or argument.is_rival or argument.nargs is not None:

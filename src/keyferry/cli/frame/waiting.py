@@ -1,12 +1,14 @@
 """A line on standard error that names what a command waits for, if it waits for more than a second."""
 
+from __future__ import annotations
+
 import os
 import sys
 from time import monotonic
 
 from keyferry._core.secrets import printable
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from threading import Event, Thread
     from typing import TextIO
@@ -28,7 +30,7 @@ class Waiting:
         label: str,
         limit_seconds: float = 0.0,
         *,
-        stream: "TextIO | None" = None,
+        stream: TextIO | None = None,
         tick_seconds: float = _TICK_SECONDS,
     ) -> None:
         self._label = printable(label)
@@ -57,7 +59,7 @@ class Waiting:
         if self._drawn:
             self._write("\r" + " " * self._drawn + "\r")
 
-    def _show(self, done: "Event") -> None:
+    def _show(self, done: Event) -> None:
         begun = monotonic()
         while not done.wait(self._tick_seconds):
             line = f"{self._label}, {monotonic() - begun:.0f} s{self._limit}"[: _columns() - 1]

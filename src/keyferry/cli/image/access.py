@@ -1,5 +1,7 @@
 """Whether a pod may use an image that is already on the node; ``explain`` answers it from the records."""
 
+from __future__ import annotations
+
 from keyferry._core.log import log_debug
 from keyferry.cli.frame.node_settings import (
     node_policy,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _RUNTIME_SECONDS = 5.0
 
 
-def add_access_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the records, the policy and the image that is on the node."""
     group = add_root_arguments(
         parser,
@@ -46,7 +48,7 @@ def add_access_arguments(parser: "argparse.ArgumentParser") -> None:
     there.add_argument("--image-id", metavar="ID", default="", help="the image's id in the container runtime")
 
 
-def decide_access(args: "argparse.Namespace", answer: Answer, *, is_pod: bool) -> "Decision | None":
+def decide_access(args: argparse.Namespace, answer: Answer, *, is_pod: bool) -> Decision | None:
     """Return the kubelet's decision without writing records; None if the image on the node is not known.
 
     Without an option, the runtime and the records of the running kubelet are asked for a pod on this node (*is_pod*).
@@ -75,7 +77,7 @@ def decide_access(args: "argparse.Namespace", answer: Answer, *, is_pod: bool) -
     return records.decide(args.image, reference, answer.credentials)
 
 
-def _decide_here(args: "argparse.Namespace", answer: Answer) -> "Decision | None":
+def _decide_here(args: argparse.Namespace, answer: Answer) -> Decision | None:
     """Return the decision of the running kubelet; None if its runtime or its records cannot be asked."""
     settings = args.node.settings
     socket = None if settings is None else runtime_socket(settings)
@@ -95,7 +97,7 @@ def _decide_here(args: "argparse.Namespace", answer: Answer) -> "Decision | None
         return None
 
 
-def _find_reference(args: "argparse.Namespace", records: "Records") -> str | None:
+def _find_reference(args: argparse.Namespace, records: Records) -> str | None:
     """Return the runtime's id of the image; empty if the runtime does not have it, None if it is not known."""
     if args.image_id:
         return str(args.image_id)

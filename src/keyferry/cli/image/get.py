@@ -1,5 +1,7 @@
 """Print the credentials for an image, in the kubelet's trial order."""
 
+from __future__ import annotations
+
 import sys
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
@@ -25,7 +27,7 @@ from keyferry.show.report import report
 from keyferry.show.tables import fitting_table
 from keyferry.show.writer import write_exact
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -56,7 +58,7 @@ _NONE = {
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry get``."""
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
@@ -65,7 +67,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.set_defaults(is_start=True)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the credentials; report failures on standard error."""
     lookup = _look_up(args)
     lookup.report(args)
@@ -86,7 +88,7 @@ def run(args: "argparse.Namespace") -> int:
     return code_for(answer)
 
 
-def _look_up(args: "argparse.Namespace") -> ImageLookup:
+def _look_up(args: argparse.Namespace) -> ImageLookup:
     """Look up the image: by the node agent alone if it has the whole answer, else by each provider."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
     inputs = gather_inputs(args, (args.image,))
@@ -121,7 +123,7 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
     return fitting_table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
 
 
-def _how(provision: "Provision") -> str:
+def _how(provision: Provision) -> str:
     return f"agent, {provision.outcome}" if provision.is_from_agent else str(provision.outcome)
 
 
@@ -168,7 +170,7 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     return "".join(f"{shown(line)}\n" for line in lines)
 
 
-_WRITERS: "dict[str, Callable[[Answer, bool], str]]" = {
+_WRITERS: dict[str, Callable[[Answer, bool], str]] = {
     "table": _table,
     "wide": _wide,
     "json": _json,

@@ -1,5 +1,7 @@
 """Pull images as the kubelet does, and write its pull records."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -36,7 +38,7 @@ from keyferry.pulls.records.records import Records
 from keyferry.show.documents import render_document
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -76,7 +78,7 @@ _ABOUT_CREDENTIALS = (Kind.REFUSED, Kind.NOT_FOUND)
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry pull``."""
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="an image, as a pod names it")
     add_output_argument(parser, FORMATS)
@@ -90,7 +92,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_lookup_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Pull the images, print the result for each, and report failures on standard error."""
     images = tuple(map(parse_image, args.images))  # reports a wrong image name before anything is pulled
     if args.root is None and (args.policy or args.allow):
@@ -132,7 +134,7 @@ def run(args: "argparse.Namespace") -> int:
     return most_severe(map(_code, outcomes))
 
 
-def _open_target(args: "argparse.Namespace") -> PullTarget:
+def _open_target(args: argparse.Namespace) -> PullTarget:
     cri = node_runtime(args.cri, args.node) if args.to is None else args.cri
     return open_target(cri=cri, to=args.to, platform=args.platform, route=route_for(args))
 
@@ -145,7 +147,7 @@ def _recover(records: Records, target: PullTarget) -> None:
 
 
 def _pull_all(
-    args: "argparse.Namespace", images: Sequence[ImageName], puller: Puller, sources: Sources
+    args: argparse.Namespace, images: Sequence[ImageName], puller: Puller, sources: Sources
 ) -> tuple[PullOutcome, ...]:
     at_once = min(args.parallel, len(images))
     reporter = ProgressReporter(is_quiet=args.quiet, is_alone=at_once == 1)
@@ -172,7 +174,7 @@ def _pull_all(
         raise
 
 
-def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
+def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:
     if args.output in ("json", "yaml"):
         document = outcomes_document(outcomes)
         print(render_document(document, args.output))
@@ -180,7 +182,7 @@ def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
         print(outcome_table(outcomes, is_wide=args.output == "wide"))
 
 
-def _report(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> None:
+def _report(args: argparse.Namespace, outcome: PullOutcome, found: Discovery) -> None:
     """Report failures, with the command to try next."""
     report(*outcome.failures)
     for attempt in outcome.attempts if outcome.error is None else ():
@@ -194,7 +196,7 @@ def _report(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) 
         report(str(outcome.error), *_hints(args, outcome, found))
 
 
-def _hints(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> list[str]:
+def _hints(args: argparse.Namespace, outcome: PullOutcome, found: Discovery) -> list[str]:
     """Return the commands to try next: about plugins that failed, else about the credentials that were refused."""
     failed = [] if outcome.answer is None else failed_plugin_lines(outcome.answer, found)
     if failed or outcome.error is None or outcome.error.kind not in _ABOUT_CREDENTIALS:

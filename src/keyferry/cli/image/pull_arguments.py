@@ -1,5 +1,7 @@
 """The arguments of ``pull``, and those about records that ``explain`` shares with it."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.errors import EnvironmentProblem
@@ -7,7 +9,7 @@ from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -15,7 +17,7 @@ _MOST_PARALLEL = 64
 _PULL_SECONDS = 900.0
 
 
-def add_target_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the target of the images and the options for writing to it."""
     group = parser.add_argument_group("target")
     where = group.add_mutually_exclusive_group()
@@ -49,7 +51,7 @@ def add_target_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare when and how images are pulled."""
     group = parser.add_argument_group("pulling images")
     group.add_argument(
@@ -87,7 +89,7 @@ def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="show no progress, only results and errors")
 
 
-def add_root_arguments(parser: "argparse.ArgumentParser", what: str, root: str) -> "argparse._ArgumentGroup":
+def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) -> argparse._ArgumentGroup:
     """Declare the records and the kubelet's policy for them."""
     group = parser.add_argument_group(what)
     group.add_argument("--root", metavar="DIR", help=root)

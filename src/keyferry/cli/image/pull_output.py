@@ -1,5 +1,7 @@
 """Results of pulls as tables and as documents, without secrets."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry.cli.frame.progress import amount_text, size_text

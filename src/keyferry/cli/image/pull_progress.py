@@ -1,5 +1,7 @@
 """The progress of pulls on standard error: lines that are redrawn on a terminal, a few plain lines elsewhere."""
 
+from __future__ import annotations
+
 import os
 import sys
 import threading
@@ -61,7 +63,7 @@ class ProgressReporter:
         *,
         is_quiet: bool,
         is_alone: bool,
-        stream: "TextIO | None" = None,
+        stream: TextIO | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._stream = stream or sys.stderr
@@ -81,7 +83,7 @@ class ProgressReporter:
         """The progress of each pull that has begun to fetch, by the name of the image."""
         return self._reached
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         if self._is_drawn:
             self._thread.start()
         return self
@@ -92,7 +94,7 @@ class ProgressReporter:
             self._thread.join()
 
     @contextmanager
-    def reporting(self, image: str) -> "Iterator[OnProgress]":
+    def reporting(self, image: str) -> Iterator[OnProgress]:
         """Report one pull for the length of a block; yield the callback for its progress."""
         pull = _Pull(printable(image), self._clock())
         if not self._is_quiet and not self._is_drawn:

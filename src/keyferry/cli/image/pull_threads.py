@@ -1,11 +1,13 @@
 """Parallel pulls that an interrupt ends without waiting for them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -21,10 +23,10 @@ _WAIT_SECONDS = 0.2
 
 def run_in_parallel(
     number: int,
-    work: "Callable[[ImageName], _Result]",
-    images: "Sequence[ImageName]",
+    work: Callable[[ImageName], _Result],
+    images: Sequence[ImageName],
     cancel: Callable[[], None],
-) -> "tuple[_Result, ...]":
+) -> tuple[_Result, ...]:
     """Call *work* for each image, *number* at a time; return the results in the order of the images.
 
     After an interrupt or error, *cancel* is called. Threads that do not end within a second end with the process.
@@ -48,9 +50,9 @@ def run_in_parallel(
 
 
 def _serve(
-    work: "Callable[[ImageName], _Result]",
-    todo: "SimpleQueue[tuple[int, ImageName]]",
-    done: "SimpleQueue[tuple[int, _Result | BaseException]]",
+    work: Callable[[ImageName], _Result],
+    todo: SimpleQueue[tuple[int, ImageName]],
+    done: SimpleQueue[tuple[int, _Result | BaseException]],
 ) -> None:
     while True:
         try:
@@ -63,7 +65,7 @@ def _serve(
             done.put((at, error))
 
 
-def _collect(done: "SimpleQueue[tuple[int, _Result | BaseException]]", number: int) -> "tuple[_Result, ...]":
+def _collect(done: SimpleQueue[tuple[int, _Result | BaseException]], number: int) -> tuple[_Result, ...]:
     results: dict[int, _Result] = {}
     while len(results) < number:
         try:

@@ -1,5 +1,7 @@
 """The contexts of the kubeconfig: cluster, server, user and authentication mechanism."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
 from keyferry.cli.frame.commands import Exit
@@ -28,13 +30,13 @@ _TABLE = ("CURRENT", "NAME", "CLUSTER", "SERVER", "USER", "MECHANISM", "FILE")
 _WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube contexts``."""
     add_output_argument(parser, FORMATS)
     add_kubeconfig_argument(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the contexts."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 
@@ -59,7 +61,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if loaded.files else Exit.ENVIRONMENT
 
 
-def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
+def _rows(loaded: LoadedKubeconfig) -> list[dict[str, object]]:
     from keyferry._core.user_info import hide_in_url
     from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
     from keyferry.clusters.why.mechanism import find_mechanism
@@ -92,7 +94,7 @@ def _cells(row: dict[str, object], header: tuple[str, ...]) -> list[str]:
     return cells + [str(row[names.get(title, title.lower())]) for title in header[1:]]
 
 
-def _why_none(loaded: "LoadedKubeconfig") -> str:
+def _why_none(loaded: LoadedKubeconfig) -> str:
     if loaded.files:
         return f"{', '.join(file.path for file in loaded.files)} has none"
     return f"found no {' or '.join(loaded.paths) or 'kubeconfig'}"

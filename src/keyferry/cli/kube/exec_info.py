@@ -1,5 +1,7 @@
 """The input of a context's exec plugin: its command, its variables and KUBERNETES_EXEC_INFO."""
 
+from __future__ import annotations
+
 import json
 import os
 
@@ -31,14 +33,14 @@ FORMATS = ("table", "raw", "json", "yaml")
 _SHORT = 40
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube exec-info``."""
     add_output_argument(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show values that look like secrets")
     add_context_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the input of the plugin."""
     from keyferry.clusters.kubeconfig.resolve import check_transport
     from keyferry.clusters.session import uses_plugin
@@ -61,7 +63,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK
 
 
-def _interactive(config: "ClientConfig") -> tuple[bool, str]:
+def _interactive(config: ClientConfig) -> tuple[bool, str]:
     """Return whether the plugin may read standard input, and why."""
     from keyferry.clusters.auth.runner import is_interactive
     from keyferry.errors import EnvironmentProblem
@@ -74,7 +76,7 @@ def _interactive(config: "ClientConfig") -> tuple[bool, str]:
     return interactive, f"{mode}: {'the terminal' if interactive else 'nothing'} on standard input"
 
 
-def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[str, bool]:
+def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str, bool]:
     from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
 
     text = exec_info_text(config, interactive=interactive)
@@ -86,7 +88,7 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
     return (masked if is_masked else text), is_masked
 
 
-def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool) -> dict[str, object]:
+def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -> dict[str, object]:
     from keyferry._core.secrets import mask_arguments
     from keyferry.show.documents import make_document
 
@@ -105,7 +107,7 @@ def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool)
     )
 
 
-def _print(args: "argparse.Namespace", document: dict[str, object]) -> None:
+def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
     from keyferry.show.documents import render_document
 
     if args.output == "table":
@@ -114,7 +116,7 @@ def _print(args: "argparse.Namespace", document: dict[str, object]) -> None:
         print(render_document(document, args.output))
 
 
-def _text(document: dict[str, object]) -> "Lines":
+def _text(document: dict[str, object]) -> Lines:
     from keyferry._core.secrets import printable
     from keyferry.show.documents import as_json
     from keyferry.show.text import Whole, sections
@@ -140,7 +142,7 @@ def _shorten(value: object, name: str = "") -> object:
     return value
 
 
-def _why_none(config: "ClientConfig") -> str:
+def _why_none(config: ClientConfig) -> str:
     who = f"no plugin is run for user {config.user_name!r}"
     if not config.server.startswith("https://"):
         from keyferry._core.user_info import hide_in_url  # only an error needs it

@@ -1,5 +1,7 @@
 """Explain why a context works or does not work, and what to do."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
@@ -33,7 +35,7 @@ examples:
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube explain``."""
     add_output_argument(parser, FORMATS)
     parser.add_argument(
@@ -43,7 +45,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_session_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Check every step, then print the explanation."""
     from keyferry.clusters.why.reasons import reasons_for
 
@@ -62,7 +64,7 @@ def run(args: "argparse.Namespace") -> int:
     return _code(diagnosis)
 
 
-def _diagnose(args: "argparse.Namespace") -> "Diagnosis":
+def _diagnose(args: argparse.Namespace) -> Diagnosis:
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
     from keyferry.clusters.why.diagnosis import diagnose
@@ -79,7 +81,7 @@ def _diagnose(args: "argparse.Namespace") -> "Diagnosis":
     return diagnose(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)
 
 
-def _code(diagnosis: "Diagnosis") -> Exit:
+def _code(diagnosis: Diagnosis) -> Exit:
     if diagnosis.error is not None:
         return exit_code(diagnosis.error)
     return Exit.OK if diagnosis.review is None or diagnosis.is_accepted else Exit.REFUSED

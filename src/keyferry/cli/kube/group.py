@@ -1,5 +1,7 @@
 """Authenticate to any cluster that kubectl can reach, from the shell."""
 
+from __future__ import annotations
+
 from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
 from keyferry.cli.frame.commands import Command
@@ -7,7 +9,7 @@ from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.cli.frame.paste import command_line
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Kind, PolicyError
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -51,18 +53,18 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand; the words after it go to its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run one subcommand; report its errors with hints about kubeconfigs and servers."""
     # Errors contain the server's URL, which may contain a user name and password.
     return run_subcommand("kube", args, SUBCOMMANDS, _hint, hide_in_text)
 
 
-def _hint(error: KeyferryError, args: "argparse.Namespace") -> str:
+def _hint(error: KeyferryError, args: argparse.Namespace) -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
         return kubeconfig_hint(error, args)

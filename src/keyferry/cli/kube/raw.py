@@ -1,12 +1,14 @@
 """Send a GET request for any path of a cluster's server, as the context's user."""
 
+from __future__ import annotations
+
 from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.paste import command_line
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -25,7 +27,7 @@ examples:
   keyferry kube raw '/api/v1/pods?watch=true'"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube raw``."""
     parser.add_argument(
         "path", type=_path, metavar="PATH", help="the path, such as /version or /api/v1/nodes"
@@ -33,7 +35,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_session_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Send the request, and write the response to standard output."""
     from keyferry.clusters.request import request
     from keyferry.show.writer import write_exact
@@ -51,7 +53,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.REFUSED
 
 
-def _advice(args: "argparse.Namespace", status: int) -> str:
+def _advice(args: argparse.Namespace, status: int) -> str:
     if status == 401:
         hint = f"to see what to do, try: {command_line(args, 'kube explain')}"
         return f": it did not accept the credential; {hint}"

@@ -1,5 +1,7 @@
 """Print the credential of a context as an ExecCredential, so that keyferry can be a plugin."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -38,13 +40,13 @@ _CHAIN = "KEYFERRY_KUBE_TOKEN_CHAIN"
 _BASIC, _BEARER = "Basic ", "Bearer "
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube token``."""
     parser.add_argument("--reveal", action="store_true", help="print only the token, also on a terminal")
     add_session_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the credential."""
     if sys.stdout.isatty() and not args.reveal:
         message = "the credential is a secret and standard output is a terminal: show the token with --reveal"
@@ -77,7 +79,7 @@ def _asked_version() -> str:
     raise EnvironmentProblem(f"{EXEC_INFO}: {problem}")
 
 
-def _enter_chain(session: "ClusterSession") -> None:
+def _enter_chain(session: ClusterSession) -> None:
     """Raise EnvironmentProblem if this command is its own plugin, as each run would start the next."""
     config = session.config
     me = f"{config.user_name}@{config.cluster_name} of {os.path.abspath(config.user_origin)}"
@@ -90,7 +92,7 @@ def _enter_chain(session: "ClusterSession") -> None:
     os.environ[_CHAIN] = "\n".join((*chain, me.replace("\n", " ")))
 
 
-def _status(session: "ClusterSession") -> dict[str, str]:
+def _status(session: ClusterSession) -> dict[str, str]:
     """Return the session's credential as the status of an ExecCredential; raise EnvironmentProblem without one."""
     from keyferry.api.meta import format_instant
 
@@ -118,7 +120,7 @@ def _status(session: "ClusterSession") -> dict[str, str]:
     return {name: value for name, value in status.items() if value}
 
 
-def _why_nothing(session: "ClusterSession") -> str:
+def _why_nothing(session: ClusterSession) -> str:
     who = f"user {session.config.user_name!r} has no credential"
     if not session.server.startswith("https://"):
         from keyferry._core.user_info import hide_in_url  # only an error needs it
@@ -127,7 +129,7 @@ def _why_nothing(session: "ClusterSession") -> str:
     return f"{who}; requests to the server are anonymous"
 
 
-def _warn_of_losses(session: "ClusterSession") -> None:
+def _warn_of_losses(session: ClusterSession) -> None:
     if session.config.impersonate:
         message = (
             f"the context impersonates {session.config.impersonate!r}, which an ExecCredential cannot contain"

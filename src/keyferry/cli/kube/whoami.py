@@ -1,5 +1,7 @@
 """Print your identity as a cluster's server sees it."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
@@ -25,13 +27,13 @@ examples:
 FORMATS = ("table", "json", "yaml")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry kube whoami``."""
     add_output_argument(parser, FORMATS)
     add_session_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Send the review to the server, and print its result."""
     from keyferry.clusters.review import review
 
@@ -44,7 +46,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK
 
 
-def _write(output: str, session: "ClusterSession", answer: "Review") -> str:
+def _write(output: str, session: ClusterSession, answer: Review) -> str:
     if output == "table":
         from keyferry.show.tables import fitting_table
 
@@ -55,7 +57,7 @@ def _write(output: str, session: "ClusterSession", answer: "Review") -> str:
     return render_document(document, output)
 
 
-def _rows(answer: "Review") -> list[tuple[str, str]]:
+def _rows(answer: Review) -> list[tuple[str, str]]:
     rows = [("user", answer.username)]
     if answer.uid:
         rows.append(("uid", answer.uid))
@@ -64,7 +66,7 @@ def _rows(answer: "Review") -> list[tuple[str, str]]:
     return rows
 
 
-def _document(session: "ClusterSession", answer: "Review") -> dict[str, object]:
+def _document(session: ClusterSession, answer: Review) -> dict[str, object]:
     from keyferry._core.user_info import hide_in_url
     from keyferry.show.documents import make_document
 

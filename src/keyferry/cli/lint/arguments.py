@@ -1,11 +1,13 @@
 """The arguments of ``keyferry lint``."""
 
+from __future__ import annotations
+
 from keyferry._core.severity import SEVERITIES
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.images.config.validate import GATE
 from keyferry.lint.versions import LATEST, rules_for
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -14,7 +16,7 @@ FORMATS = ("text", "table", "json", "sarif", "junit", "github", "diff")
 STDIN_PATH = "/dev/stdin"
 
 
-def add_lint_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the files, the rules that apply to them, and what to do with the findings."""
     parser.add_argument(
         "targets",
@@ -51,7 +53,7 @@ def add_lint_arguments(parser: "argparse.ArgumentParser") -> None:
     add_output_argument(parser, FORMATS)
 
 
-def _add_rules(parser: "argparse.ArgumentParser") -> None:
+def _add_rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubernetes",
         type=_versions,

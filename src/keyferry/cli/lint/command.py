@@ -1,5 +1,7 @@
 """Find every problem of provider configs, kubeconfigs, kuberc files, pull records and other configs."""
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
@@ -34,7 +36,7 @@ from keyferry.show.documents import as_json
 from keyferry.show.report import report
 from keyferry.show.writer import Lines
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -79,12 +81,12 @@ _STDIN = "-"
 _WIDTH = 100
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry lint``."""
     add_lint_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Lint the targets, print the findings, and return the exit code."""
     if args.list:
         return _list(args.targets, args.output)
@@ -145,7 +147,7 @@ def _print_rbac(paths: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
+def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
     if not args.targets:
         yield _discovered(args.bin_dir, Node())
         return
@@ -181,8 +183,8 @@ def _discover(bin_dir: str | None, node: Node) -> Discovery:
 
 def _fixed(
     linted: LintReport,
-    lint_one: "Callable[[str, str | None, bytes], LintReport]",
-    is_wanted: "Callable[[Finding], bool]",
+    lint_one: Callable[[str, str | None, bytes], LintReport],
+    is_wanted: Callable[[Finding], bool],
 ) -> Iterator[FixedFile]:
     """Yield the files of a target, each corrected by itself."""
     for source in linted.sources:
@@ -205,7 +207,7 @@ def _write_files(fixed: Sequence[FixedFile]) -> None:
         report(f"corrected {each.path}")
 
 
-def _count_fixable(linted: LintReport, is_shown: "Callable[[Finding], bool]") -> int:
+def _count_fixable(linted: LintReport, is_shown: Callable[[Finding], bool]) -> int:
     shown = tuple(filter(is_shown, linted.findings))
     return sum(count_fixable(source.path, source.data, shown) for source in linted.sources) if shown else 0
 
@@ -215,7 +217,7 @@ def _write(
     shown: Sequence[Finding],
     fixable: Sequence[int],
     fixed: Sequence[FixedFile],
-    args: "argparse.Namespace",
+    args: argparse.Namespace,
 ) -> None:
     output = args.output
     if output == "json":
@@ -287,7 +289,7 @@ def _subjects(reports: Sequence[LintReport]) -> str:
     return ", ".join(texts)
 
 
-def _counts(counter: "Counter[Severity]") -> str:
+def _counts(counter: Counter[Severity]) -> str:
     return ", ".join(_count(counter[severity], severity) for severity in SEVERITIES if counter[severity])
 
 

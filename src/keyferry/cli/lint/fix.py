@@ -1,5 +1,7 @@
 """Write the corrections of lint to the files, and show them as a unified diff."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.files import DistrustedError, open_path

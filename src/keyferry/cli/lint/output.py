@@ -1,5 +1,7 @@
 """Lint reports as text and as JSON documents."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -101,7 +103,7 @@ def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding], *, st
     return to_junit("keyferry lint", [*found, *(Case(file, "no problems") for file in clean)], 0.0)
 
 
-def _case(finding: Finding, *, strict: bool) -> "Case":
+def _case(finding: Finding, *, strict: bool) -> Case:
     from keyferry.show.junit import Case, CaseOutcome
 
     case = Case(

@@ -1,5 +1,7 @@
 """Code that ``plugin test`` and ``plugin trace`` share: the options that describe a plugin."""
 
+from __future__ import annotations
+
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_plugin_arguments(parser: "argparse.ArgumentParser", *, versions_help: str) -> None:
+def add_plugin_arguments(parser: argparse.ArgumentParser, *, versions_help: str) -> None:
     """Declare the plugin, and how it is run; *versions_help* is the help of ``--api-version``."""
     parser.add_argument(
         "--kind",
@@ -63,7 +65,7 @@ def add_plugin_arguments(parser: "argparse.ArgumentParser", *, versions_help: st
     _add_sources(parser)
 
 
-def _add_sources(parser: "argparse.ArgumentParser") -> None:
+def _add_sources(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("image plugins")
     group.add_argument(
         "--config", metavar="PATH", help="take arguments, variables and version from this provider config"
@@ -102,7 +104,7 @@ def _add_sources(parser: "argparse.ArgumentParser") -> None:
 
 
 def make_plugin_under_test(
-    args: "argparse.Namespace", images: tuple[str, ...], *, where: str
+    args: argparse.Namespace, images: tuple[str, ...], *, where: str
 ) -> PluginUnderTest:
     """Return the plugin that the options describe; raise WrongUsage, ConfigError or EnvironmentProblem.
 
@@ -129,7 +131,7 @@ def make_plugin_under_test(
     return replace(plugin, images=_images(images, plugin.images, where))
 
 
-def _check_kind(args: "argparse.Namespace", kind: PluginKind) -> None:
+def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
     for name in image_only if kind == PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
@@ -139,7 +141,7 @@ def _check_kind(args: "argparse.Namespace", kind: PluginKind) -> None:
         raise WrongUsage("no plugin is given; give the path of its executable")
 
 
-def _from_config(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginUnderTest:
+def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.config:
         return plugin
     provider = _provider(args)
@@ -154,7 +156,7 @@ def _from_config(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginU
     )
 
 
-def _provider(args: "argparse.Namespace") -> "CredentialProvider":
+def _provider(args: argparse.Namespace) -> CredentialProvider:
     from keyferry.images.config.files import read_config
 
     read = read_config(args.config)
@@ -171,7 +173,7 @@ def _example(pattern: str) -> str:
     return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
 
 
-def _from_kubeconfig(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginUnderTest:
+def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
         return plugin
     from keyferry.clusters.kubeconfig.files import load_kubeconfig

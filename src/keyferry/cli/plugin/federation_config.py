@@ -1,5 +1,7 @@
 """The FederationConfig that ``plugin install`` writes: its problems, and the path where the plugin looks for it."""
 
+from __future__ import annotations
+
 import os
 import sys
 

@@ -1,9 +1,11 @@
 """Create, test, try, trace and install credential plugins."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -43,11 +45,11 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand; the words after it go to its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run one subcommand; report its errors without a hint."""
     return run_subcommand("plugin", args, SUBCOMMANDS)

@@ -1,5 +1,7 @@
 """Install a plugin in the folder where a kubelet or kubectl finds it."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit, WrongUsage
 
 TYPE_CHECKING = False
@@ -38,7 +40,7 @@ examples:
   keyferry plugin install acme_registry.plugin:main --bin-dir /usr/libexec/kubernetes/plugins"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry plugin install``."""
     parser.add_argument(
         "names",
@@ -74,7 +76,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Install the plugins, or list all of them."""
     from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, takes_no_arguments
     from keyferry.show.paste import quote_word
@@ -100,7 +102,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK
 
 
-def _install_with_config(args: "argparse.Namespace", plugin: "Plugin | OwnPlugin") -> int:
+def _install_with_config(args: argparse.Namespace, plugin: Plugin | OwnPlugin) -> int:
     """Lint the config and look at what it replaces; then write the program and the config."""
     from keyferry.cli.plugin.federation_config import check_federation, show_change
     from keyferry.kit.scaffold.install import write_config
@@ -115,7 +117,7 @@ def _install_with_config(args: "argparse.Namespace", plugin: "Plugin | OwnPlugin
     return Exit.OK
 
 
-def _install(plugin: "Plugin | OwnPlugin", args: "argparse.Namespace", program: str) -> str:
+def _install(plugin: Plugin | OwnPlugin, args: argparse.Namespace, program: str) -> str:
     """Write the program, print its path, and tell what it replaces."""
     from keyferry.kit.scaffold.install import ProgramState, find_program, install
     from keyferry.show.report import report
@@ -130,7 +132,7 @@ def _install(plugin: "Plugin | OwnPlugin", args: "argparse.Namespace", program: 
     return path
 
 
-def _own(name: str, known: list[str]) -> "OwnPlugin":
+def _own(name: str, known: list[str]) -> OwnPlugin:
     from keyferry.kit.scaffold.install import find_own
 
     own = find_own(name)
@@ -142,7 +144,7 @@ def _own(name: str, known: list[str]) -> "OwnPlugin":
     return own
 
 
-def _problem(args: "argparse.Namespace") -> str:
+def _problem(args: argparse.Namespace) -> str:
     if not args.bin_dir:
         return "no folder is given; set it with --bin-dir DIR"
     if args.federation_config and args.names != [_FEDERATE]:
@@ -156,7 +158,7 @@ def _problem(args: "argparse.Namespace") -> str:
     return ""
 
 
-def _list(plugins: "list[Plugin]") -> None:
+def _list(plugins: list[Plugin]) -> None:
     from keyferry.show.tables import table
 
     rows = [

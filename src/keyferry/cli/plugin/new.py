@@ -1,5 +1,7 @@
 """Create a plugin project whose tests pass, or the configs of a provider from a preset."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
@@ -9,7 +11,7 @@ from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.paste import quote_word
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -50,7 +52,7 @@ _PRESET_OPTIONS = (
 )
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry plugin new``."""
     parser.add_argument(
         "name",
@@ -66,7 +68,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--to", metavar="DIR", help="the folder of the project (default: a new folder NAME)")
 
 
-def _add_preset_arguments(parser: "argparse.ArgumentParser") -> None:
+def _add_preset_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a provider from a preset, by the flags of keyferry-federate")
     group.add_argument(
         "--preset", metavar="PRESET", help="such as jfrog; the message for an unknown one lists them"
@@ -75,7 +77,7 @@ def _add_preset_arguments(parser: "argparse.ArgumentParser") -> None:
         group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=about)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Write the project, print its files, and report the next command."""
     from keyferry.kit.scaffold.project import check_name, write_project
 
@@ -97,7 +99,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK
 
 
-def _write_provider(args: "argparse.Namespace", settings: "dict[str, list[str]]", folder: str) -> int:
+def _write_provider(args: argparse.Namespace, settings: dict[str, list[str]], folder: str) -> int:
     from keyferry.cli.frame.near_misses import did_you_mean
     from keyferry.errors import ProvideError
     from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files

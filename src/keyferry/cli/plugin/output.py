@@ -1,5 +1,7 @@
 """Reports of the conformance kit as text."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.secrets import printable

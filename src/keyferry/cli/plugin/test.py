@@ -1,5 +1,7 @@
 """Check whether a plugin, in any language, meets the rules of the kubelet or client-go."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable
 
@@ -43,7 +45,7 @@ HAS_VERBOSE = True
 _FORMATS = ("table", "json", "junit")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry plugin test``."""
     parser.add_argument(
         "binary", nargs="?", metavar="BINARY", help="the plugin's executable (default: that of --kubeconfig)"
@@ -86,7 +88,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_plugin_arguments(parser, versions_help=versions)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Test the plugin, print the report, and return the exit code."""
     if args.list:
         return _list(args.binary)
@@ -102,7 +104,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if any(is_failure(each, strict=args.strict) for each in failed) else Exit.OK
 
 
-def _write(report: Report, args: "argparse.Namespace") -> None:
+def _write(report: Report, args: argparse.Namespace) -> None:
     if args.junit or args.output == "junit":
         text = to_junit(report, strict=args.strict)
         if args.junit:
@@ -171,7 +173,7 @@ def _list(code: str | None) -> int:
     return Exit.OK
 
 
-def _progress() -> "Callable[[int, int], None] | None":
+def _progress() -> Callable[[int, int], None] | None:
     """Return a callback that shows the progress on a terminal, or None."""
     if not sys.stderr.isatty():
         return None

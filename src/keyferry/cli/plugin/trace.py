@@ -1,5 +1,7 @@
 """Record one request to a plugin and its response without secrets, or replay such a recording."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -9,7 +11,7 @@ from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_unde
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, write_exact
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -40,7 +42,7 @@ _FORMATS = ("json", "text")
 _MODE = 0o600
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry plugin trace``."""
     parser.add_argument("binary", nargs="?", metavar="BINARY", help="the plugin's executable")
     parser.add_argument(
@@ -60,7 +62,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_plugin_arguments(parser, versions_help=versions)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Record a trace, or replay one."""
     if args.replay:
         return _replay(args)
@@ -76,7 +78,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO
 
 
-def _replay(args: "argparse.Namespace") -> int:
+def _replay(args: argparse.Namespace) -> int:
     from keyferry.kit.trace.replay import load_trace, replay
 
     if args.binary:

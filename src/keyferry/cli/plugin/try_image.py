@@ -1,5 +1,7 @@
 """Try the whole chain of a provider that receives service account tokens."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
@@ -50,7 +52,7 @@ examples:
 FORMATS = ("table", "json", "yaml")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry plugin try``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     parser.add_argument(
@@ -75,7 +77,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_registry_arguments(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Try the chain, and print the verdict, the cure and the links."""
     from keyferry.explain.chain import chain_document, chain_lines
     from keyferry.explain.trial import try_chain
@@ -97,7 +99,7 @@ def run(args: "argparse.Namespace") -> int:
     return code_for_chain(chain)
 
 
-def code_for_chain(chain: "Chain") -> Exit:
+def code_for_chain(chain: Chain) -> Exit:
     """Return the exit code of the first problem: 6 if it is unknown, else that of its error or kind."""
     from keyferry.errors import Kind
     from keyferry.explain.chain import LinkState
@@ -112,7 +114,7 @@ def code_for_chain(chain: "Chain") -> Exit:
     return Exit.NO if link.kind is None else EXITS[link.kind]
 
 
-def _asked(args: "argparse.Namespace", found: "Discovery", namespace: str, name: str) -> "TrialInput":
+def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str) -> TrialInput:
     from keyferry.explain.trial import TrialInput
     from keyferry.images.reference import parse_image
 
@@ -133,7 +135,7 @@ def _asked(args: "argparse.Namespace", found: "Discovery", namespace: str, name:
     )
 
 
-def _tools(args: "argparse.Namespace", found: "Discovery", image: "ImageName") -> "TrialTools":
+def _tools(args: argparse.Namespace, found: Discovery, image: ImageName) -> TrialTools:
     from keyferry.explain.trial import TrialTools
 
     return TrialTools(
@@ -146,11 +148,11 @@ def _tools(args: "argparse.Namespace", found: "Discovery", image: "ImageName") -
 
 
 def _open_providers(
-    args: "argparse.Namespace",
-    found: "Discovery",
-    accounts: "ServiceAccounts | None",
-    listen: "Callable[[bytes], bytes] | None",
-) -> "Providers":
+    args: argparse.Namespace,
+    found: Discovery,
+    accounts: ServiceAccounts | None,
+    listen: Callable[[bytes], bytes] | None,
+) -> Providers:
     from keyferry.api.link_line import VARIABLE
     from keyferry.cli.frame.node_settings import plugin_environment
     from keyferry.images.load import ProviderSettings, make_providers

@@ -1,5 +1,7 @@
 """Code that the subcommands of ``records`` share: arguments that select records and images."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.images.node.node import Node
@@ -10,14 +12,14 @@ from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
 from keyferry.workloads.objects import read_file_or_input
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
 FORMATS = ("table", "json", "yaml")
 
 
-def add_record_arguments(parser: "argparse.ArgumentParser", *, reveal: bool = False) -> None:
+def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
     """Declare the records, and how they are shown."""
     add_output_argument(parser, FORMATS)
     parser.set_defaults(node=Node(), no_kubelet=False)
@@ -34,7 +36,7 @@ def add_record_arguments(parser: "argparse.ArgumentParser", *, reveal: bool = Fa
         )
 
 
-def add_image_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the images of the node."""
     group = parser.add_argument_group("images of the node")
     group.add_argument(
@@ -56,7 +58,7 @@ def add_image_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | None:
+def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
     """Return the images that the options name; None without such an option."""
     if args.images is None and not args.image_id and not args.cri:
         return None
@@ -68,7 +70,7 @@ def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | Non
     return (*listed, *map(NodeImage, args.image_id))
 
 
-def _runtime_images(args: "argparse.Namespace") -> tuple[PresentImage, ...]:
+def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
     """Return the images of a container runtime; "auto" stands for this node's."""
     from keyferry.pulls.cri.client import connect_runtime
 
@@ -76,19 +78,19 @@ def _runtime_images(args: "argparse.Namespace") -> tuple[PresentImage, ...]:
         return runtime.list_images()
 
 
-def open_to_read(args: "argparse.Namespace", policy: VerificationPolicy | None = None) -> Records:
+def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = None) -> Records:
     """Return the records of the root for reading only."""
     return inspect_records(resolve_root(args), policy=policy)
 
 
-def open_to_write(args: "argparse.Namespace") -> Records:
+def open_to_write(args: argparse.Namespace) -> Records:
     """Return the records of the root; ``--yes`` permits writing, which is refused if a kubelet uses the root."""
     return inspect_records(
         resolve_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, find_node=lambda: args.node
     )
 
 
-def resolve_root(args: "argparse.Namespace") -> str:
+def resolve_root(args: argparse.Namespace) -> str:
     """Return the root, and set it as the option's value."""
     args.root = node_root(args.root, args.node)
     return str(args.root)

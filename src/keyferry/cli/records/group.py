@@ -1,10 +1,12 @@
 """Show and maintain the kubelet's records of who may use the node's images."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.absent import absent_files_hint
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -41,11 +43,11 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand; the words after it go to its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Run one subcommand."""
     return run_subcommand("records", args, SUBCOMMANDS, lambda _, given: absent_files_hint(given))

@@ -1,5 +1,7 @@
 """List the recorded images, who may use them, and unfinished pulls."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -36,12 +38,12 @@ examples:
 _HEADER = ("IMAGE", "WHO", "UPDATED", "REFERENCE")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records list``."""
     add_record_arguments(parser, reveal=True)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the records and the unfinished pulls."""
     records = open_to_read(args)
     found, intents = records.list(), records.list_intents()
@@ -61,7 +63,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if problems else Exit.OK
 
 
-def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePullIntent]") -> None:
+def _print_table(found: Listing[ImagePulledRecord], intents: Listing[ImagePullIntent]) -> None:
     from keyferry.show.tables import fitting_table
 
     rows = [row for record in found.believed for row in _rows(record)]
@@ -70,7 +72,7 @@ def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePul
         print(fitting_table(_HEADER, sorted(rows)))
 
 
-def _rows(record: "ImagePulledRecord") -> list[list[str]]:
+def _rows(record: ImagePulledRecord) -> list[list[str]]:
     place = [time_text(record), short_reference(record.image_ref)]
     if not record.credential_mapping:
         return [["(no name)", "nobody", *place]]

@@ -1,5 +1,7 @@
 """Records as text and as documents; hashes are shortened unless they are revealed."""
 
+from __future__ import annotations
+
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
 from keyferry.api.meta import format_instant
 from keyferry.errors import RecordError

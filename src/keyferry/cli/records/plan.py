@@ -1,5 +1,7 @@
 """Show what another verification policy would change."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import missing_lines
 from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
@@ -25,7 +27,7 @@ from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
@@ -60,7 +62,7 @@ _EFFECTS = {
 _CODES = {PolicyEffect.SAME: Exit.OK, PolicyEffect.UNKNOWN: Exit.UNKNOWN}
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records plan``."""
     group = parser.add_argument_group("policies, with the kubelet's names")
     _add_policy(group, "--policy", "--allow", "the policy to try", required=True)
@@ -90,7 +92,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 
 def _add_policy(
-    group: "argparse._ArgumentGroup", policy: str, allow: str, what: str, *, required: bool = False
+    group: argparse._ArgumentGroup, policy: str, allow: str, what: str, *, required: bool = False
 ) -> None:
     group.add_argument(
         policy,
@@ -108,7 +110,7 @@ def _add_policy(
     )
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
     after = parse_policy(args.policy, args.allow)
     root = resolve_root(args)
@@ -135,7 +137,7 @@ def run(args: "argparse.Namespace") -> int:
     return most_severe(_CODES.get(change.effect, Exit.NO) for change in changes)
 
 
-def _report(args: "argparse.Namespace", root: str, changes: tuple[Change, ...]) -> None:
+def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) -> None:
     """Report the missing inputs on standard error, with the options that give them."""
     if args.from_policy is None and settings_of_root(root, args.node) is None:
         message = f"the current policy is unknown, so the kubelet's default {DEFAULT} is used"

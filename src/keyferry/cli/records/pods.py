@@ -1,5 +1,7 @@
 """Pods from files, with their images and their credentials."""
 
+from __future__ import annotations
+
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 

@@ -1,5 +1,7 @@
 """Remove the records of images that are no longer present."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.gotext import go_strerror
@@ -43,7 +45,7 @@ _SECOND_NS = 1_000_000_000
 _HEADER = ("REFERENCE", "UPDATED", "NAMES")
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records prune``."""
     add_image_arguments(parser)
     parser.add_argument(
@@ -56,7 +58,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_no_kubelet_argument(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Remove the records, or list those that ``--yes`` would remove."""
     until_ns = _until(args)  # before the list is read, because it lacks the images that are pulled meanwhile
     images = present_images(args)
@@ -77,7 +79,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if number and not args.yes else Exit.OK
 
 
-def _until(args: "argparse.Namespace") -> int:
+def _until(args: argparse.Namespace) -> int:
     """Return the time of the image list in whole seconds, as in records; only older records may be removed."""
     from keyferry._core.clock import time_ns
     from keyferry.api.meta import parse_time
@@ -99,7 +101,7 @@ def _changed_ns(path: str) -> int:
         raise EnvironmentProblem(f"{path}: cannot be read: {go_strerror(error)}") from None
 
 
-def _document(args: "argparse.Namespace", pruning: "Pruning") -> dict[str, object]:
+def _document(args: argparse.Namespace, pruning: Pruning) -> dict[str, object]:
     return make_document(
         "PullRecordPruning",
         root=args.root,
@@ -110,7 +112,7 @@ def _document(args: "argparse.Namespace", pruning: "Pruning") -> dict[str, objec
     )
 
 
-def _print_table(pruning: "Pruning") -> None:
+def _print_table(pruning: Pruning) -> None:
     from keyferry.show.tables import fitting_table
 
     rows = [

@@ -1,5 +1,7 @@
 """Complete the records of pulls whose process died."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
@@ -37,7 +39,7 @@ examples:
   sudo keyferry records recover --cri unix:///run/containerd/containerd.sock --yes"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records recover``."""
     add_image_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="complete the records")
@@ -45,7 +47,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_no_kubelet_argument(parser)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Complete the records, or list those that ``--yes`` would complete."""
     images = present_images(args)
     if images is None:
@@ -63,7 +65,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.NO if number and not args.yes else Exit.OK
 
 
-def _foresee(records: "Records", images: "Sequence[PresentImage]") -> Recovery:
+def _foresee(records: Records, images: Sequence[PresentImage]) -> Recovery:
     listing = records.list_intents()
     waiting = {intent.image for intent in listing.values}
     recovered = tuple(match_intents(waiting, images))
@@ -71,7 +73,7 @@ def _foresee(records: "Records", images: "Sequence[PresentImage]") -> Recovery:
     return Recovery(recovered, tuple(sorted(left)), listing.problems)
 
 
-def _document(args: "argparse.Namespace", recovery: Recovery) -> dict[str, object]:
+def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]:
     return make_document(
         "PullRecovery",
         root=args.root,

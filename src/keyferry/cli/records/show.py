@@ -1,5 +1,7 @@
 """Show all records of one image."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -32,13 +34,13 @@ examples:
   sudo keyferry records show busybox -o yaml"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records show``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the records of the image."""
     records = open_to_read(args)
     listing = records.list()
@@ -60,7 +62,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK if found else Exit.NO
 
 
-def _lines(records: "Records", record: "ImagePulledRecord", *, reveal: bool) -> "Iterator[str]":
+def _lines(records: Records, record: ImagePulledRecord, *, reveal: bool) -> Iterator[str]:
     from keyferry._core.secrets import printable
 
     yield style(printable(record.image_ref), "bold")

@@ -1,5 +1,7 @@
 """Show who may use an image on this node, and why."""
 
+from __future__ import annotations
+
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
@@ -38,14 +40,14 @@ examples:
   sudo keyferry records who busybox --policy AlwaysVerify -o json"""
 
 
-def add_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry records who``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
     add_policy_arguments(parser)
 
 
-def add_policy_arguments(parser: "argparse.ArgumentParser") -> None:
+def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the node's policy, with the kubelet's names."""
     group = parser.add_argument_group("the kubelet's imagePullCredentialsVerificationPolicy")
     group.add_argument(
@@ -63,7 +65,7 @@ def add_policy_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def run(args: "argparse.Namespace") -> int:
+def run(args: argparse.Namespace) -> int:
     """Print who may use the image, and why."""
     policy = node_policy(args.policy, args.allow, resolve_root(args), args.node)
     records = open_to_read(args, policy)
@@ -83,7 +85,7 @@ def run(args: "argparse.Namespace") -> int:
     return Exit.OK if is_known else Exit.NO
 
 
-def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Decision":
+def _stranger(records: Records, found: tuple[Access, ...], image: str) -> Decision:
     """Return the decision for a pod without credentials, if the image is on the node."""
     if not found:
         return records.decide(image, image)
@@ -95,10 +97,10 @@ def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Dec
 
 
 def _document(
-    args: "argparse.Namespace",
+    args: argparse.Namespace,
     found: tuple[Access, ...],
-    stranger: "Decision",
-    problems: "tuple[RecordError, ...]",
+    stranger: Decision,
+    problems: tuple[RecordError, ...],
 ) -> dict[str, object]:
     return make_document(
         "ImageAccess",
@@ -117,7 +119,7 @@ def _document(
     )
 
 
-def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, reveal: bool) -> "Iterator[str]":
+def _lines(image: str, found: tuple[Access, ...], stranger: Decision, *, reveal: bool) -> Iterator[str]:
     from keyferry._core.secrets import printable
 
     yield style(printable(image), "bold")

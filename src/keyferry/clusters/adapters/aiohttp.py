@@ -1,5 +1,7 @@
 """The adapter for aiohttp: a ``ClientSession`` that sends requests to the cluster only."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from keyferry._core.extras import missing_extra
@@ -64,7 +66,7 @@ class ClusterMiddleware:
         self._cluster = cluster
         self._origin = server_url(cluster).origin()
 
-    async def __call__(self, request: ClientRequest, handler: "ClientHandlerType") -> ClientResponse:
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         """Send a request as the cluster's user."""
         if AUTHORIZATION in request.headers or request.url.origin() != self._origin:
             return await handler(request)
@@ -109,7 +111,7 @@ class _Wrapper:
         headers = with_grant(self._cluster, own, renewed)
         return await self._request(method, url, headers=headers, raise_for_status=check, **options)
 
-    def _is_left_alone(self, url: URL, own: "CIMultiDict[str]", options: dict[str, Any]) -> bool:
+    def _is_left_alone(self, url: URL, own: CIMultiDict[str], options: dict[str, Any]) -> bool:
         has_own = AUTHORIZATION in own or AUTHORIZATION in self._session.headers or options.get("auth")
         return bool(has_own or url.user) or url.origin() != self._base_url.origin()
 
@@ -150,7 +152,7 @@ async def renew(
     return renewed
 
 
-def with_grant(cluster: ClusterAccess, own: "CIMultiDict[str]", grant: Grant) -> "CIMultiDict[str]":
+def with_grant(cluster: ClusterAccess, own: CIMultiDict[str], grant: Grant) -> CIMultiDict[str]:
     """Return the headers of a request with those of a grant. Raises ClusterAuthError if they cannot be encoded."""
     headers = own.copy()
     # As in client-go, impersonation headers of the request take precedence over those of the grant.
@@ -168,7 +170,7 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-def _replace(headers: "CIMultiDict[str]", new: "CIMultiDict[str]") -> None:
+def _replace(headers: CIMultiDict[str], new: CIMultiDict[str]) -> None:
     headers.clear()
     headers.extend(new)
 

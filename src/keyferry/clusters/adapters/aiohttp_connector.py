@@ -4,6 +4,8 @@ When the certificate changes, idle connections are closed at once and the others
 watch continues, and no new request uses a connection made with the old certificate.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ssl
 from functools import partial

@@ -1,5 +1,7 @@
 """The adapter for httpx: an ``Auth`` for any client, and sync and async clients for the cluster."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 

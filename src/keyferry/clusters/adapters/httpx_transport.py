@@ -5,6 +5,8 @@ the others when their response ends: a watch continues, and no new request uses 
 certificate.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Iterator
 from threading import Lock
 from typing import Any, Generic, TypeVar

@@ -6,6 +6,8 @@ and the authorities: the token is renewed when it expires, but not after a 401. 
 refused, since requests would be sent as another user.
 """
 
+from __future__ import annotations
+
 import os
 import weakref
 from typing import Any, Self, cast

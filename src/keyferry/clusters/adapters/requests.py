@@ -1,5 +1,7 @@
 """The adapter for requests: a transport adapter for the cluster's URLs only."""
 
+from __future__ import annotations
+
 from typing import Any
 from urllib.parse import urlsplit
 

@@ -1,5 +1,7 @@
 """Shared code of the adapters for requests and the official client, which both use urllib3."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from ssl import SSLContext
 from threading import Lock

@@ -4,10 +4,12 @@ Threads and asyncio use the same state machine. A caller that needs a run while 
 in progress waits for that run. A valid credential is returned without waiting.
 """
 
+from __future__ import annotations
+
 import os
 import weakref
-from _thread import allocate_lock
 from collections.abc import Callable, Hashable
+from threading import Lock
 
 from keyferry._core.clock import monotonic_ns, time_ns
 from keyferry.clusters.auth.calls import CALLS, CallMetrics
@@ -47,7 +49,7 @@ class Authenticator:
         self._monotonic = monotonic
         self._state = RefreshState(backs_off=backs_off)
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
         with _alive_lock:
             _alive.add(self)
@@ -101,7 +103,7 @@ class Authenticator:
 
     def reset_after_fork(self) -> None:
         """Discard a run in progress, which only a thread of the parent process could finish."""
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._flight = None
         self._waiting = {}
 
@@ -140,7 +142,7 @@ class Authenticator:
         # A caller that is cancelled must not cancel the run for the others.
         return await asyncio.shield(waiting)
 
-    def _forget(self, key: tuple[int, int], done: "asyncio.Future[ClusterCredential]") -> None:
+    def _forget(self, key: tuple[int, int], done: asyncio.Future[ClusterCredential]) -> None:
         self._waiting.pop(key, None)
         if not done.cancelled():
             done.exception()  # marks it as retrieved, or asyncio logs a warning if every caller was cancelled
@@ -151,7 +153,7 @@ class Authenticator:
             return self._state.decide(self._clock(), now)
         return self._state.decide_after_refusal(refused, now)
 
-    def _fly(self, flight: "Flight[ClusterCredential | KeyferryError]") -> ClusterCredential:
+    def _fly(self, flight: Flight[ClusterCredential | KeyferryError]) -> ClusterCredential:
         """Run the plugin and give the result to every waiting caller."""
         landed: ClusterCredential | KeyferryError | None = None
         changed = False
@@ -209,10 +211,10 @@ def _span_ns(credential: ClusterCredential | None) -> tuple[int, int] | None:
     return pair.not_before_ns, pair.not_after_ns
 
 
-_alive: "weakref.WeakSet[Authenticator]" = weakref.WeakSet()
-_alive_lock = allocate_lock()
-_shared: "weakref.WeakValueDictionary[Hashable, Authenticator]" = weakref.WeakValueDictionary()
-_shared_lock = allocate_lock()
+_alive: weakref.WeakSet[Authenticator] = weakref.WeakSet()
+_alive_lock = Lock()
+_shared: weakref.WeakValueDictionary[Hashable, Authenticator] = weakref.WeakValueDictionary()
+_shared_lock = Lock()
 
 
 def shared_authenticator(key: Hashable, make: Callable[[], Authenticator]) -> Authenticator:
@@ -235,7 +237,7 @@ def living_authenticators() -> tuple[Authenticator, ...]:
 
 def _reset_after_fork() -> None:
     global _shared_lock, _alive_lock
-    _shared_lock, _alive_lock = allocate_lock(), allocate_lock()
+    _shared_lock, _alive_lock = Lock(), Lock()
     for authenticator in list(_alive):
         authenticator.reset_after_fork()
 

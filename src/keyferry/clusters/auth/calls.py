@@ -1,11 +1,13 @@
 """Counts of plugin runs, with the names of client-go's metrics."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from bisect import bisect_left
+from threading import Lock
 
 from keyferry._core.values import Value
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 else:
@@ -68,7 +70,7 @@ class CallMetrics:
     """
 
     def __init__(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._calls: dict[tuple[int, str], int] = {}
         self._decisions: dict[str, int] = {}
         self._rotations = [0] * (len(ROTATION_BUCKETS) + 1)

@@ -1,5 +1,7 @@
 """Read an exec plugin's response as client-go does; error messages never contain any part of it."""
 
+from __future__ import annotations
+
 from math import inf
 from time import monotonic
 

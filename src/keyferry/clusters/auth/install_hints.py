@@ -1,7 +1,9 @@
 """Report a missing plugin, with help text and the kubeconfig's install hint a limited number of times."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from collections.abc import Callable
+from threading import Lock
 
 from keyferry._core.clock import monotonic_ns
 
@@ -25,7 +27,7 @@ class HintLimiter:
     def __init__(self, most: int = 10, *, clock: Callable[[], int] = monotonic_ns) -> None:
         self._most = most
         self._clock = clock
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._began_ns: int | None = None
         self._count = 0
 

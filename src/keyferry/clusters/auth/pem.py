@@ -4,6 +4,8 @@ PEM blocks are found without a dependency. Their content is parsed by ``cryptogr
 ``keyferry[crypto]`` and is imported only when there is a certificate to parse.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 
@@ -11,7 +13,7 @@ from keyferry._core.extras import install_hint
 from keyferry._core.values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
@@ -138,7 +140,7 @@ def _list(types: list[str]) -> str:
     return f"[{' '.join(types)}]"
 
 
-def _load_certificate(der: bytes) -> "x509.Certificate":
+def _load_certificate(der: bytes) -> x509.Certificate:
     try:
         from cryptography import x509
     except ImportError:
@@ -172,7 +174,7 @@ def _load_key(der: bytes) -> object:
     raise _refused("the key cannot be parsed", "failed to parse private key")
 
 
-def _match(certificate: "x509.Certificate", key: "Any") -> None:
+def _match(certificate: x509.Certificate, key: Any) -> None:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
@@ -201,7 +203,7 @@ def _match(certificate: "x509.Certificate", key: "Any") -> None:
     )
 
 
-def _subject(certificate: "x509.Certificate") -> str:
+def _subject(certificate: x509.Certificate) -> str:
     """Return the subject as Go prints it: by attribute type, regardless of the order in the certificate."""
     names = dict(zip(_SUBJECT_ORDER, _SUBJECT_NAMES, strict=True))
     parts: dict[str, list[str]] = {oid: [] for oid in _SUBJECT_ORDER}
@@ -213,7 +215,7 @@ def _subject(certificate: "x509.Certificate") -> str:
     return ",".join("+".join(values) for values in parts.values() if values)
 
 
-def _nanoseconds(instant: "datetime") -> int:
+def _nanoseconds(instant: datetime) -> int:
     return int(instant.timestamp()) * 1_000_000_000
 
 

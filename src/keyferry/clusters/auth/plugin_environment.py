@@ -1,5 +1,7 @@
 """Build a plugin's environment from this process's variables, the configured ones, and KUBERNETES_EXEC_INFO."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterable
@@ -47,7 +49,7 @@ class _Bare(bytes):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def __add__(self, other: object) -> "_Bare":
+    def __add__(self, other: object) -> _Bare:
         return self
 
 

@@ -1,5 +1,7 @@
 """Run the plugin of one exec config as client-go does: policy, input, and the errors of a failed run."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable
 from math import inf

@@ -6,7 +6,10 @@ not cached. In addition, from the second consecutive failure on, the plugin is n
 is over, which grows with each failure, so that callers cannot run it in a tight loop.
 """
 
-from keyferry._core.word_enum import WordEnum
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.errors import KeyferryError
 
@@ -14,7 +17,7 @@ _FIRST_PAUSE_NS = 500_000_000
 _LONGEST_PAUSE_NS = 30_000_000_000
 
 
-class Step(WordEnum):
+class Step(StrEnum):
     """The next step of a caller that needs a credential."""
 
     USE = "use the credential"

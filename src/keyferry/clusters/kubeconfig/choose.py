@@ -1,5 +1,7 @@
 """Choose the context, cluster and user, with overrides from the command line."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.gotext import quote

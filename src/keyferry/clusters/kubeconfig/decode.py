@@ -1,5 +1,7 @@
 """Decode one kubeconfig file as client-go does, with the positions of its entries and problems."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from keyferry._core.documents import Document, read_yaml

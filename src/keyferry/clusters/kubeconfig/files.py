@@ -1,5 +1,7 @@
 """Read the kubeconfig files that kubectl reads and merge them by its rules, with the origin of each entry."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +13,7 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, ref
 from keyferry.clusters.kubeconfig.trust import why_untrusted
 from keyferry.errors import KubeconfigError, Problem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -161,7 +163,7 @@ def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
     )
 
 
-def _first_wins(maps: "Iterable[Mapping[str, _T]]") -> "dict[str, _T]":
+def _first_wins(maps: Iterable[Mapping[str, _T]]) -> dict[str, _T]:
     """Return all entries by name, each from the first file that has it; entries are not merged field by field."""
     merged: dict[str, _T] = {}
     for entries in maps:

@@ -1,5 +1,7 @@
 """Resolve a context of a loaded kubeconfig to the configuration of a client."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.gotext import go_strerror, quote
@@ -14,7 +16,7 @@ from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
 from keyferry.errors import KubeconfigError, Problem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -176,7 +178,7 @@ def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile,
     )
 
 
-def _impersonation(user: AuthInfo) -> "dict[str, Any]":
+def _impersonation(user: AuthInfo) -> dict[str, Any]:
     if not user.impersonate:
         return {}
     return {

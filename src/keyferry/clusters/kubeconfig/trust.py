@@ -5,6 +5,8 @@ kubeconfig; keyferry does not use one that another user could have written unles
 Windows has no such owners and modes, so every file is trusted there.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator
@@ -145,7 +147,7 @@ def _is_private_group(gid: int) -> bool:
     return is_private(gid, listed, pwd.getpwall(), os.geteuid())
 
 
-def is_private(gid: int, listed: "Iterable[str]", users: "Sequence[pwd.struct_passwd]", uid: int) -> bool:
+def is_private(gid: int, listed: Iterable[str], users: Sequence[pwd.struct_passwd], uid: int) -> bool:
     """Return whether the only members of a group are the user *uid* and root, as OpenSSH does.
 
     *listed* are the names of its members, in addition to the *users* whose primary group it is. A group without

@@ -1,5 +1,7 @@
 """Validate a kubeconfig as client-go does: the whole of it, or the entries that one context uses."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Iterator

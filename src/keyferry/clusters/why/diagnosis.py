@@ -1,5 +1,7 @@
 """Diagnose a context: take every step of a request and keep the results as a value."""
 
+from __future__ import annotations
+
 from time import monotonic
 
 from keyferry._core.clock import time_ns

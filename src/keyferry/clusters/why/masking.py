@@ -1,5 +1,7 @@
 """Mask secrets in a plugin's input."""
 
+from __future__ import annotations
+
 import re
 
 from keyferry._core.json import dumps, loads

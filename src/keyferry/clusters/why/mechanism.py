@@ -1,5 +1,7 @@
 """Find how a user of a kubeconfig is authenticated, and which of its credentials are ignored."""
 
+from __future__ import annotations
+
 from keyferry._core.values import Value
 from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import AuthInfo

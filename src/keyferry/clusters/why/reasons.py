@@ -1,5 +1,7 @@
 """Build the reasons for a diagnosis, as text and as facts."""
 
+from __future__ import annotations
+
 import os
 import shlex
 from collections.abc import Iterator
@@ -57,7 +59,7 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
     yield Reason(ReasonStage.CLUSTER, config.cluster_name, ReasonOutcome.CHOSEN, f"{shown}{proxy}", facts)
 
 
-def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
+def _underlying(error: KeyferryError | None) -> KeyferryError | None:
     """Return the error that caused a ClusterAuthError, which has a shorter message."""
     return error.underlying or error if isinstance(error, ClusterAuthError) else error
 

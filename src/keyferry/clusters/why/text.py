@@ -1,5 +1,7 @@
 """Show why a context works or does not, as text and as a document, without secrets."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage

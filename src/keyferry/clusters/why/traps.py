@@ -1,10 +1,12 @@
 """Find traps: settings of a context that are valid, but whose effect in client-go may be unexpected."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._core.reasons import Reason, ReasonStage
-from keyferry._core.word_enum import WordEnum
 from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.why.diagnosis import Diagnosis
@@ -14,7 +16,7 @@ from keyferry.invoke.executable import clean_path
 __all__ = ["traps_for"]
 
 
-class ClusterTrap(WordEnum):
+class ClusterTrap(StrEnum):
     """The kinds of traps in a kubeconfig context."""
 
     HTTP_SERVER = "http-server"

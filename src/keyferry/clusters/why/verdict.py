@@ -1,11 +1,13 @@
 """The verdict of a diagnosis: whether the context works, the likely cause if it does not, and what to do."""
 
+from __future__ import annotations
+
 import shlex
+from enum import StrEnum
 
 from keyferry._core.reasons import ReasonStage
 from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.clusters.auth.runner import IF_AVAILABLE, NEVER
 from keyferry.clusters.review import ANONYMOUS, Review
 from keyferry.clusters.why.diagnosis import Diagnosis
@@ -23,7 +25,7 @@ from keyferry.invoke.executable import clean_path
 __all__ = ["ClusterVerdict", "Works", "describe_end", "find_verdict"]
 
 
-class Works(WordEnum):
+class Works(StrEnum):
     """Whether a context works."""
 
     YES = "yes"

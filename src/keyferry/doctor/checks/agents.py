@@ -1,5 +1,7 @@
 """The node agents: whether they answer, with which version and config, and which of their providers fail."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry import __version__

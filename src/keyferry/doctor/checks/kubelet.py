@@ -1,5 +1,7 @@
 """The running kubelet: its process, its flags, and its files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.api.meta import format_time

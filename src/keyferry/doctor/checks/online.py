@@ -1,5 +1,7 @@
 """The registries as they answer, and the clock, by the date in their answers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from keyferry.doctor.facts import NodeFacts, ProbeRoute, RegistryProbe

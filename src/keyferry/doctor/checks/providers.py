@@ -1,5 +1,7 @@
 """The provider config, its plugins and its patterns: the findings are those of lint, each shown once."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator
 

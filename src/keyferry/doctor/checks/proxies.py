@@ -1,5 +1,7 @@
 """The proxies in the environments of the kubelet, whose plugins inherit them, and of the container runtime."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST

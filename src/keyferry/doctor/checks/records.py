@@ -1,5 +1,7 @@
 """The pull records: the policy that reads them, their folder, and the space on its disk."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 

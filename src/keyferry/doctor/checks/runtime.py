@@ -1,5 +1,7 @@
 """The container runtime: its socket, its process, and where it goes for images."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.doctor.facts import NodeFacts, RuntimeFacts

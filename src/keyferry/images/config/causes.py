@@ -1,5 +1,7 @@
 """Which problems are consequences of others, and which field an unknown field was probably meant to be."""
 
+from __future__ import annotations
+
 from keyferry.errors import Detail, Problem
 
 TYPE_CHECKING = False
@@ -36,7 +38,7 @@ def explain(problem: Problem) -> Problem:
 class Causes:
     """Problems that may have other problems as consequences."""
 
-    def __init__(self, problems: "Iterable[Problem]") -> None:
+    def __init__(self, problems: Iterable[Problem]) -> None:
         found = tuple(problems)
         self._unread = _places(problem for problem in found if problem.code in _UNREAD)
         self._names = _places(problem for problem in found if problem.code in _REFUSED_NAMES)
@@ -58,7 +60,7 @@ class Causes:
             return True
         return problem.code in _EXECUTABLE and place in self._names
 
-    def remove_from(self, problems: "Iterable[Problem]") -> "Iterator[Problem]":
+    def remove_from(self, problems: Iterable[Problem]) -> Iterator[Problem]:
         """Return those of *problems* that are not consequences of these."""
         return (problem for problem in problems if not self.account_for(problem))
 
@@ -70,7 +72,7 @@ def respelt(path: str) -> str:
     return meant if meant != name and meant.lower() == _squeeze(name) else ""
 
 
-def _places(problems: "Iterable[Problem]") -> frozenset[tuple[str, str]]:
+def _places(problems: Iterable[Problem]) -> frozenset[tuple[str, str]]:
     return frozenset((problem.file, problem.path) for problem in problems)
 
 

@@ -1,5 +1,7 @@
 """The files of a provider config before they are decoded: which they are, and their hash."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -52,13 +54,15 @@ def config_files(path: str) -> list[str]:
     return sorted((os.path.join(path, name) for name in names), key=os.fsencode)
 
 
-def config_hash(contents: "Iterable[bytes]") -> str:
+def config_hash(contents: Iterable[bytes]) -> str:
     """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
-    # Imported here: few lookups need it.
-    from keyferry._core.digests import sha256_of
+    # Few lookups need it, and it loads OpenSSL.
+    import hashlib
 
-    parts = (part for data in contents for part in (len(data).to_bytes(8, "big"), data))
-    return f"sha256:{sha256_of(parts)}"
+    digest = hashlib.sha256()
+    for data in contents:
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return f"sha256:{digest.hexdigest()}"
 
 
 def hash_of_files(path: str) -> str:

@@ -1,5 +1,7 @@
 """Strict decoding of one config file: its content, and all problems that Kubernetes would find."""
 
+from __future__ import annotations
+
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONFIG_KIND = "CredentialProviderConfig"
-_READERS: "dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]]" = {
+_READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
     v1.API_VERSION: v1.read_config,
     v1beta1.API_VERSION: v1beta1.read_config,
     v1alpha1.API_VERSION: v1alpha1.read_config,
@@ -114,7 +116,7 @@ def _decode_config(
     path: str,
     data: bytes,
     document: Document,
-    read: "Callable[[object, Reader], v1.CredentialProviderConfig]",
+    read: Callable[[object, Reader], v1.CredentialProviderConfig],
 ) -> ConfigFile:
     reader = _reader(document)
     config = read(document.value, reader)

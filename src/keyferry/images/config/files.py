@@ -1,8 +1,11 @@
 """Provider configs from one file or a directory of files, merged as in the kubelet."""
 
+from __future__ import annotations
+
+from functools import cached_property
+
 from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.gotext import go_strerror, quote
-from keyferry._core.lazy import lazy
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
@@ -34,7 +37,7 @@ class ReadConfig(Value):
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     kind: Kind | None = None
 
-    @lazy
+    @cached_property
     def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
         """The parsed patterns of each provider, with the error in place of a pattern that does not parse."""
         return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)

@@ -1,7 +1,10 @@
 """All problems of a provider config that stop a kubelet, in its order, without those that follow from others."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Problem
 from keyferry.images.config.causes import Causes, explain
 from keyferry.images.config.files import ReadConfig
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class LoadStage(WordEnum):
+class LoadStage(StrEnum):
     """The stages in which a kubelet loads a config."""
 
     BIN_DIR = "bin-dir"
@@ -39,8 +42,8 @@ def find_refusals(
     bin_dir: str | None,
     *,
     service_account_tokens: bool = True,
-    is_checked: "Callable[[Problem], bool]" = _is_checked,
-) -> "Iterator[Refusals]":
+    is_checked: Callable[[Problem], bool] = _is_checked,
+) -> Iterator[Refusals]:
     """Yield the problems of each stage, in the kubelet's order; the kubelet stops at the first stage with problems.
 
     Without *bin_dir*, plugins are not checked. *is_checked* returns whether the kubelet's version makes the

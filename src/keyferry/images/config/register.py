@@ -1,5 +1,7 @@
 """The kubelet's checks of the bin dir and of every executable in it."""
 
+from __future__ import annotations
+
 import os
 import stat
 

@@ -1,5 +1,7 @@
 """The kubelet's validation of a provider config, with its texts and with keyferry's messages."""
 
+from __future__ import annotations
+
 from keyferry._core.gotext import quote
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path, format_path
@@ -54,7 +56,7 @@ def _indexed(problem: Problem, index: int, at: Path) -> Problem:
 
 def _check_provider(
     provider: CredentialProvider, patterns: tuple[Pattern | MatchError, ...], *, gate: bool
-) -> "Iterator[_Found]":
+) -> Iterator[_Found]:
     yield from _check_name(provider.name)
     yield from _check_api_version(provider.api_version)
     yield from _check_match_images(provider.match_images or (), patterns)
@@ -63,7 +65,7 @@ def _check_provider(
         yield from _check_token_attributes(provider.token_attributes, provider.api_version, gate=gate)
 
 
-def _check_name(name: str) -> "Iterator[_Found]":
+def _check_name(name: str) -> Iterator[_Found]:
     for is_wrong, text, message in (
         ("/" in name, "provider name cannot contain '/'", "the name contains '/'"),
         (" " in name, "provider name cannot contain spaces", "the name contains a space"),
@@ -75,7 +77,7 @@ def _check_name(name: str) -> "Iterator[_Found]":
             yield ("name",), _invalid("KF121", "providers.name", quote(name), text, expected)
 
 
-def _check_api_version(api_version: str) -> "Iterator[_Found]":
+def _check_api_version(api_version: str) -> Iterator[_Found]:
     expected = " or ".join(repr(known) for known in PROVIDER_API_VERSIONS)
     if not api_version:
         message = f"apiVersion is missing, expected {PROVIDER_V1!r}"
@@ -88,7 +90,7 @@ def _check_api_version(api_version: str) -> "Iterator[_Found]":
 
 def _check_match_images(
     texts: tuple[str, ...], patterns: tuple[Pattern | MatchError, ...]
-) -> "Iterator[_Found]":
+) -> Iterator[_Found]:
     if not texts:
         detail = "at least 1 item in matchImages is required"
         message = "matchImages is missing or empty, expected at least one pattern"
@@ -100,7 +102,7 @@ def _check_match_images(
             yield ("matchImages", index), problem.changed(kind=Kind.URL)
 
 
-def _check_duration(nanoseconds: int | None) -> "Iterator[_Found]":
+def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:
     path = "providers.defaultCacheDuration"
     if nanoseconds is None:
         message = "defaultCacheDuration is missing, expected a duration such as '12h' or '0s'"
@@ -114,7 +116,7 @@ def _check_duration(nanoseconds: int | None) -> "Iterator[_Found]":
 
 def _check_token_attributes(
     attributes: ServiceAccountTokenAttributes, api_version: str, *, gate: bool
-) -> "Iterator[_Found]":
+) -> Iterator[_Found]:
     base = "providers.tokenAttributes"
     if not gate:
         text = f"tokenAttributes is not supported when {GATE} feature gate is disabled"
@@ -134,7 +136,7 @@ def _check_token_attributes(
     yield from _check_cache_type(attributes.cache_type)
 
 
-def _check_annotations(attributes: ServiceAccountTokenAttributes) -> "Iterator[_Found]":
+def _check_annotations(attributes: ServiceAccountTokenAttributes) -> Iterator[_Found]:
     required = attributes.required_service_account_annotation_keys or ()
     optional = attributes.optional_service_account_annotation_keys or ()
     if attributes.require_service_account is False and required:
@@ -151,7 +153,7 @@ def _check_annotations(attributes: ServiceAccountTokenAttributes) -> "Iterator[_
         yield ("tokenAttributes",), _invalid("KF136", "providers.tokenAttributes", dumps(both), text, message)
 
 
-def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> "Iterator[_Found]":
+def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> Iterator[_Found]:
     path, at = _child(field)
     seen: set[str] = set()
     for index, key in enumerate(keys):
@@ -164,7 +166,7 @@ def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> "Iterator[_Foun
         seen.add(key)
 
 
-def _check_cache_type(cache_type: str) -> "Iterator[_Found]":
+def _check_cache_type(cache_type: str) -> Iterator[_Found]:
     path, at = _child("cacheType")
     expected = " or ".join(map(repr, CACHE_TYPES))
     if not cache_type:

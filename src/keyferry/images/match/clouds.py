@@ -1,5 +1,7 @@
 """Registries of clouds, whose hosts have more parts than short patterns have."""
 
+from __future__ import annotations
+
 from keyferry._core.values import NamedTuple
 
 __all__ = ["CloudRegistry", "find_longer_cloud"]

@@ -6,9 +6,11 @@ is compared only if these labels are found. Paths are found by bisection: in a s
 lie on one chain.
 """
 
-from bisect import bisect_right
+from __future__ import annotations
 
-from keyferry._core.compiled import itemgetter
+from bisect import bisect_right
+from operator import itemgetter
+
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import (
     Glob,
@@ -38,7 +40,7 @@ _LONGEST_REMEMBERED = 512
 # No pattern has this port, so no pattern covers an image that does not parse.
 _NOWHERE = ("", "unparsable", "")
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
@@ -56,14 +58,14 @@ class _PathNode:
 
     __slots__ = ("globs", "hits", "orders", "parent", "path")
 
-    def __init__(self, path: str, globs: _Globs, orders: tuple[int, ...], parent: "_PathNode | None") -> None:
+    def __init__(self, path: str, globs: _Globs, orders: tuple[int, ...], parent: _PathNode | None) -> None:
         self.path = path
         self.globs = globs
         self.orders = orders
         self.parent = parent
         self.hits: _Hits = ()
 
-    def longest_prefix(self, path: str) -> "_PathNode | None":
+    def longest_prefix(self, path: str) -> _PathNode | None:
         """Return this node if *path* begins with its path; the same method as in `_Paths`, for a single path."""
         return self if path.startswith(self.path) else None
 
@@ -99,12 +101,12 @@ class _Shape:
 
     __slots__ = ("cut", "key_of", "whole")
 
-    def __init__(self, key_of: "_KeyOf") -> None:
+    def __init__(self, key_of: _KeyOf) -> None:
         self.key_of = key_of
         self.whole: dict[object, _Places] = {}
         self.cut: dict[object, list[tuple[_KeyOf, dict[object, _Places]]]] = {}
 
-    def places(self, labels: "_Labels") -> _Places:
+    def places(self, labels: _Labels) -> _Places:
         """Return the candidates that may cover a host with these labels; the caller checks their globs."""
         key = self.key_of(labels)
         places = self.whole.get(key, ())
@@ -122,7 +124,7 @@ class PatternIndex:
 
     __slots__ = ("_answers", "_closed", "_hosts", "_images", "_open", "_owned")
 
-    def __init__(self, patterns: "Iterable[tuple[int, str | Pattern]]") -> None:
+    def __init__(self, patterns: Iterable[tuple[int, str | Pattern]]) -> None:
         parsed = [(owner, _parse_or_drop(pattern)) for owner, pattern in patterns]
         # In the order of the patterns.
         self._owned = [(owner, pattern.text if pattern else "") for owner, pattern in parsed]
@@ -166,7 +168,7 @@ class PatternIndex:
             return nodes[0].hits or self._answer_one(nodes[0])
         return self._answers.get(tuple(nodes)) or self._answer(tuple(nodes)) if nodes else ()
 
-    def _places(self, host: str, port: str) -> "Sequence[_PathNode | _Paths]":
+    def _places(self, host: str, port: str) -> Sequence[_PathNode | _Paths]:
         """Return the paths of all patterns that cover a host with this port."""
         labels = host.split(".")
         count = len(labels)
@@ -201,7 +203,7 @@ class PatternIndex:
         return tuple(sorted(first.items()))
 
 
-def _remember(memo: "dict[_Key, _Value]", key: "_Key", value: "_Value") -> None:
+def _remember(memo: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     if len(memo) >= _MEMO_LIMIT:
         memo.clear()
     memo[key] = value
@@ -215,18 +217,18 @@ def _parse(image: str) -> tuple[str, str, str]:
     return bytewise(url.host), url.port, bytewise(url.path)
 
 
-def _globs_match(globs: _Globs, labels: "_Labels") -> bool:
+def _globs_match(globs: _Globs, labels: _Labels) -> bool:
     return all(glob_matches(glob, labels[number]) for number, glob in globs)
 
 
-def _orders(node: _PathNode | None) -> "Iterator[int]":
+def _orders(node: _PathNode | None) -> Iterator[int]:
     while node:
         yield from node.orders
         node = node.parent
 
 
 def _build(
-    patterns: "Iterable[Pattern | None]",
+    patterns: Iterable[Pattern | None],
 ) -> tuple[dict[tuple[int, str], list[_Shape]], dict[int, list[_Shape]]]:
     """Return the shapes by a last label without stars, with the other shapes added, and the other shapes alone."""
     closed: dict[tuple[int, str], list[_Shape]] = {}
@@ -264,7 +266,7 @@ _Seat = tuple[_Sight, object, object, _Globs]
 _Grouped = dict[_Seat, dict[str, list[int]]]
 
 
-def _group(patterns: "Iterable[Pattern | None]") -> dict[_Bucket, _Grouped]:
+def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:
     """Return the orders of the patterns by path, grouped by what they compare in a host."""
     grouped: dict[_Bucket, _Grouped] = {}
     sights: dict[_Views, _Sight] = {}
@@ -353,7 +355,7 @@ def _text_length(pieces: tuple[Piece, ...]) -> int:
     return sum(len(piece) for piece in pieces if isinstance(piece, str))
 
 
-def _cut_of(views: _Views) -> "_KeyOf | None":
+def _cut_of(views: _Views) -> _KeyOf | None:
     """Return a function that reads the text beside the stars, or None if there is no such text."""
     cuts = [(number, cut) for number, view in enumerate(views) for cut in _cuts(view)]
     if not cuts:

@@ -3,9 +3,12 @@
 `keyferry.images.match.index` does the same for many patterns at once and must agree with this module.
 """
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple, Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable, split_plain
 
@@ -36,7 +39,7 @@ _RANGE = r"([^-])(?:-([^-]))?"
 _INVALID_RUNE = 0xFFFD
 
 
-class MatchRule(WordEnum):
+class MatchRule(StrEnum):
     """The rule that decides whether a pattern covers an image: the first that fails, or none."""
 
     MATCHED = "matched"

@@ -4,6 +4,8 @@ The kubelet compares patterns and images after this parser, so each of its speci
 credentials are used.
 """
 
+from __future__ import annotations
+
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple
 from keyferry._net.address import bytewise, readable

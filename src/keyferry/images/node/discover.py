@@ -1,5 +1,7 @@
 """Discovery of the node's provider config and plugins."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.log import log_debug
@@ -74,7 +76,7 @@ def discover(
     config: str | None = None,
     bin_dir: str | None = None,
     *,
-    environ: "Mapping[str, str] | None" = None,
+    environ: Mapping[str, str] | None = None,
     node: Node | None = None,
     root: str | None = None,
     needs_config: bool = True,
@@ -107,7 +109,7 @@ def discover(
     return found
 
 
-def _choose(given: "Sequence[Discovery]", more: "Iterator[Discovery]") -> Discovery:
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
     """Return the first config and the first bin dir for it; stop reading candidates once both are found."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
@@ -136,7 +138,7 @@ def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
     )
 
 
-def _matching_bin_dir(seen: "Sequence[Discovery]", named: Discovery | None) -> Discovery | None:
+def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
     """Return the first bin dir that is set alone or together with the chosen config, not with another config."""
     for each in seen:
         if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
@@ -144,7 +146,7 @@ def _matching_bin_dir(seen: "Sequence[Discovery]", named: Discovery | None) -> D
     return None
 
 
-def _node_candidates(node: Node, root: str) -> "Iterator[Discovery]":
+def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
     """Yield the configs and bin dirs that this node may use, the most reliable first.
 
     A kubelet that runs has the config that its flags name, or none; what embeds one may have others.

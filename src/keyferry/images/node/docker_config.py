@@ -1,5 +1,7 @@
 """Where a kubelet searches for the node's docker config."""
 
+from __future__ import annotations
+
 import os
 
 __all__ = ["node_config_candidates"]

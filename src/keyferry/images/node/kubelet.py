@@ -1,5 +1,7 @@
 """The kubelets and container runtimes that run on this machine, with their flags, read from ``/proc``."""
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
@@ -49,7 +51,7 @@ _FLAGS = _SHARED_FLAGS | {
 _NODE_NAME_FLAG = "--node-name"
 _EMBEDDED_FLAGS = _SHARED_FLAGS | {_NODE_NAME_FLAG}
 # Programs that embed a kubelet, and the subcommands that run it; an empty tuple means every subcommand.
-_EMBEDDING: "Mapping[str, tuple[str, ...]]" = {
+_EMBEDDING: Mapping[str, tuple[str, ...]] = {
     "hyperkube": ("kubelet",),
     "k3s": ("server", "agent"),
     "k3s-server": (),
@@ -117,7 +119,7 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
     return Kubelets(tuple(found), hidden, is_contained, runtimes)
 
 
-def parse_flags(argv: "Sequence[str]", *, is_embedded: bool = False) -> dict[str, str]:
+def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:
     """Return the flags of a kubelet's command line that are used here, including ``--kubelet-arg`` of k3s and RKE2."""
     known = _EMBEDDED_FLAGS if is_embedded else _FLAGS
     flags: dict[str, str] = {}
@@ -141,7 +143,7 @@ def _set_flag(flags: dict[str, str], name: str, value: str) -> None:
     flags[name] = f"{before},{value}" if before else value
 
 
-def _processes(proc: str) -> "Iterator[NodeProcess]":
+def _processes(proc: str) -> Iterator[NodeProcess]:
     """Yield the kubelets and the container runtimes."""
     for pid in _pids(proc):
         try:
@@ -164,7 +166,7 @@ def _process(pid: int, process: str) -> NodeProcess | None:
     return None
 
 
-def _program(argv: "Sequence[str]") -> str:
+def _program(argv: Sequence[str]) -> str:
     """Return the name of a program that is or embeds a kubelet, or an empty string for other programs."""
     if not argv:
         return ""

@@ -1,6 +1,9 @@
 """This machine as a node: the kubelets that run on it and their settings, read once."""
 
-from keyferry._core.lazy import lazy
+from __future__ import annotations
+
+from functools import cached_property
+
 from keyferry.images.node.kubelet import Kubelet, Kubelets, look_for_kubelets
 
 TYPE_CHECKING = False
@@ -23,7 +26,7 @@ class Node:
         self._proc = proc
         self._read: dict[int, KubeletSettings] = {}
 
-    @lazy
+    @cached_property
     def kubelets(self) -> Kubelets:
         """All visible kubelets."""
         return Kubelets() if self.elsewhere else look_for_kubelets(self._proc)
@@ -34,11 +37,11 @@ class Node:
         return next(iter(self.kubelets.trusted), None)
 
     @property
-    def settings(self) -> "KubeletSettings | None":
+    def settings(self) -> KubeletSettings | None:
         """The settings of that kubelet."""
         return None if self.kubelet is None else self.settings_of(self.kubelet)
 
-    def settings_of(self, kubelet: Kubelet) -> "KubeletSettings":
+    def settings_of(self, kubelet: Kubelet) -> KubeletSettings:
         """Return the settings of a trusted kubelet; its files are read once."""
         if kubelet.pid not in self._read:
             # Imported here: it imports the parsers of files.

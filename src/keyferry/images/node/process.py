@@ -1,5 +1,7 @@
 """A process of this node that matters for pulls: a kubelet or a container runtime, read from ``/proc``."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.values import Value, field
@@ -24,7 +26,7 @@ class NodeProcess(Value):
     program: str
     process: str
     users: frozenset[int]
-    flags: "Mapping[str, str]" = field(repr=False)
+    flags: Mapping[str, str] = field(repr=False)
 
     @property
     def is_trusted(self) -> bool:
@@ -57,7 +59,7 @@ class NodeProcess(Value):
         is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
         return path if is_plain else seen
 
-    def read_environment(self) -> "Mapping[str, str] | None":
+    def read_environment(self) -> Mapping[str, str] | None:
         """Return the environment that it was started with, or None if it cannot be read."""
         try:
             raw = read_process_file(f"{self.process}/environ")
@@ -74,13 +76,13 @@ class RuntimeProcess(NodeProcess):
         return f"{self.program}, process {self.pid}"
 
 
-def runtime_program(argv: "Sequence[str]") -> str:
+def runtime_program(argv: Sequence[str]) -> str:
     """Return the name of a container runtime, or an empty string for other programs."""
     name = os.path.basename(argv[0]) if argv else ""
     return name if name in _RUNTIMES else ""
 
 
-def parse_runtime_flags(argv: "Sequence[str]") -> dict[str, str]:
+def parse_runtime_flags(argv: Sequence[str]) -> dict[str, str]:
     """Return the flags of a container runtime's command line that are used here."""
     flags: dict[str, str] = {}
     words = iter(argv)

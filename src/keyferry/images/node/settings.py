@@ -1,5 +1,7 @@
 """The settings of a running kubelet: flags override drop-in files, which override the config file and defaults."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

@@ -1,5 +1,7 @@
 """Pods, and the data of their service accounts that providers receive."""
 
+from __future__ import annotations
+
 import time
 
 from keyferry._core.jwt_claims import JwtError, read_claims
@@ -9,7 +11,7 @@ from keyferry.errors import NodeAudienceError, ServiceAccountError
 from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
@@ -34,7 +36,7 @@ class Relayed(Pod):
     """
 
     token: str = field(default="", repr=False)
-    annotations: "Mapping[str, str]" = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
     until_ns: int | None = None
     ref: ServiceAccountRef | None = None
@@ -44,7 +46,7 @@ class ServiceAccount(Value):
     """A service account from the API server; *annotations* is None if they are not known."""
 
     uid: str
-    annotations: "Mapping[str, str] | None" = field(default_factory=dict)
+    annotations: Mapping[str, str] | None = field(default_factory=dict)
 
 
 class TokenRequest(Value):
@@ -106,7 +108,7 @@ class Identity(Value):
 
     ref: ServiceAccountRef | None = None
     token: str = field(default="", repr=False)
-    annotations: "Mapping[str, str] | None" = None
+    annotations: Mapping[str, str] | None = None
     missing: tuple[MissingInput, ...] = ()
     key: bytes = field(default=b"", repr=False)
     until_ns: int | None = None
@@ -117,7 +119,7 @@ _NO_POD = (MissingInput(LookupInput.POD),)
 
 
 def pick_annotations(
-    attributes: ServiceAccountTokenAttributes, annotations: "Mapping[str, str]"
+    attributes: ServiceAccountTokenAttributes, annotations: Mapping[str, str]
 ) -> tuple[dict[str, str], str]:
     """Return the annotations that a provider is configured for, and the first required key that is missing, if any."""
     picked: dict[str, str] = {}

@@ -4,6 +4,8 @@ An answer of the agent counts only if it stands for the config that this process
 of the config's files and the bin dir, and the agent repeats the hash.
 """
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.clock import monotonic_ns
@@ -29,7 +31,7 @@ from keyferry.images.provider.agent_use import AgentUse
 from keyferry.images.provider.provision import AgentNote, ProvisionOutcome
 from keyferry.images.reference import registry_of
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -47,7 +49,7 @@ OUTCOMES = {
     "shared": ProvisionOutcome.SHARED,
     "cache": ProvisionOutcome.CACHED,
 }
-_FAILURES: "dict[object, tuple[FallbackReason, str]]" = {
+_FAILURES: dict[object, tuple[FallbackReason, str]] = {
     "notStarted": (FallbackReason.NOT_STARTED, "was not started"),
     "failed": (FallbackReason.FAILED, "failed"),
 }
@@ -74,10 +76,10 @@ class AgentSource:
     def __init__(
         self,
         use: AgentUse,
-        config_hash: "Callable[[], str]",
+        config_hash: Callable[[], str],
         bin_dir: str,
         *,
-        clock: "Callable[[], int]" = monotonic_ns,
+        clock: Callable[[], int] = monotonic_ns,
         timeout_seconds: float = ANSWER_SECONDS,
     ) -> None:
         """Create a source; *timeout_seconds* is the time limit of one plugin run, wherever that is."""
@@ -201,7 +203,7 @@ def read_answer(reply: SocketReply, api_version: str, config_hash: str) -> Agent
     return AgentAnswer(AgentNote(), decoded, source)
 
 
-def read_document(reply: SocketReply, kind: str, config_hash: str) -> "dict[str, object] | Fallback":
+def read_document(reply: SocketReply, kind: str, config_hash: str) -> dict[str, object] | Fallback:
     """Return the document of *kind* in a reply that stands for this config, or why there is none."""
     document = reply.read_object()
     if reply.status != 200:
@@ -217,7 +219,7 @@ def read_document(reply: SocketReply, kind: str, config_hash: str) -> "dict[str,
     return document
 
 
-def _text(document: "dict[str, object]", name: str) -> str:
+def _text(document: dict[str, object], name: str) -> str:
     value = document.get(name)
     return printable(value) if isinstance(value, str) else ""
 
@@ -227,7 +229,7 @@ def _without(fallback: Fallback) -> AgentAnswer:
     return AgentAnswer(AgentNote(str(fallback.reason), fallback.message))
 
 
-def _remember(kept: "dict[tuple[str, str], T]", key: tuple[str, str], value: "T") -> None:
+def _remember(kept: dict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
     if len(kept) >= _MOST_REMEMBERED:
         kept.clear()
     kept[key] = value

@@ -1,12 +1,14 @@
 """Which node agent a lookup asks, if any."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.values import Value
 from keyferry._net.agent import AUTO, OFF, VARIABLE, find_socket
 from keyferry.errors import EnvironmentProblem
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,7 +25,7 @@ class AgentUse(Value):
 
 
 def choose_agent(
-    given: str | None = None, environ: "Mapping[str, str] | None" = None, *, why_not: str = ""
+    given: str | None = None, environ: Mapping[str, str] | None = None, *, why_not: str = ""
 ) -> AgentUse | None:
     """Return the agent that is given as ``auto`` or a socket, or None if it is ``off``.
 
@@ -45,7 +47,7 @@ def check_agent(given: str) -> str:
     return given
 
 
-def check_variable(environ: "Mapping[str, str]") -> None:
+def check_variable(environ: Mapping[str, str]) -> None:
     """Raise EnvironmentProblem if KEYFERRY_AGENT is set, and neither ``off`` nor ``auto`` nor an absolute path."""
     given = environ.get(VARIABLE)
     if given and not _names_agent(given):

@@ -1,9 +1,11 @@
 """A cache of credentials as in the kubelet: by image, by registry or global, per service account."""
 
+from __future__ import annotations
+
 import struct
+from collections import OrderedDict
 from itertools import count
 
-from keyferry._core.compiled import OrderedDict
 from keyferry._core.values import NamedTuple
 from keyferry.errors import ServiceAccountError
 from keyferry.images.provider.provision import Auth, Provision
@@ -147,7 +149,7 @@ class Cache:
         self._entries[key] = KeptAnswer(provision, provision.expires_ns, size, image, not account_key, number)
         self._bytes += size
 
-    def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:
+    def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
         """Drop all entries for an image that contain this credential; return their keys.
 
         Entries whose keys are in *keep* are not dropped.
@@ -221,7 +223,7 @@ def account_cache_key(
     namespace: str,
     name: str,
     uid: str,
-    annotations: "Mapping[str, str]",
+    annotations: Mapping[str, str],
     token_hash: str,
     cache_type: str,
 ) -> bytes:
@@ -237,7 +239,7 @@ def flight_key(image: str, others: bytes) -> bytes:
     return _text(image) + others
 
 
-def other_inputs(token_hash: str, annotations: "Mapping[str, str]") -> bytes:
+def other_inputs(token_hash: str, annotations: Mapping[str, str]) -> bytes:
     """Return the inputs of a plugin run other than the image, for use in keys."""
     return _text(token_hash) + _annotations(annotations) if token_hash or annotations else NO_OTHER_INPUTS
 
@@ -257,7 +259,7 @@ _NO_ANNOTATIONS = struct.pack(">I", 0)
 NO_OTHER_INPUTS = _EMPTY + _NO_ANNOTATIONS
 
 
-def _annotations(annotations: "Mapping[str, str]") -> bytes:
+def _annotations(annotations: Mapping[str, str]) -> bytes:
     if not annotations:
         return _NO_ANNOTATIONS
     parts = [struct.pack(">I", len(annotations))]

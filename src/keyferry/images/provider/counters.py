@@ -1,7 +1,9 @@
 """Counters of providers, from which metrics are made."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from bisect import bisect_left
+from threading import Lock
 
 from keyferry._core.values import Value
 from keyferry.errors import (
@@ -55,7 +57,7 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._tallies = {"hits": 0, "shared": 0}
         self._runs = 0
         self._errors = 0

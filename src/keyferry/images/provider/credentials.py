@@ -1,5 +1,7 @@
 """The credentials in a provider's answer, by auth key."""
 
+from __future__ import annotations
+
 from keyferry.images.credential import Source, SourceKind
 from keyferry.images.keyring import EMPTY, Keyring
 from keyferry.images.provider.provision import Provision

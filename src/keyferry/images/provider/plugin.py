@@ -1,10 +1,12 @@
 """Running one plugin as the kubelet does, and decoding its response strictly."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
 from math import inf
 from time import monotonic
 
-from keyferry._core.compiled import Callable
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates, read_counting_strings
 from keyferry._core.program.start_problem import describe_start_problem
@@ -54,8 +56,8 @@ class ExecPlugin(Value):
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     withhold: frozenset[str] = frozenset()
     limits: Limits = Limits()
-    environ: "Mapping[bytes, bytes] | None" = field(default=None, repr=False)
-    listen: "Callable[[bytes], bytes] | None" = field(default=None, repr=False)
+    environ: Mapping[bytes, bytes] | None = field(default=None, repr=False)
+    listen: Callable[[bytes], bytes] | None = field(default=None, repr=False)
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
@@ -259,8 +261,8 @@ _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
 
 
 def child_environment(
-    env: "Iterable[tuple[str, str]]", withhold: frozenset[str], environ: "Mapping[bytes, bytes] | None" = None
-) -> "Mapping[bytes, bytes]":
+    env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
+) -> Mapping[bytes, bytes]:
     """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
     base = ENVIRONMENT if environ is None else environ
     if not env and not withhold:
@@ -277,13 +279,13 @@ def child_environment(
     return merged
 
 
-def encode_environment(environ: "Mapping[str, str]") -> "Mapping[bytes, bytes]":
+def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
     """Return an environment as bytes, encoded for the operating system."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
 
 
 # The mapping of bytes behind os.environ, which stays up to date and needs no decoding on every read.
-ENVIRONMENT: "Mapping[bytes, bytes]" = getattr(os.environ, "_data", None) or os.environb
+ENVIRONMENT: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
 
 
 # A sandbox may forbid the call, which then finds nothing at all.

@@ -1,11 +1,13 @@
 """One provider: its cache, its current runs, and its answer for an image."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
+from functools import cached_property
 from math import inf
+from threading import Lock
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.lazy import lazy
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
@@ -78,7 +80,7 @@ class LastAnswer(Value):
     image: str
     keys: tuple[str, ...] = field(repr=False)  # user info in a key is a secret
 
-    @lazy
+    @cached_property
     def has_key(self) -> bool:
         """Whether a key covers the image."""
         # Imported here, as for a provision: only the agent's page asks.
@@ -130,12 +132,12 @@ class Provider:
         plugin: Plugin,
         *,
         accounts: ServiceAccounts | None = None,
-        clock: "Callable[[], int]" = monotonic_ns,
+        clock: Callable[[], int] = monotonic_ns,
         coalesce: bool = True,
         timeout_seconds: float = _TIMEOUT_SECONDS,
         cache_limits: CacheLimits = _CACHE_LIMITS,
-        on_cached: "Callable[[Provider, CacheEntry], None] | None" = None,
-        agent: "AgentSource | None" = None,
+        on_cached: Callable[[Provider, CacheEntry], None] | None = None,
+        agent: AgentSource | None = None,
     ) -> None:
         self.config = config
         self.counters = Counters()
@@ -153,7 +155,7 @@ class Provider:
         # Apart, so that answers for many tokens do not push out those that everybody gets.
         self._relayed_cache = Cache(clock(), *cache_limits)
         self._flights: Flights[_Run] = Flights()
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._evicted: dict[bytes, int] = {}
 
     @property
@@ -294,9 +296,9 @@ class Provider:
 
     def reset_after_fork(self) -> None:
         """Replace locks and runs that belong to threads of the parent process; keep the cache."""
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._flights = Flights()
-        self.counters._lock = allocate_lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
+        self.counters._lock = Lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
     def _cache_of(self, identity: Identity) -> Cache:
         return self._relayed_cache if identity.key else self._cache
@@ -348,7 +350,7 @@ class Provider:
         seconds = None if patience is None else patience.seconds_to_run()
         return self._fly(flight, keys, image, identity, account_key, seconds)
 
-    def _wide_key(self, image: str, account_key: bytes, others: bytes) -> "Hashable":
+    def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
@@ -386,7 +388,7 @@ class Provider:
     def _fly(  # noqa: PLR0917 - the data of one run
         self,
         flight: Flight[_Run],
-        keys: "tuple[Hashable, ...]",
+        keys: tuple[Hashable, ...],
         image: str,
         identity: Identity,
         account_key: bytes,

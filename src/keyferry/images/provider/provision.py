@@ -1,8 +1,11 @@
 """The answer of one provider for one image, and its origin."""
 
-from keyferry._core.compiled import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
 from keyferry._core.values import Value, field, replace
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import KeyferryError
 from keyferry.images.credential import ServiceAccountRef
@@ -13,7 +16,7 @@ Auth = Mapping[str, AuthConfig]
 _COPY = "copy"
 
 
-class ProvisionOutcome(WordEnum):
+class ProvisionOutcome(StrEnum):
     """The origin of a provider's answer."""
 
     CACHED = "cached"
@@ -62,7 +65,7 @@ class Provision(Value):
         """Whether the node agent gave the answer; then no plugin was run in this process."""
         return self.agent is not None and not self.agent.fallback
 
-    def with_missing(self, missing: tuple[MissingInput, ...]) -> "Provision":
+    def with_missing(self, missing: tuple[MissingInput, ...]) -> Provision:
         """Return this answer with the inputs that a kubelet would also have passed to the provider."""
         if not missing:
             return self

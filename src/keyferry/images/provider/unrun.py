@@ -1,5 +1,7 @@
 """Providers whose plugins are not run: an image is matched with them, and their answer is unknown."""
 
+from __future__ import annotations
+
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import NotApplicable, NotGivenError, Pod, identify
 from keyferry.images.provider.provider import Provider

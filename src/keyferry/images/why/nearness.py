@@ -1,5 +1,7 @@
 """Near misses: patterns and auth keys that do not match an image, and need only a small change to match it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from os.path import commonprefix
@@ -7,7 +9,6 @@ from os.path import commonprefix
 from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.credential import Source, SourceKind
 from keyferry.images.match.clouds import find_longer_cloud
@@ -25,7 +26,7 @@ _REGISTRY_PARTS = frozenset(("dkr", "ecr"))
 _SHARED = 2
 
 
-class MissKind(WordEnum):
+class MissKind(StrEnum):
     """The difference between a pattern and an image; the nearest first."""
 
     PATH = "path"

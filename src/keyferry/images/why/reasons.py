@@ -4,6 +4,8 @@ This module decides nothing. It calls the functions that decided on patterns and
 keys again, so that reasons cost time only if they are requested.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import LOGIN_HOST

@@ -1,12 +1,14 @@
 """Traps: correct answers that are surprising, because people expect other rules."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from itertools import pairwise
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.word_enum import WordEnum
 from keyferry.images.credential import Credential, Source, SourceKind
 from keyferry.images.match.rules import MatchRule, judge
 from keyferry.images.provider.provision import ProvisionOutcome
@@ -15,7 +17,7 @@ from keyferry.images.result import LookupResult
 _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
 
-class ImageTrap(WordEnum):
+class ImageTrap(StrEnum):
     """The kinds of traps in an answer for an image."""
 
     PORT = "port"

@@ -1,5 +1,7 @@
 """The stable codes of the conformance kit."""
 
+from __future__ import annotations
+
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.kit.codes.cluster import CLUSTER_CODES

@@ -1,5 +1,7 @@
 """Checks of cluster plugins by code: severity, requirement, reason, what to change."""
 
+from __future__ import annotations
+
 from keyferry.kit.codes.image import Entry
 
 CLUSTER_CODES: dict[str, Entry] = {

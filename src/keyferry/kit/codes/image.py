@@ -1,5 +1,7 @@
 """Checks of image plugins by code: severity, requirement, reason, what to change."""
 
+from __future__ import annotations
+
 Entry = tuple[str, str, str, str]
 
 IMAGE_CODES: dict[str, Entry] = {

@@ -1,5 +1,7 @@
 """Checks of all plugins by code: secrets and the behaviour of the process."""
 
+from __future__ import annotations
+
 from keyferry.kit.codes.image import Entry
 
 PROCESS_CODES: dict[str, Entry] = {

@@ -1,5 +1,7 @@
 """The results of the runs, read as the kubelet or client-go reads them; rules are functions of this."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.secrets import in_one_line, stderr_tail
@@ -163,7 +165,7 @@ class Rule(Value):
     """The implementation of a check: the names and families of its experiments, and the function that judges them."""
 
     needs: tuple[str, ...]
-    judge: "Callable[[Evidence], Iterator[Violation]]"
+    judge: Callable[[Evidence], Iterator[Violation]]
 
 
 # A plugin refuses invalid input before any slow work, so that a shorter limit is enough.

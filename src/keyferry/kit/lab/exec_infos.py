@@ -1,5 +1,7 @@
 """Requests to a cluster plugin in KUBERNETES_EXEC_INFO: client-go's own, other versions, and malformed ones."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.json import dumps

@@ -1,13 +1,15 @@
 """One request to a plugin, the environment of its run, and the shell command that repeats it."""
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from keyferry._core.secrets import MASK, mask_arguments
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.plugin_kind import PluginKind
@@ -29,7 +31,7 @@ _KEPT = ("PATH",)
 _TOKEN = "SERVICE_ACCOUNT_TOKEN"  # noqa: S105 - a name
 
 
-class Family(WordEnum):
+class Family(StrEnum):
     """The family of an experiment: rules select experiments by it, or by a name."""
 
     NORMAL = "normal requests, which must have a valid response"

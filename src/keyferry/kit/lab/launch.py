@@ -3,6 +3,8 @@
 ``keyferry.invoke`` runs plugins as fast as possible; here a run may be slow and is observed in detail.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets
@@ -211,7 +213,7 @@ def _pending(fd: int) -> bool:
         return False
 
 
-def _collect(pid: int) -> "tuple[int | None, resource.struct_rusage | None]":
+def _collect(pid: int) -> tuple[int | None, resource.struct_rusage | None]:
     """Return the exit status, and the resources that the program and its children used."""
     deadline = time.monotonic() + DEATH_SECONDS
     while True:
@@ -228,7 +230,7 @@ def _collect(pid: int) -> "tuple[int | None, resource.struct_rusage | None]":
     return os.waitstatus_to_exitcode(status), usage
 
 
-def _peak(usage: "resource.struct_rusage | None") -> tuple[int | None, bool]:
+def _peak(usage: resource.struct_rusage | None) -> tuple[int | None, bool]:
     """Return the peak memory of a program, in bytes, and whether the figure is exact or an upper bound."""
     if usage is None:
         return None, False

@@ -1,5 +1,7 @@
 """The plugin under test: a program, how it is run, and the images it is tested with."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Mapping

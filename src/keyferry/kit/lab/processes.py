@@ -1,5 +1,7 @@
 """The processes that a plugin starts, found in /proc by their session and by a mark in their environment."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys

@@ -1,5 +1,7 @@
 """Requests to an image plugin: normal ones, other versions, and malformed ones."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """The secrets in a plugin's responses: finding them elsewhere, and hiding them."""
 
+from __future__ import annotations
+
 import os
 import re
 import stat

@@ -1,5 +1,7 @@
 """Properties of a secret that can be shown: its form, and the expiry of a JSON web token."""
 
+from __future__ import annotations
+
 import re
 
 from keyferry._core import jwt_claims
@@ -75,7 +77,7 @@ def describe(secret: str, now_ns: int | None = None) -> str:
 def skeleton(text: str) -> str:
     """Return *text* with every letter as ``x`` and every digit as ``0``, except the protocols' words."""
 
-    def keep(match: "re.Match[str]") -> str:
+    def keep(match: re.Match[str]) -> str:
         if match[1]:
             return "x"
         return "0" if match[2] else "\ufffd" if match[3] else match[0]

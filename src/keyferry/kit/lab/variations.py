@@ -1,5 +1,7 @@
 """The normal request in other environments: variables, directories, no network, several at once."""
 
+from __future__ import annotations
+
 import shutil
 import socket
 import subprocess

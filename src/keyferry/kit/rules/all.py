@@ -1,5 +1,7 @@
 """The rule of each check, by code."""
 
+from __future__ import annotations
+
 from keyferry.kit.lab.evidence import Rule
 from keyferry.kit.rules.answer import ANSWER_RULES
 from keyferry.kit.rules.cluster import CLUSTER_RULES

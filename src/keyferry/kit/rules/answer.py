@@ -1,5 +1,7 @@
 """Rules about an image plugin's responses to normal requests: whether the kubelet accepts them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.errors import Fault, PluginProtocolError

@@ -1,5 +1,7 @@
 """Rules about a cluster plugin's responses: those of client-go, and problems that appear only later."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.json import loads

@@ -1,5 +1,7 @@
 """Rules about the content of an image plugin's responses: keys, durations, user names and passwords."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry

@@ -1,5 +1,7 @@
 """Rules about input that is malformed, hostile or unusual."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.errors import Fault

@@ -1,5 +1,7 @@
 """Rules about the process of a plugin: failures, resources, what it leaves behind, and its environment."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.images.provider.plugin import go_exit_text

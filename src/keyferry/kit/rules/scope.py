@@ -1,5 +1,7 @@
 """Rules that compare an image plugin's responses: to other images, versions, tokens, and the same request."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse

@@ -1,5 +1,7 @@
 """Rules about a plugin's secrets outside its response, and about the files it leaves behind."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation

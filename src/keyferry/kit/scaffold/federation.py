@@ -4,6 +4,8 @@ For a node: both configs, the RBAC objects, and the steps. For jobs, which have 
 arguments take the place of the other config, and the steps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from keyferry._core.paths import format_path

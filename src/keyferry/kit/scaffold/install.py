@@ -1,13 +1,15 @@
 """Install a plugin in Python as a small program that starts fast and is isolated from the user's settings."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import stat
 import sys
+from enum import StrEnum
 
 from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
@@ -87,7 +89,7 @@ class OwnPlugin(Value):
         return self.module.partition(".")[0].replace("_", "-")
 
 
-class ProgramState(WordEnum):
+class ProgramState(StrEnum):
     """What has the name of a program that is to be installed."""
 
     ABSENT = "absent"

@@ -1,5 +1,7 @@
 """Write the project of a new plugin: one function, its tests, a config; its tests pass."""
 
+from __future__ import annotations
+
 import keyword
 import os
 import re

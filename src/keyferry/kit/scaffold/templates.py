@@ -1,5 +1,7 @@
 """The files of a new plugin project; ``{{name}}`` and ``{{module}}`` are the names of the plugin and its module."""
 
+from __future__ import annotations
+
 __all__ = ["CLUSTER_FILES", "IMAGE_FILES"]
 
 _PYPROJECT = """\

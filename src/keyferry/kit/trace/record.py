@@ -1,5 +1,7 @@
 """Record one request to a plugin and its response for a bug report, without secrets."""
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil

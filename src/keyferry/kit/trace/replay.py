@@ -1,5 +1,7 @@
 """Replay a trace: respond as the recorded plugin did, with placeholders for the secrets."""
 
+from __future__ import annotations
+
 import signal
 
 from keyferry._core.bounded import read_path

@@ -1,5 +1,7 @@
 """Problems of the agent's config: title, reason, correction; refusals first."""
 
+from __future__ import annotations
+
 REFUSED_AGENT: dict[str, tuple[str, str, str]] = {
     "KF501": (
         "the agent's config is not valid YAML or JSON",

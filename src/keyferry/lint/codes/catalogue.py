@@ -1,5 +1,7 @@
 """The stable codes of the problems that lint finds, by the kind of the file."""
 
+from __future__ import annotations
+
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.lint.codes.agent import REFUSED_AGENT, SUSPECT_AGENT

@@ -1,5 +1,7 @@
 """Problems of kubeconfigs: title, reason, correction; first those that client-go refuses."""
 
+from __future__ import annotations
+
 REFUSED_KUBECONFIG: dict[str, tuple[str, str, str]] = {
     "KF201": (
         "the kubeconfig is not valid YAML",

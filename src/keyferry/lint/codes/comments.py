@@ -1,5 +1,7 @@
 """Problems of the comments with which a file speaks to lint: title, reason, correction."""
 
+from __future__ import annotations
+
 COMMENTS: dict[str, tuple[str, str, str]] = {
     "KF050": (
         "an ignore comment has no effect",

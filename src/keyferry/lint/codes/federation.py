@@ -1,5 +1,7 @@
 """Problems of a FederationConfig, alone and with its provider config: title, reason, correction; refusals first."""
 
+from __future__ import annotations
+
 from keyferry.api.federation.v1alpha1 import API_VERSION, KIND
 
 _REFUSED = "the plugin refuses the whole config, so no registry of it gets a login"

@@ -1,5 +1,7 @@
 """Problems of kuberc files: title, reason, correction; refusals first."""
 
+from __future__ import annotations
+
 REFUSED_KUBERC: dict[str, tuple[str, str, str]] = {
     "KF301": (
         "the kuberc is not valid YAML or JSON",

@@ -1,5 +1,7 @@
 """Problems of a kubelet's pull records: title, reason, correction; unreadable records first."""
 
+from __future__ import annotations
+
 _AGAIN = "the kubelet verifies access to the image again, under every policy"
 _REMOVE = "remove the file; the next pull of the image writes a new record"
 

@@ -1,5 +1,7 @@
 """Problems that stop a kubelet, by code: title, reason, correction."""
 
+from __future__ import annotations
+
 REFUSED: dict[str, tuple[str, str, str]] = {
     "KF101": (
         "the config cannot be read",

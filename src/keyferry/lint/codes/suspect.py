@@ -1,5 +1,7 @@
 """Problems that a kubelet accepts, by code: title, reason, correction."""
 
+from __future__ import annotations
+
 SUSPECT: dict[str, tuple[str, str, str]] = {
     "KF150": (
         "a pattern has a scheme",

@@ -1,5 +1,7 @@
 """The config of a provider that runs ``keyferry-federate``: what its arguments and variables name or stand for."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 

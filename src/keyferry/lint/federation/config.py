@@ -1,5 +1,7 @@
 """Lint a FederationConfig: report why the plugin refuses it, and what is accepted but probably not intended."""
 
+from __future__ import annotations
+
 from keyferry._core.values import replace
 from keyferry.lint.federation.decode import decode_federation
 from keyferry.lint.federation.doubts import find_doubts

@@ -1,5 +1,7 @@
 """Read a FederationConfig, in YAML or JSON, with every problem for which the plugin refuses it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 
 from keyferry._core.documents import Document, DocumentFormat, read_document

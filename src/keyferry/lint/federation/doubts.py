@@ -1,5 +1,7 @@
 """What a FederationConfig may say and hardly means: secrets, addresses, patterns that match everything."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What only a FederationConfig and the provider config together show."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.paths import Path

@@ -1,12 +1,14 @@
 """Which findings have one right answer, and what it is."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 
 from keyferry._core.documents import Document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.clientauthentication.v1 import API_VERSION as EXEC_V1
 from keyferry.api.kubeletconfig.v1 import API_VERSION as CONFIG_V1
 from keyferry.errors import Detail, MatchError
@@ -40,7 +42,7 @@ _MODE = ("interactiveMode", "IfAvailable")
 _MISSING = object()
 
 
-class TextChange(WordEnum):
+class TextChange(StrEnum):
     """How a correction changes a document."""
 
     SET = "set"  # a scalar gets another text
@@ -64,7 +66,7 @@ class Correction(Value):
 
 
 def find_corrections(
-    findings: "tuple[Finding, ...]", document: Document
+    findings: tuple[Finding, ...], document: Document
 ) -> Iterator[tuple[Finding, Correction]]:
     """Yield the findings of one file that have one right answer, each with it."""
     paths = {format_path(path): path for path in document.positions}

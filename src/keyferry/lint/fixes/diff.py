@@ -1,5 +1,7 @@
 """Two contents of a file as a unified diff, without values that may be secrets."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.secrets import MASK, printable

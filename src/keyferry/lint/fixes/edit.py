@@ -3,6 +3,8 @@
 Each edit is checked: the new text must mean exactly the old document with the one change, or the edit is not made.
 """
 
+from __future__ import annotations
+
 import copy
 import re
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,7 @@
 """Correct one file in memory, and lint it again after every round."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from keyferry._core.documents import read_document

@@ -4,6 +4,8 @@ Client-go's rules are not repeated here: the code that uses kubeconfigs loads, v
 file, once for every context, and its refusals get a code.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat

@@ -1,5 +1,7 @@
 """Suspicious values in an exec section: its program, arguments and variables."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Parts of a kubeconfig that client-go silently ignores: fields, keys, documents, and unused entries."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
@@ -10,7 +12,7 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.errors import Kind, Problem
 from keyferry.lint.files import second_document
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -36,7 +38,7 @@ class NotingReader(Reader):
         super().__init__(sort_keys=True)
         self.known: dict[Path, tuple[str, ...]] = {}
 
-    def struct(self, value: object, path: Path, fields: "Mapping[str, Any]") -> "dict[str, Any]":
+    def struct(self, value: object, path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Record the names of the fields, then read them."""
         self.known[path] = tuple(fields)
         return super().struct(value, path, fields)

@@ -1,5 +1,7 @@
 """The permissions of a kubeconfig: who else can read or write it."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterable, Iterator

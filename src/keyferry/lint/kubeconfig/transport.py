@@ -3,6 +3,8 @@
 The file itself is accepted, so these are warnings.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from keyferry._core.clock import time_ns

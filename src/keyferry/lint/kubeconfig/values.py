@@ -1,5 +1,7 @@
 """Values of clusters and users that client-go accepts but that are probably not intended."""
 
+from __future__ import annotations
+
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator

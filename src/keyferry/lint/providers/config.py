@@ -1,5 +1,7 @@
 """Lint a provider config: report what stops a kubelet, and what is valid but probably not intended."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

@@ -1,5 +1,7 @@
 """Patterns that a kubelet accepts but that match other images than intended."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 
 from keyferry._core.docker_hub import HUB

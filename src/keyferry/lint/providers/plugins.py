@@ -1,5 +1,7 @@
 """Owners and permissions of the programs that a kubelet runs: the bin dir, the plugins, linked files."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 

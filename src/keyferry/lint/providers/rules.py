@@ -1,5 +1,7 @@
 """Settings of a provider that a kubelet accepts but that are probably not intended."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator, Sequence
 

@@ -4,6 +4,8 @@ The matching rules are not repeated here: a pattern is tried on image names that
 kubelet would match none of them, the most helpful reason is reported.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator
 

@@ -1,5 +1,7 @@
 """Problems in the content of a valid record: names, credentials, times and the number of secrets."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """Problems of record files that do not depend on their content: links, owners, modes, names."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator

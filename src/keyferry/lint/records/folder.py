@@ -1,5 +1,7 @@
 """Lint a kubelet's pull records: report files that cannot be read and files that cannot be trusted."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """The images of a container runtime, over its CRI socket: containerd, CRI-O or any other ``runtime.v1`` server."""
 
+from __future__ import annotations
+
 import os
 
 from keyferry._core.extras import install_hint
@@ -77,7 +79,7 @@ class Runtime:
         self._timeout_seconds = timeout_seconds
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=options)
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,10 +129,10 @@ class Runtime:
         self,
         service: str,
         method: str,
-        request: "Any",
+        request: Any,
         timeout_seconds: float | None = None,
         known: tuple[str, ...] = (),
-    ) -> "Any":
+    ) -> Any:
         grpc = _grpc()
         ask = self._channel.unary_unary(
             service + method,
@@ -173,13 +175,13 @@ def classify(code: str, said: str) -> Kind:
     return _KINDS.get(recognise(said).kind, Kind.ERROR)
 
 
-def _to_image(image: "Any") -> StoredImage:
+def _to_image(image: Any) -> StoredImage:
     return StoredImage(
         image.id, tuple(image.repo_tags), tuple(image.repo_digests), int(image.size), bool(image.pinned)
     )
 
 
-def _grpc() -> "Any":
+def _grpc() -> Any:
     try:
         import google.protobuf as google_protobuf  # noqa: F401 - only to check that it is installed
         import grpc

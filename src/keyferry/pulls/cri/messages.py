@@ -5,8 +5,10 @@ keep in step with the library's version. Numbers and names are those of the inte
 not in the table.
 """
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from functools import cache
+from threading import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,12 +74,12 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     },
     "PullImageResponse": {"image_ref": (1, "string")},
 }
-_lock = allocate_lock()
+_lock = Lock()
 _SCALARS = ("string", "bool", "int64", "uint64", "uint32")
 
 
 @cache
-def message(name: str) -> "Any":
+def message(name: str) -> Any:
     """Return the class of a message."""
     from google.protobuf.message_factory import GetMessageClass
 
@@ -88,7 +90,7 @@ def message(name: str) -> "Any":
 
 
 @cache
-def _pool() -> "Any":
+def _pool() -> Any:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -103,7 +105,7 @@ def _pool() -> "Any":
     return pool
 
 
-def _describe(described: "Any", owner: str, name: str, number: int, kind: str) -> None:
+def _describe(described: Any, owner: str, name: str, number: int, kind: str) -> None:
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
     is_map = kind == "{}"
@@ -118,7 +120,7 @@ def _describe(described: "Any", owner: str, name: str, number: int, kind: str) -
         field.type_name = f".{_PACKAGE}.{kind}"
 
 
-def _describe_entry(described: "Any", owner: str, name: str) -> str:
+def _describe_entry(described: Any, owner: str, name: str) -> str:
     """Add the message type of a map's entries, a key and a value, and return its name."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 

@@ -1,5 +1,7 @@
 """Fetch the blobs of an image into a layout: in parallel, each only once, and resuming interrupted downloads."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing

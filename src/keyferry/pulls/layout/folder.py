@@ -5,6 +5,8 @@ its digest is verified, and an image is added to the index after all its blobs a
 folder are not followed, and folders that belong to other users are not used.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The index of an OCI image layout, as a document that lists images and their names. Pure functions."""
 
+from __future__ import annotations
+
 from keyferry._core.json import loads
 from keyferry._core.values import Value
 from keyferry.errors import DocumentError

@@ -1,5 +1,7 @@
 """The progress of a pull: how many bytes and layers of an image are in the folder."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from threading import Lock
 

@@ -1,5 +1,7 @@
 """Pull an image into an OCI layout with one credential: one platform, every byte verified."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from contextlib import closing
@@ -39,7 +41,7 @@ class LayoutPull:
     def __init__(
         self,
         image: ImageName,
-        folder: "str | os.PathLike[str]",
+        folder: str | os.PathLike[str],
         *,
         platform: Platform | None = None,
         route: RegistryRoute = RegistryRoute(),

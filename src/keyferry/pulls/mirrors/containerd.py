@@ -3,6 +3,8 @@
 containerd offers the kubelet's credential to every host that asks for one: the kubelet does not name a server in it.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,7 @@
 """containerd's config: the folders of registry hosts, and the mirrors that are set in the config itself."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 

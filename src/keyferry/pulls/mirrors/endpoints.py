@@ -1,21 +1,24 @@
 """The places that a container runtime asks for an image, in order, as values."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.pulls.mirrors.trust import HostTrust
 
 __all__ = ["CredentialOffer", "Endpoint", "Mirrors", "RuntimeKind", "is_registry_host"]
 
 
-class RuntimeKind(WordEnum):
+class RuntimeKind(StrEnum):
     """The container runtimes whose files are read."""
 
     CONTAINERD = "containerd"
     CRIO = "CRI-O"
 
 
-class CredentialOffer(WordEnum):
+class CredentialOffer(StrEnum):
     """Whether a host that asks for a credential gets the one that the kubelet passes to the runtime."""
 
     OFFERED = "offered"

@@ -1,5 +1,7 @@
 """Find where a container runtime goes for an image, and how it connects there."""
 
+from __future__ import annotations
+
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.mirrors.containerd import containerd_endpoints, containerd_registries
 from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind

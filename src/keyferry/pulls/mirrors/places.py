@@ -1,5 +1,7 @@
 """Where the files of a container runtime are: named by flags, by the running runtime, or in their usual places."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 

@@ -3,6 +3,8 @@
 CRI-O sends the kubelet's credential to the image's own host only: another host gets what CRI-O's auth file has for it.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 

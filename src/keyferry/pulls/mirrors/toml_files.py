@@ -1,5 +1,7 @@
 """TOML files that others wrote: read with limits, with problems that can be shown; and the paths in them."""
 
+from __future__ import annotations
+
 import os
 import stat
 

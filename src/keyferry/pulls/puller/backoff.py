@@ -1,7 +1,9 @@
 """The back-off of failed pulls: each further pull of the same image for the same pod waits longer."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
 from collections.abc import Callable
+from threading import Lock
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.errors import KeyferryError
@@ -40,7 +42,7 @@ class BackOff:
         self._first_ns = round(first_seconds * _SECOND_NS)
         self._longest_ns = round(longest_seconds * _SECOND_NS)
         self._clock = clock
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._entries: dict[Key, _Entry] = {}
 
     def seconds_left(self, key: Key) -> float:

@@ -1,5 +1,7 @@
 """Make the errors of a failed pull, each with keyferry's message and the kubelet's text."""
 
+from __future__ import annotations
+
 from keyferry._core.gotext import quote
 from keyferry.api.codec import aggregate
 from keyferry.errors import (

@@ -1,5 +1,7 @@
 """A folder in the OCI image layout as a destination of pulls."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from threading import Lock
@@ -26,7 +28,7 @@ class LayoutTarget:
 
     def __init__(
         self,
-        folder: "str | os.PathLike[str]",
+        folder: str | os.PathLike[str],
         *,
         platform: Platform | None = None,
         route: RegistryRoute = RegistryRoute(),

@@ -1,7 +1,10 @@
 """The outcome of a pull, as a value with all attempts and reasons."""
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import KeyferryError, RecordError
 from keyferry.images.answer import Answer, Failure
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PullAction", "PullOutcome"]
 
 
-class PullAction(WordEnum):
+class PullAction(StrEnum):
     """The action taken for an image: it was pulled, it was present and is used, or it failed."""
 
     PULLED = "pulled"
@@ -57,8 +60,8 @@ class PullOutcome(Value):
     renewals: tuple[Failure, ...] = ()
     name: str = ""
     manifest_digest: str = ""
-    platform: "Platform | None" = None
-    layers: "tuple[Descriptor, ...]" = field(default=(), repr=False)
+    platform: Platform | None = None
+    layers: tuple[Descriptor, ...] = field(default=(), repr=False)
 
     @property
     def failures(self) -> tuple[Failure, ...]:

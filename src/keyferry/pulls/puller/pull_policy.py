@@ -1,5 +1,7 @@
 """The ``imagePullPolicy`` of a container, and its default in Kubernetes."""
 
+from __future__ import annotations
+
 from keyferry.images.reference import ImageName
 
 __all__ = ["ALWAYS", "IF_NOT_PRESENT", "NEVER", "PULL_POLICIES", "choose_pull_policy", "default_pull_policy"]

@@ -1,5 +1,7 @@
 """Pull images as the kubelet does, with its credentials, order, records and back-off, and explain the outcome."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from threading import BoundedSemaphore, Lock
@@ -160,7 +162,7 @@ class Puller:
         if self.target.runtime_socket and not self._preload:
             check_runtime(self.target.runtime_socket, self._find_node(), no_kubelet=self._no_kubelet)
 
-    def _threads(self) -> "ThreadPoolExecutor":
+    def _threads(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
 
         with self._executor_lock:
@@ -180,7 +182,7 @@ class TargetOptions(TypedDict, total=False):
     """The arguments of ``open_target``."""
 
     cri: str
-    to: "str | os.PathLike[str] | None"
+    to: str | os.PathLike[str] | None
     platform: Platform | str | None
     route: RegistryRoute
 
@@ -198,7 +200,7 @@ class PullSettings(PullOptions, TargetOptions, total=False):
 def open_target(
     *,
     cri: str = "",
-    to: "str | os.PathLike[str] | None" = None,
+    to: str | os.PathLike[str] | None = None,
     platform: Platform | str | None = None,
     route: RegistryRoute = RegistryRoute(),
 ) -> PullTarget:
@@ -268,7 +270,7 @@ def _plan(
     image: str | ImageName,
     *,
     cri: str = "",
-    to: "str | os.PathLike[str] | None" = None,
+    to: str | os.PathLike[str] | None = None,
     platform: Platform | str | None = None,
     route: RegistryRoute = RegistryRoute(),
     providers: Providers | None = None,

@@ -1,5 +1,7 @@
 """Make one image available to one pod, step by step, as the kubelet does."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from time import monotonic

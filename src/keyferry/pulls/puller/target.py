@@ -1,5 +1,7 @@
 """The destinations of pulls: the interface that a puller uses, and container runtimes behind it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import Protocol
 

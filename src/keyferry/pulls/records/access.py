@@ -1,9 +1,11 @@
 """Find out from the records which pods may use an image of the node, and the effect of another policy."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
 from keyferry.images.missing import LookupInput, MissingInput
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 
-class UseOutcome(WordEnum):
+class UseOutcome(StrEnum):
     """The outcome for a pod that needs an image: it is used without a pull, it is pulled, or that is not known."""
 
     USE = "use"
@@ -58,7 +60,7 @@ def _may_show(decision: Decision, missing: MissingInput) -> bool:
     return missing.input is LookupInput.POD
 
 
-class AccessMatch(WordEnum):
+class AccessMatch(StrEnum):
     """The property by which a record was found: its reference, its name, or another spelling of the name.
 
     The kubelet treats spellings as different names.
@@ -111,7 +113,7 @@ class ImageUse(Value):
     missing: tuple[MissingInput, ...] = ()
 
 
-class PolicyEffect(WordEnum):
+class PolicyEffect(StrEnum):
     """The effect of another policy on a use of an image: it must now be verified, or no longer."""
 
     SAME = "same"

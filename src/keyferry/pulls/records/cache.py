@@ -4,6 +4,8 @@ Unlike the kubelet's, it detects changes by other processes of keyferry, by the 
 dropped then. Changes by other programs do not change the number, and are noticed no earlier than in a kubelet.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +35,7 @@ class CacheSizes(Value):
     records: int
 
     @classmethod
-    def for_node(cls, max_pods: int = _MAX_PODS, max_parallel_pulls: int | None = None) -> "CacheSizes":
+    def for_node(cls, max_pods: int = _MAX_PODS, max_parallel_pulls: int | None = None) -> CacheSizes:
         """Return the kubelet's sizes for a number of pods and of parallel pulls."""
         intents = min(max(2 * max_pods, 2 * (max_parallel_pulls or 0)), _MOST_INTENTS)
         return cls(intents, min(5 * max_pods, _MOST_RECORDS))
@@ -51,7 +53,7 @@ class LruCache(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: str) -> "T | None":
+    def get(self, key: str) -> T | None:
         """Return the value of a key and mark it as used, or return None if it is not cached."""
         with self._lock:
             value = self._values.get(key)

@@ -1,5 +1,7 @@
 """Decode the files of intents and records strictly."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from keyferry._core.documents import Document, DocumentFormat, read_document

@@ -1,6 +1,8 @@
 """Counters of decisions and pulls, from which the metrics are made."""
 
-from _thread import allocate_lock
+from __future__ import annotations
+
+from threading import Lock
 
 __all__ = ["PullCounters"]
 
@@ -11,7 +13,7 @@ class PullCounters:
     __slots__ = ("_checks", "_lock", "_requests")
 
     def __init__(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._checks: dict[str, int] = {}
         self._requests: dict[tuple[str, str, str], int] = {}
 

@@ -1,5 +1,7 @@
 """Decide whether an image on the node must be pulled again to verify that a pod may use it. Pure functions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret, ImagePullServiceAccount

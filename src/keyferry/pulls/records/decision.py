@@ -1,11 +1,13 @@
 """A decision about an image on the node, and its explanation: the record, the policy and the rule."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from keyferry._core.lazy import lazy
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cached_property
+
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
-from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
     ImagePulledRecord,
@@ -30,7 +32,7 @@ ALLOWED, FOUND, AUTHENTICATE, ERROR = (
 )
 
 
-class DecisionRule(WordEnum):
+class DecisionRule(StrEnum):
     """The rule that decides whether an image is pulled."""
 
     ABSENT = "absent"
@@ -147,7 +149,7 @@ class Decision(Value):
         """The rule as a sentence, without its consequence."""
         return _RULES[self.rule]
 
-    @lazy
+    @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         """The reasons in the kubelet's order: record, policy, credential, decision; they contain no hashes."""
         return (*_record(self), *_policy(self), *_credential(self), _rule(self))

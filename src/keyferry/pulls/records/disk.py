@@ -1,5 +1,7 @@
 """Access to the files of the records: durable writes, and no trust in files that other users could have made."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat

@@ -1,5 +1,7 @@
 """The kubelet's two folders of pull records: ``image_manager/pulling`` and ``image_manager/pulled``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,6 +5,8 @@ which is odd during a write, and a new even number after each change. Locks on s
 images that are being pulled; the system releases them when the process ends.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 import time
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderLock"]
 
-NAME: "Final" = "keyferry.lock"
+NAME: Final = "keyferry.lock"
 _FLAGS = os.O_RDWR | os.O_CREAT
 _NUMBER = struct.Struct("<Q")
 _PAUSE_SECONDS = 0.01

@@ -1,5 +1,7 @@
 """The hashes of image names, which are the names of the kubelet's files, and the short form of credential hashes."""
 
+from __future__ import annotations
+
 from hashlib import sha256
 
 __all__ = ["file_name", "shorten"]

@@ -1,5 +1,7 @@
 """Open a node's pull records: with a cache and locks for programs that pull, or for reading only."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable
 

@@ -1,5 +1,7 @@
 """The results of lookups and listings of records, with the problems of files that could not be trusted."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from keyferry._core.type_forms import Generic, T

@@ -1,5 +1,7 @@
 """Find intents whose process has ended, and records whose image no longer exists."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.type_forms import Protocol

@@ -1,5 +1,7 @@
 """Merge new credentials into a record, by their coordinates; access for every pod replaces all other credentials."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 
@@ -38,7 +40,7 @@ def merge_service_accounts(
     return _merge(recorded, new)
 
 
-def _merge(recorded: "Iterable[_P]", new: "Iterable[_P]") -> "tuple[tuple[_P, ...], bool]":
+def _merge(recorded: Iterable[_P], new: Iterable[_P]) -> tuple[tuple[_P, ...], bool]:
     recorded = tuple(recorded)
     known = {each.coordinates: each for each in recorded}
     changed = False

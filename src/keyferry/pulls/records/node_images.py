@@ -1,5 +1,7 @@
 """The images of a node, and the search for the one that a pod names."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from keyferry._core.json import loads

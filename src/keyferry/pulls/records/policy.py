@@ -3,8 +3,11 @@
 One of them has an allowlist: a pattern is a name, or ``host/path/*`` for all names below.
 """
 
+from __future__ import annotations
+
+from enum import StrEnum
+
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.reference import trim
 
@@ -37,7 +40,7 @@ DEFAULT = PRELOADED
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
-class PolicyRule(WordEnum):
+class PolicyRule(StrEnum):
     """The rule of a policy that applies to an image."""
 
     NEVER = "never"
@@ -112,7 +115,7 @@ def _refusal(pattern: str, why: str, kubernetes_text: str) -> PolicyError:
 class Allowlist:
     """A set of patterns; the time of a search does not depend on their number."""
 
-    def __init__(self, patterns: "Iterable[str]" = ()) -> None:
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(parse_pattern(pattern) for pattern in patterns)
         self._names = {each.text: each for each in self.patterns if not each.is_wildcard}
         self._prefixes = {each.text: each for each in self.patterns if each.is_wildcard}
@@ -138,7 +141,7 @@ class VerificationPolicy:
     has the patterns of the third. Raise PolicyError for another name or a wrong pattern.
     """
 
-    def __init__(self, name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> None:
+    def __init__(self, name: str = DEFAULT, allowlist: Iterable[str] = ()) -> None:
         """Make a policy as the kubelet does: only the allowlist policy reads *allowlist*; raise PolicyError."""
         if name not in POLICIES:
             message = f"unknown policy {name!r}, expected one of {', '.join(POLICIES)}"
@@ -164,7 +167,7 @@ class VerificationPolicy:
         return PolicyVerdict(must_verify=False, rule=PolicyRule.ALLOWLISTED, pattern=str(pattern))
 
 
-def make_policy(name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> VerificationPolicy:
+def make_policy(name: str = DEFAULT, allowlist: Iterable[str] = ()) -> VerificationPolicy:
     """Make a policy from the fields of the kubelet's configuration.
 
     Raise PolicyError if they are invalid, or, as the kubelet does, if the policy does not use an allowlist.

@@ -1,5 +1,7 @@
 """The counterpart of the kubelet's pull manager: intents, records, decisions, recovery and pruning."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable
 

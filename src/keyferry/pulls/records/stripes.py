@@ -1,5 +1,7 @@
 """Striped locks: a fixed number of locks, shared by all keys; each key always has the same lock."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock

@@ -1,5 +1,7 @@
 """Find the address of an image's registry once, and use it with several credentials."""
 
+from __future__ import annotations
+
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.credential import Credential
 from keyferry.images.reference import ImageName

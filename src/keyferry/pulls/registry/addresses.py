@@ -1,5 +1,7 @@
 """Rules for the addresses that a registry may direct requests to, applied before a connection is made."""
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

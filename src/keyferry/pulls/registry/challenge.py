@@ -1,5 +1,7 @@
 """The challenges in a registry's ``WWW-Authenticate`` headers, and which of them to answer. Pure functions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from keyferry._core.values import Value, field

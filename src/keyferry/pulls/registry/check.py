@@ -1,5 +1,7 @@
 """Check with the registry whether credentials can pull an image, without downloading it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import closing
 

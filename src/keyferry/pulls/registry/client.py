@@ -1,5 +1,7 @@
 """A client for the manifests and blobs of one repository, with one credential."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field, replace

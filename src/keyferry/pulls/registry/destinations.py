@@ -1,5 +1,7 @@
 """Determine and check the destinations of requests: the registry, its token server, and its redirects."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST

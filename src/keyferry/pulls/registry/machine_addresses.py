@@ -1,5 +1,7 @@
 """Detect the addresses of this machine: packets to them do not leave it."""
 
+from __future__ import annotations
+
 import socket
 import struct
 import sys

@@ -1,5 +1,7 @@
 """The settings for connections to registries: trust, time limits and parallel downloads."""
 
+from __future__ import annotations
+
 import ssl
 
 from keyferry._core.values import Value

@@ -1,5 +1,7 @@
 """Turn a credential into an Authorization header: Basic, or a token from the registry's token server."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections.abc import Mapping
 from threading import Lock

@@ -1,5 +1,7 @@
 """Send requests to registries through the shared HTTP client, and report its errors as HttpError."""
 
+from __future__ import annotations
+
 import ssl
 from collections.abc import Callable, Mapping
 from threading import Lock

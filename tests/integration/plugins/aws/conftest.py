@@ -1,5 +1,7 @@
 """AWS on loopback, for one test."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

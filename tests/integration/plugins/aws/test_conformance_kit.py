@@ -1,5 +1,7 @@
 """The AWS plugins before the conformance kit, and what a start of them loads."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

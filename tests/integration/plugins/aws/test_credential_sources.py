@@ -1,5 +1,7 @@
 """Where AWS credentials come from: every source, in both orders, against endpoints that check what they are sent."""
 
+from __future__ import annotations
+
 import json
 import stat
 import sys

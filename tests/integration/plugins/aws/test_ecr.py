@@ -1,5 +1,7 @@
 """keyferry-ecr run as a kubelet runs it, against an AWS that checks every signature."""
 
+from __future__ import annotations
+
 import time
 from calendar import timegm
 from pathlib import Path

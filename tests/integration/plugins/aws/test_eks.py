@@ -1,5 +1,7 @@
 """keyferry-eks run as kubectl runs it: both tools' words, tokens checked as a server checks them."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

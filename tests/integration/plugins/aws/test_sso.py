@@ -1,5 +1,7 @@
 """Credentials of IAM Identity Center, against a portal that checks what it is sent."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import time

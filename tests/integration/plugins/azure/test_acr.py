@@ -1,5 +1,7 @@
 """The registry plugin of Azure as the kubelet runs it: which images and identities get which credentials."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

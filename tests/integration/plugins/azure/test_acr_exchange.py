@@ -1,5 +1,7 @@
 """The exchange with a registry of Azure: what it asks for, where the Entra token may go, what comes back."""
 
+from __future__ import annotations
+
 import pytest
 
 from support import azure_cloud as cloud

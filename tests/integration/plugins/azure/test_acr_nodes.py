@@ -1,5 +1,7 @@
 """The node's own identity at a registry of Azure: certificate, workload identity, clouds."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

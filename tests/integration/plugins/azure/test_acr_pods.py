@@ -1,5 +1,7 @@
 """The identity of a pod at a registry of Azure: federation and identity bindings."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """The cluster plugin of Azure as kubectl runs it: logins without a person, flags, variables, versions."""
 
+from __future__ import annotations
+
 import json
 import time
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Rewriting kubeconfigs to use the cluster plugin of Azure: a real file, a copy beside it, nothing else touched."""
 
+from __future__ import annotations
+
 import stat
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """People at the cluster plugin of Azure: device code, password, and what is kept of a login."""
 
+from __future__ import annotations
+
 import json
 import os
 import stat

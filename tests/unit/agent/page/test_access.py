@@ -1,5 +1,7 @@
 """A link works once and soon; a session is one user's, for a time; neither is guessed from what is kept."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.agent.access import Caller

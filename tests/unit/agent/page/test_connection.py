@@ -1,5 +1,7 @@
 """Streams over real connections: one that is read goes on, one that is not read is cut off."""
 
+from __future__ import annotations
+
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable

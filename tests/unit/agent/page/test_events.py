@@ -1,5 +1,7 @@
 """Streams get what has changed for them, views are rendered once for all, and nothing is done for nobody."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 

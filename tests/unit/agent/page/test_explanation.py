@@ -1,5 +1,7 @@
 """An explanation says what a pull would get, and gets nothing for it: no run, no count, no secret."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.agent.page.explanation import explain_cached

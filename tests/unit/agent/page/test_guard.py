@@ -1,5 +1,7 @@
 """Which requests come from the page itself or from the address bar, by their headers."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.agent.page.guard import cookie_of, own_hosts, refuse_headers

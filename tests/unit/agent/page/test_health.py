@@ -1,5 +1,7 @@
 """All is well, or what is not, with a cure and since when."""
 
+from __future__ import annotations
+
 from keyferry.agent.page.health import judge_health
 from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.page.snapshot import PageSnapshot

@@ -1,5 +1,7 @@
 """The model has what the agent has: lives and their windows, states of providers, decisions; and no secret."""
 
+from __future__ import annotations
+
 from keyferry._core.values import replace
 from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.schedule import PlannedRefresh

@@ -1,5 +1,7 @@
 """The kernel tells whose process connects over loopback."""
 
+from __future__ import annotations
+
 import os
 import socket
 import sys

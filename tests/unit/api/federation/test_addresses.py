@@ -1,5 +1,7 @@
 """URLs made of what a file says, and names of registries."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.federation.addresses import build_url, host_template, is_host_port, is_plain

@@ -1,5 +1,7 @@
 """The presets as documents: each reads without a problem, and keeps the rules that hold for everyone's recipes."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.codec import Reader

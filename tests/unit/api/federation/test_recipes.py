@@ -1,5 +1,7 @@
 """What a recipe may do: each field that says what a token is for, and each header that is not a recipe's to set."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.federation.recipes import Provenance, find_problems
@@ -37,7 +39,7 @@ def call_with(*, fields: dict[str, str] | None = None, headers: dict[str, str] |
 @pytest.mark.parametrize(
     "write", [str, str.upper, str.title, lambda name: f"{name} ", lambda name: f"\t{name}"]
 )
-def test_no_annotation_says_what_a_token_is_for(name: str, write: "type[str]") -> None:
+def test_no_annotation_says_what_a_token_is_for(name: str, write: type[str]) -> None:
     """However the field's name is written: a server may be lenient with case and blanks."""
     field = write(name)
     (found,) = problems(call_with(fields={field: "x-${who}"}))
@@ -53,7 +55,7 @@ def test_an_annotation_may_say_who_asks() -> None:
 
 @pytest.mark.parametrize("name", OWN_HEADERS)
 @pytest.mark.parametrize("write", [str, str.upper, str.title])
-def test_no_recipe_sets_a_header_of_the_client(name: str, write: "type[str]") -> None:
+def test_no_recipe_sets_a_header_of_the_client(name: str, write: type[str]) -> None:
     (found,) = problems(call_with(headers={write(name): "x"}))
     assert found == f"calls.0.headers.{write(name)}: this header cannot be set"
 

@@ -1,5 +1,7 @@
 """Rules of a FederationConfig: what each problem is called, and where it is."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.codec import Reader

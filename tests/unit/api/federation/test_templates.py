@@ -1,5 +1,7 @@
 """Texts with values in them."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.federation.templates import Piece, TemplateError, is_name, parse_template

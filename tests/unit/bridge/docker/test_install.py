@@ -1,5 +1,7 @@
 """The helper in the configs of docker's tools: planned, shown, written and removed."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The spellings of a server that docker's tools use."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.bridge.docker.server import Server, parse_server

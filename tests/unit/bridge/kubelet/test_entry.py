@@ -1,5 +1,7 @@
 """An entry in the kubelet's config: added at the end and taken away, every other byte kept."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

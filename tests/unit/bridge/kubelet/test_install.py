@@ -1,5 +1,7 @@
 """Shims in a folder of plugins: installed, listed and removed."""
 
+from __future__ import annotations
+
 import errno
 import os
 import sys

@@ -1,5 +1,7 @@
 """What an agent leaves beside its socket is removed once it has ended, and nothing else."""
 
+from __future__ import annotations
+
 import os
 import socket
 import sys

@@ -1,5 +1,7 @@
 """The folder of the agent's socket, given to the agent's user and to nobody who could misuse it."""
 
+from __future__ import annotations
+
 import os
 import socket
 import sys

@@ -1,5 +1,7 @@
 """The exit codes."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.frame.commands import EXIT_CODES, Exit, most_severe

@@ -1,5 +1,7 @@
 """What may lie in the kubelet's root and was not read is not known."""
 
+from __future__ import annotations
+
 import argparse
 import os
 from pathlib import Path

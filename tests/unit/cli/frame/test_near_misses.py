@@ -1,5 +1,7 @@
 """Words that are nearly right."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.frame.near_misses import did_you_mean

@@ -1,5 +1,7 @@
 """Where the command line does not say, the running kubelet does; where that does not either, the usual is used."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Command lines of hints repeat what was given, and nothing else."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.frame.paste import command_line

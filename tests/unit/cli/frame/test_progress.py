@@ -1,5 +1,7 @@
 """The progress of a pull as a line of text."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text

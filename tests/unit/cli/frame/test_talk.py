@@ -1,5 +1,7 @@
 """Colours and debug logs are options of every command."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.cli.frame.commands import COMMANDS, load_module

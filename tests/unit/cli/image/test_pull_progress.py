@@ -1,5 +1,7 @@
 """What is told of a pull meanwhile: lines that are redrawn, plain lines, and nothing if nobody wants it."""
 
+from __future__ import annotations
+
 import io
 
 import pytest

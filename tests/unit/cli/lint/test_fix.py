@@ -1,5 +1,7 @@
 """Corrections are written at once or not at all, and shown without secrets."""
 
+from __future__ import annotations
+
 import os
 import stat
 import subprocess

@@ -1,5 +1,7 @@
 """One run at a time, shared by all who wait, good or bad; and nobody shares with somebody else's config."""
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import threading

@@ -1,5 +1,7 @@
 """An answer is taken or refused as by client-go, and nothing of it is shown."""
 
+from __future__ import annotations
+
 import json
 import pickle
 import time

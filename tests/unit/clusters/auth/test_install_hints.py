@@ -1,5 +1,7 @@
 """Help for a missing plugin is shown ten times an hour."""
 
+from __future__ import annotations
+
 from keyferry.clusters.auth.install_hints import HintLimiter, not_found_text
 from support.plugins import SteppedClock
 

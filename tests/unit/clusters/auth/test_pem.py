@@ -1,5 +1,7 @@
 """A certificate and key are taken or refused as by Go's ``tls.X509KeyPair``."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

@@ -1,5 +1,7 @@
 """A plugin's environment: of equal names the last counts, and what is told of the cluster comes last."""
 
+from __future__ import annotations
+
 import os
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A plugin is run as client-go runs it, and every way to fail has its words and its count."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,5 +1,7 @@
 """The refresh state machine: when a credential is used, renewed or waited for, to the nanosecond."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Kubeconfig files are found, decoded and merged by kubectl's rules."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A context comes to one client config, as in client-go."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

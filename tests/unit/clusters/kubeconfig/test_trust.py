@@ -1,5 +1,7 @@
 """Who else could have written a kubeconfig."""
 
+from __future__ import annotations
+
 import contextlib
 import grp
 import os

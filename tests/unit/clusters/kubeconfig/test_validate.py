@@ -1,5 +1,7 @@
 """Validation says what client-go says, and where the trouble stands."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

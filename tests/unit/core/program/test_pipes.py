@@ -1,5 +1,7 @@
 """Pipes that are made and closed without a moment in which an interrupt could lose one."""
 
+from __future__ import annotations
+
 import os
 import sys
 

@@ -1,5 +1,7 @@
 """The way of running programs that every system has keeps the promises of the other one."""
 
+from __future__ import annotations
+
 import errno
 import gc
 import math

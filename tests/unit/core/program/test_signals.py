@@ -1,5 +1,7 @@
 """Signals that are held back while a program is started."""
 
+from __future__ import annotations
+
 import signal
 import sys
 import threading

@@ -1,5 +1,7 @@
 """Both ways to start a program on POSIX keep the same promises: the quick one of CPython, and Popen."""
 
+from __future__ import annotations
+
 import ast
 import errno
 import inspect

@@ -1,5 +1,7 @@
 """Lines about node agents: whether one answers, its version and its config."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry import __version__

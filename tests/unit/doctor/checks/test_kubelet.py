@@ -1,5 +1,7 @@
 """Lines about kubelets."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.values import replace

@@ -1,5 +1,7 @@
 """Lines about registries as they answered, and about the clock."""
 
+from __future__ import annotations
+
 from keyferry.doctor.checks.online import check_clock, check_registries
 from keyferry.doctor.facts import KubeletFacts, NodeFacts, ProbeRoute, RegistryProbe
 from keyferry.doctor.health import HealthLevel

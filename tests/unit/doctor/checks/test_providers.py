@@ -1,5 +1,7 @@
 """Lines about the provider config: each finding of lint is in one section, and counted once."""
 
+from __future__ import annotations
+
 from keyferry._core.severity import Severity
 from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
 from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts, ShimFacts

@@ -1,5 +1,7 @@
 """Lines about proxies, for the registries that patterns name."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.doctor.checks.proxies import check_proxies

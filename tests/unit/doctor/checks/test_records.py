@@ -1,5 +1,7 @@
 """Lines about the pull records and the disk."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.severity import Severity

@@ -1,5 +1,7 @@
 """Lines about the container runtime and its mirrors."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.doctor.checks.runtime import check_mirrors, check_runtime

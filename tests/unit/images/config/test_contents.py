@@ -1,5 +1,7 @@
 """The files of a config and their hash, before anything is decoded."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import sys

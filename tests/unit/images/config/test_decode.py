@@ -1,5 +1,7 @@
 """A config file is decoded strictly, with every problem placed and coded."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """One file or a directory of them is read, merged and hashed as the kubelet does."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The bin dir and every executable are checked as the kubelet checks them at its start."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Validation finds everything at once, each with its code, its place and Kubernetes' words."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Clouds' registries that short patterns are meant for."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.images.match.clouds import find_longer_cloud

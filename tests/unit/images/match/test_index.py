@@ -1,5 +1,7 @@
 """Many patterns at once, against the rules one by one."""
 
+from __future__ import annotations
+
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

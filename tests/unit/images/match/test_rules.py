@@ -1,5 +1,7 @@
 """The kubelet's matching rules, one by one."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import MatchError

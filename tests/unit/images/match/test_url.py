@@ -1,5 +1,7 @@
 """Registry URLs as Go's parser reads them."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import MatchError

@@ -1,5 +1,7 @@
 """The config is what was given, else what the environment names, else what the node uses."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from pathlib import Path

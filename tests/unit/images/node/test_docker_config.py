@@ -1,5 +1,7 @@
 """The places of the node's docker config."""
 
+from __future__ import annotations
+
 from keyferry.images.node.docker_config import node_config_candidates
 
 

@@ -1,5 +1,7 @@
 """A kubelet is found by its process, and believed only if that is root's or our own."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A node, looked at once."""
 
+from __future__ import annotations
+
 from keyferry.images.node.node import Node
 from support.kubelets import Processes
 

@@ -1,5 +1,7 @@
 """What a kubelet is set to: flags over drop-in files over the config file over defaults, as it reads them itself."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

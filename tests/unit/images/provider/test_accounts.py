@@ -1,5 +1,7 @@
 """A provider is told of a pod's account what its config asks for, and nothing else."""
 
+from __future__ import annotations
+
 import base64
 import json
 

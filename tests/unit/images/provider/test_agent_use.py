@@ -1,5 +1,7 @@
 """Which agent is asked: the one that is given, else that of the environment, else one that is there."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Answers are kept by image, registry or globally, per account, until their last instant."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.credentialprovider.v1 import AuthConfig

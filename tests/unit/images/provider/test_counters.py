@@ -1,5 +1,7 @@
 """Counts are what happened, by the kubelet's idea of an error and by ours."""
 
+from __future__ import annotations
+
 import threading
 
 import pytest

@@ -1,5 +1,7 @@
 """The keyring of a provider's answer."""
 
+from __future__ import annotations
+
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.images.credential import ServiceAccountRef, SourceKind
 from keyferry.images.missing import LookupInput, MissingInput

@@ -1,5 +1,7 @@
 """A provider answers from its cache, from a run, or from a run under way."""
 
+from __future__ import annotations
+
 import threading
 
 import pytest

@@ -1,5 +1,7 @@
 """The kit's checks, and what its page says of them."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """How an experiment is repeated by hand: the command that is shown does what the kit did."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from collections.abc import Iterator

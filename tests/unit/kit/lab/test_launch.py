@@ -1,5 +1,7 @@
 """A run under watch: what it answers, uses, starts and leaves behind."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys

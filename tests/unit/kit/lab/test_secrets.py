@@ -1,5 +1,7 @@
 """The secrets of an answer are found wherever they turn up."""
 
+from __future__ import annotations
+
 import base64
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What can be seen of a secret without showing it."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.kit.lab.tokens import describe, expiry_of, skeleton

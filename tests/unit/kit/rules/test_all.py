@@ -1,5 +1,7 @@
 """Rules are functions of what the runs have shown; here the runs are made up."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry._core.json import dumps

@@ -1,5 +1,7 @@
 """What is wrong with an answer as a whole."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import PluginProtocolError

@@ -1,5 +1,7 @@
 """Keys in an answer, and the images they serve."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.kit.rules.content import serves, why_unmatchable

@@ -1,5 +1,7 @@
 """Launchers of reference plugins: what they say, whom they trust, how they are put in place."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -23,9 +25,7 @@ from support.sdk_plugins import SOURCE
 STATIC = PLUGINS["static"]
 
 
-def start(
-    path: Path, *words: str, cwd: Path | None = None, **env: str
-) -> "subprocess.CompletedProcess[bytes]":
+def start(path: Path, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
     """Run a launcher with nothing but *env* in its environment."""
     return subprocess.run([path, *words], cwd=cwd, env=env, input=b"", capture_output=True, check=False)
 

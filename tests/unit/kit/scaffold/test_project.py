@@ -1,5 +1,7 @@
 """The project of a new plugin: which names it may have, where it is written, and that it works at once."""
 
+from __future__ import annotations
+
 import os
 import stat
 import tomllib

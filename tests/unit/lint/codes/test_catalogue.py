@@ -1,5 +1,7 @@
 """The table of codes is complete, and written to be read."""
 
+from __future__ import annotations
+
 import ast
 import re
 from collections.abc import Iterator

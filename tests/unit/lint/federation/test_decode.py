@@ -1,5 +1,7 @@
 """Everything for which the plugin refuses a FederationConfig is an error of lint, with a code and a place."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

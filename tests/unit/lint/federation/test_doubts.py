@@ -1,5 +1,7 @@
 """What a FederationConfig may say and hardly means is a warning or an info, at its place."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

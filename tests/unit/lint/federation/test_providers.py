@@ -1,5 +1,7 @@
 """A FederationConfig and the provider config are compared with each other."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What has one right answer is corrected, and every other byte stays."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

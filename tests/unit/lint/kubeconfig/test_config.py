@@ -1,5 +1,7 @@
 """A kubeconfig is refused where client-go refuses it, and every worry has its code and its place."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

@@ -1,5 +1,7 @@
 """Lint finds everything at once, and gives Kubernetes' verdict in every version."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Patterns that cover other images than people mean are named, with what to write instead."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

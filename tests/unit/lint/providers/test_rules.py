@@ -1,5 +1,7 @@
 """Settings of providers that are hardly meant are named, and no secret is quoted."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Every problem of pull records has its code."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Credentials of AWS, as the sources of them answer."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

@@ -1,5 +1,7 @@
 """The credentials that keyferry-eks keeps in a file."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The words, variables and files that keyferry-eks is told by."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

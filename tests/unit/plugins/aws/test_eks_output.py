@@ -1,5 +1,7 @@
 """The version that keyferry-eks answers with."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.aws.eks_options import AUTHENTICATOR, CLI

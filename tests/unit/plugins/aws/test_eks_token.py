@@ -1,5 +1,7 @@
 """The token for a cluster of EKS, and the hosts of STS that it may lead to."""
 
+from __future__ import annotations
+
 import base64
 
 import pytest

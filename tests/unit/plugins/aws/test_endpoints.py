@@ -1,5 +1,7 @@
 """Partitions and endpoints, by region and wishes."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

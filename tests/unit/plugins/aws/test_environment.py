@@ -1,5 +1,7 @@
 """What variables and profiles say: region, profile, attempts and timeouts."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

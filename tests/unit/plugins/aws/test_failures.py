@@ -1,5 +1,7 @@
 """What AWS refuses with: codes, messages, what may pass, and what to do."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk.http import Reply

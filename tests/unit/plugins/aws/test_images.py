@@ -1,5 +1,7 @@
 """The host that an image names, and what a host of ECR says."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

@@ -1,5 +1,7 @@
 """Partitions of AWS."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.aws.partitions import partition_of

@@ -1,5 +1,7 @@
 """The AWS config and credentials files."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

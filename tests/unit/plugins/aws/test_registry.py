@@ -1,5 +1,7 @@
 """Logins and their ends, as ECR answers them."""
 
+from __future__ import annotations
+
 import base64
 
 import pytest

@@ -1,5 +1,7 @@
 """Texts out of the XML that AWS answers with."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

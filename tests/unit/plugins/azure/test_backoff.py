@@ -1,5 +1,7 @@
 """The waits of upstream's provider."""
 
+from __future__ import annotations
+
 from keyferry_plugins.azure.backoff import PROVIDER_BACKOFF
 
 

@@ -1,5 +1,7 @@
 """WWW-Authenticate headers, as they are and as they might be."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.azure.challenge import ChallengeError, parse_bearer, read_bearer, read_bearer_compat

@@ -1,5 +1,7 @@
 """The node's cloud config: JSON, simple YAML, and neither."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

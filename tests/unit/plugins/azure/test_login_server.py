@@ -1,5 +1,7 @@
 """Which registry an image is pulled from, ours and upstream's way, and which mirror applies."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.azure.login_server import (

@@ -1,5 +1,7 @@
 """Managed identity from each of its sources, on real sockets."""
 
+from __future__ import annotations
+
 import hashlib
 import ssl
 from pathlib import Path

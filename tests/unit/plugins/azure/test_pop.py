@@ -1,5 +1,7 @@
 """Tokens that are bound to a key, where the packages for that are missing."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

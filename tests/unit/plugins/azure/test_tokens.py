@@ -1,5 +1,7 @@
 """Tokens in answers: what counts as one, and when it expires."""
 
+from __future__ import annotations
+
 import time
 
 import pytest

@@ -1,5 +1,7 @@
 """Docker configs, read as the kubelet reads them and never quoted."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

@@ -1,5 +1,7 @@
 """Docker's helper protocol against helpers that are wrong, hostile or absent; each is a real program."""
 
+from __future__ import annotations
+
 import json
 import shlex
 import time
@@ -24,7 +26,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.fixture
-def helper(tmp_path: Path) -> "Helper":
+def helper(tmp_path: Path) -> Helper:
     return Helper(tmp_path)
 
 

@@ -1,5 +1,7 @@
 """The plugin's matcher and the logins it answers with, against the kubelet's rules in keyferry's look-ups."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Mounted secrets, read as the kubelet mounts them."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What is a login, and how long it is kept."""
 
+from __future__ import annotations
+
 from base64 import b64encode, urlsafe_b64encode
 
 import pytest

@@ -1,5 +1,7 @@
 """When a subject token holds: clocks may differ by a minute, and an expiry may not."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.federation.v1alpha1 import SubjectSettings

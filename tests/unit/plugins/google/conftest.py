@@ -1,5 +1,7 @@
 """What tests of Google's parts ask for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

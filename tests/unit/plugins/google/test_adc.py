@@ -1,5 +1,7 @@
 """Application default credentials of every kind, each against a server that checks what it is sent."""
 
+from __future__ import annotations
+
 import json
 from base64 import b64encode
 from pathlib import Path

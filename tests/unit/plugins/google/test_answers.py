@@ -1,5 +1,7 @@
 """Reading what token endpoints answer: lifetimes that can be believed, words that can be shown."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk.http import Reply

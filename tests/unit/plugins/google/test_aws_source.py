@@ -1,5 +1,7 @@
 """External accounts on AWS: a signed request, whose signature is computed here once more, by the specification."""
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import json

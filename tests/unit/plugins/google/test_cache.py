@@ -1,5 +1,7 @@
 """The file of keyferry-gke's cache."""
 
+from __future__ import annotations
+
 from keyferry_plugins.google.cache import format_indented
 
 

@@ -1,5 +1,7 @@
 """What calls to Google are made with shows no secret."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import Deadline, ProvideError

@@ -1,5 +1,7 @@
 """Docker configs in the metadata of an instance."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 
 import pytest

@@ -1,5 +1,7 @@
 """External accounts whose subject token a program prints."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A gcloud that does not answer."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from time import monotonic

@@ -1,5 +1,7 @@
 """The current context, found without a YAML reader: the same as one finds, or unreadable."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """The metadata server: slow, endless, absent, or a name that is none."""
 
+from __future__ import annotations
+
 from time import monotonic
 
 import pytest

@@ -1,5 +1,7 @@
 """The image plugin's settings, hosts and docker configs, as values."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

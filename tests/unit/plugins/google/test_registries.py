@@ -1,5 +1,7 @@
 """Which registries are Google's."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.google.registries import is_google_host

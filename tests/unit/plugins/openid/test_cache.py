@@ -1,5 +1,7 @@
 """Where a token of keyferry-oidc is kept."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.openid.cache import cache_path

@@ -1,5 +1,7 @@
 """Patience with a device code."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

@@ -1,5 +1,7 @@
 """The flags of keyferry-oidc."""
 
+from __future__ import annotations
+
 from support.fake_issuer import SECRET
 from support.oidc_options import options_of
 

@@ -1,5 +1,7 @@
 """Claims of a token: by whom, for whom, and when."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.sdk import ProvideError

@@ -1,5 +1,7 @@
 """JSON web tokens: those of RFC 7515, our own, and those that somebody forged."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path

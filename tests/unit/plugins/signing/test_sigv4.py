@@ -1,5 +1,7 @@
 """Signature Version 4 against answers that are known."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry_plugins.aws.credentials import Credentials

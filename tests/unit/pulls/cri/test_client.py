@@ -1,5 +1,7 @@
 """What a runtime's words mean."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, Kind

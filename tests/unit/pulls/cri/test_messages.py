@@ -1,5 +1,7 @@
 """The messages of the container runtime interface, byte for byte."""
 
+from __future__ import annotations
+
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

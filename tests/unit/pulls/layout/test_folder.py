@@ -1,5 +1,7 @@
 """The folder of an OCI layout, and its index."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

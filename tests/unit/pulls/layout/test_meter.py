@@ -1,5 +1,7 @@
 """How far a pull has come, by the bytes of each blob."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

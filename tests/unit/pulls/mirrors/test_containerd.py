@@ -1,5 +1,7 @@
 """Where containerd goes for an image: the folder of its registry, or the mirrors of its config."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

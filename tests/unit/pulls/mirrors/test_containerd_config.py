@@ -1,5 +1,7 @@
 """The registry section of containerd's config, in every version of it and with its imports."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

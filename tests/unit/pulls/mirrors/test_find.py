@@ -1,5 +1,7 @@
 """Where a container runtime goes for an image, found where the runtime looks, in the order in which it does."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Which files count: those of the runtime that serves the kubelet, as its own flags name them."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

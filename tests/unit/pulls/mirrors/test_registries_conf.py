@@ -1,5 +1,7 @@
 """Where CRI-O goes for an image: the entry with the longest prefix, its mirrors, and its own place."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

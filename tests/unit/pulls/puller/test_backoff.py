@@ -1,5 +1,7 @@
 """Waits between failed pulls grow and end as the kubelet's do."""
 
+from __future__ import annotations
+
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.puller.backoff import BackOff
 from support.plugins import SteppedClock

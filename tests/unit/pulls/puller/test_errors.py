@@ -1,5 +1,7 @@
 """Which of several failures is the cause."""
 
+from __future__ import annotations
+
 from keyferry.errors import ContainerRuntimeError, Kind
 from keyferry.pulls.puller.errors import pull_error
 from keyferry.pulls.trial import Attempt

@@ -1,5 +1,7 @@
 """What a folder in the OCI layout has, as a puller sees it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from pathlib import Path

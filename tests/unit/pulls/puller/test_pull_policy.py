@@ -1,5 +1,7 @@
 """The pull policy that Kubernetes fills in where a pod has none."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.images.reference import parse_image

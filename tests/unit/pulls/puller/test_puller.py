@@ -1,5 +1,7 @@
 """One pod's need of an image: look, decide, pull, record, wait; with the kubelet's words and counts."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A container runtime as a place to pull to: messages that threads share, and answers that say nothing."""
 
+from __future__ import annotations
+
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """What a decision is worth where something was not given."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials

@@ -1,5 +1,7 @@
 """The memory in front of the files: bounded, written through, sure of absence only when it knows all."""
 
+from __future__ import annotations
+
 import threading
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Records are decoded strictly, and never quoted."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.api.kubeletconfig.records import (

@@ -1,5 +1,7 @@
 """Every decision has a rule, and reasons that name the record and the policy."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,7 @@
 """Where records are: folders that are made, and files that are read only if nobody else could have made them."""
 
+from __future__ import annotations
+
 import os
 import threading
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The kubelet's two folders: names, modes, migration, listing, leftovers, durable writes."""
 
+from __future__ import annotations
+
 import os
 import stat
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The lock of a folder of records: what may lie in its place, and who waits for whom."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Opening records: what is checked, and what is said if there are none."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

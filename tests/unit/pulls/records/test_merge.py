@@ -1,5 +1,7 @@
 """Credentials go into a record by the kubelet's rules."""
 
+from __future__ import annotations
+
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.pulls.records.merge import merge_credentials, merge_secrets
 from support.records import EVERYBODY, NAME, account, record, secret, with_secrets

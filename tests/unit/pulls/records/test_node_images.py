@@ -1,5 +1,7 @@
 """Which image of the node a pod's image is."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import EnvironmentProblem

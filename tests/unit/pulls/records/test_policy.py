@@ -1,5 +1,7 @@
 """Policies and their allowlists."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.errors import PolicyError

@@ -1,5 +1,7 @@
 """Intents, records, decisions, recovery and pruning of one node."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import threading

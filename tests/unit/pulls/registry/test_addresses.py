@@ -1,5 +1,7 @@
 """Which addresses a server may lead us to."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address

@@ -1,5 +1,7 @@
 """What a registry asks for, read from its headers."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges

@@ -1,5 +1,7 @@
 """Which addresses belong to this machine, also where the kernel's routes cannot be asked for."""
 
+from __future__ import annotations
+
 import sys
 from ipaddress import ip_address
 

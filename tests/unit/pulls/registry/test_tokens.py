@@ -1,5 +1,7 @@
 """Tokens are renewed only where that can change the answer, and taken only if they can be sent."""
 
+from __future__ import annotations
+
 import pytest
 
 from keyferry.pulls.registry.check import check_registry
