@@ -169,7 +169,7 @@ def _settings() -> AgentSettings:
 
 def _take(world: World, node: str, reloads: tuple[ReloadOutcome, ...], entries_total: int) -> PageSnapshot:
     """Return what the page gets of a node."""
-    entries = tuple(each._replace(number=entries_total - at) for at, each in enumerate(world.entries[::-1]))
+    entries = tuple(replace(each, number=entries_total - at) for at, each in enumerate(world.entries[::-1]))
     upcoming = sorted(world.plan(Random(5)))  # noqa: S311 - made-up instants
     accounts = {each.decision.account for each in entries if each.decision.account}
     return PageSnapshot(

@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 
 from keyferry._core.gotext import quote, quote_rune
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def brackets(text: str) -> Iterator[str]:
 
 
 # The offset where Go stops, and Go's description of the context.
-class _Place(NamedTuple):
+class _Place(Value):
     offset: int
     where: str
     is_in_literal: bool = False

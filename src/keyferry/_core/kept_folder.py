@@ -11,7 +11,7 @@ from collections import deque
 from weakref import finalize, ref
 
 from keyferry._core.files import Folder
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MOST_OPEN = 64
 _Identity = tuple[int, int, int, tuple[int, ...]]
 
 
-class _Opened(NamedTuple):
+class _Opened(Value):
     folder: Folder
     identity: _Identity
     is_made: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 __all__ = ["LONGEST_SOCKET_PATH", "ListenAddress", "parse_listen_address", "why_too_long"]
 
@@ -12,7 +12,7 @@ _MOST_PORT = 65535
 LONGEST_SOCKET_PATH = 107 - 8
 
 
-class ListenAddress(NamedTuple):
+class ListenAddress(Value):
     """An IP address, without brackets, and a port; port 0 stands for any that is free."""
 
     host: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.errors import (
     KeyferryError,
     PluginError,
@@ -72,7 +72,7 @@ class DecisionOutcome(StrEnum):
     EVICTED = "evicted"
 
 
-class DecisionResult(NamedTuple):
+class DecisionResult(Value):
     """What came of a request, how the answer was got (empty if there is none), why, and by which providers.
 
     *providers* are those that answered, from wherever, or failed.
@@ -84,7 +84,7 @@ class DecisionResult(NamedTuple):
     providers: tuple[str, ...] = ()
 
 
-class RequestDecision(NamedTuple):
+class RequestDecision(Value):
     """A request about an image, and its result; *provider* is the one that was asked for, empty for all."""
 
     image: str

@@ -88,6 +88,6 @@ def _read_entry(entry: dict[str, object], now_ns: int) -> Provision | None:
     for key, pair in auth.items():
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
             return None
-        logins[key] = AuthConfig(*pair)
+        logins[key] = AuthConfig(username=pair[0], password=pair[1])
     expires_ns, got_ns = now_ns + left * _MILLISECOND, now_ns - max(old, 0) * _MILLISECOND
     return Provision(provider, ProvisionOutcome.CACHED, logins, str(kind), expires_ns, got_ns=got_ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.agent.access import Caller
 from keyferry.agent.decision import RequestDecision
 
@@ -15,7 +15,7 @@ _MOST_USERS = 256
 _MOST_ACCOUNTS = 500
 
 
-class JournalEntry(NamedTuple):
+class JournalEntry(Value):
     """One request: its number, when it was answered in seconds since 1970, by whom it was made, and its decision."""
 
     number: int

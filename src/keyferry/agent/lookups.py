@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
 
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value, field, replace
 from keyferry._net.agent import MAX_NAME_CHARACTERS
 from keyferry.agent.decision import (
     NO_PROVIDER,
@@ -187,7 +187,7 @@ def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
     found = _texts(document, "serviceAccount")
     if not found:
         return None
-    return ServiceAccountRef(*(found.get(name, "") for name in ("namespace", "name", "uid")))
+    return ServiceAccountRef(**{name: found.get(name, "") for name in ("namespace", "name", "uid")})
 
 
 def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
@@ -226,7 +226,7 @@ def answer_fields(answer: Answer, now_ns: int) -> bytes:
 
 def tell_config(reply: AgentReply, config_hash: str) -> AgentReply:
     """Return a document with the config that it stands for, for callers that asked for one."""
-    return reply._replace(body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
+    return replace(reply, body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
 
 
 def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int) -> AgentReply:
@@ -241,7 +241,7 @@ def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int)
         fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
     reply = reply_document("RegistryResponse", **fields)
     names = (*_names(answer.credential), *(failure.provider for failure in answer.failures))
-    result = _REGISTRY_RESULTS[answer.outcome]._replace(providers=tuple(dict.fromkeys(names)))
+    result = replace(_REGISTRY_RESULTS[answer.outcome], providers=tuple(dict.fromkeys(names)))
     return with_decision(reply, (question, result))
 
 

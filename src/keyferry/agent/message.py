@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value, replace
 from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
 from keyferry.agent.decision import Undescribed
@@ -31,7 +31,7 @@ _STATUS_LINES = {
 }
 
 
-class AgentRequest(NamedTuple):
+class AgentRequest(Value):
     """A whole request, and who sent it; *headers* has those that are kept, by their names in lower case.
 
     *number* is its id in the log.
@@ -60,7 +60,7 @@ class EventSink:
         raise NotImplementedError
 
 
-class AgentReply(NamedTuple):
+class AgentReply(Value):
     """The answer to a request; *retry_after_seconds* is given with a refusal that ends by itself.
 
     *decision* is what the journal is made of. *headers* are more lines of the head, each with its end. A reply with
@@ -86,13 +86,12 @@ def reply_document(kind: str, status: int = 200, /, **fields: object) -> AgentRe
 def reply_status(status: int, reason: str, message: str, retry_after_seconds: int = 0) -> AgentReply:
     """Return a refusal; *reason* is one word for programs."""
     reply = reply_document("Status", status, reason=reason, message=message)
-    return reply._replace(retry_after_seconds=retry_after_seconds)
+    return replace(reply, retry_after_seconds=retry_after_seconds)
 
 
 def with_decision(reply: AgentReply, decision: Undescribed) -> AgentReply:
     """Return a reply with what the journal is made of."""
-    status, body, content_type, retry_after_seconds, _, headers, follow = reply
-    return AgentReply(status, body, content_type, retry_after_seconds, decision, headers, follow)
+    return replace(reply, decision=decision)
 
 
 def encode_reply(reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.agent.decision import DecisionResult, result_of_answer
 from keyferry.agent.lookups import AgentQuestion, answer_fields, image_reply
 from keyferry.agent.message import AgentReply
@@ -22,7 +22,7 @@ LONGEST_KEPT_BYTES = 64 * 1024
 _REPLY_BYTES = 1024
 
 
-class _Kept(NamedTuple):
+class _Kept(Value):
     """A reply without its image; its answer is kept with it, so that the objects in it keep their identities."""
 
     answer: Answer

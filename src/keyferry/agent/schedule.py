@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 __all__ = ["PlannedRefresh", "RefreshPlan", "asked_pause_ns", "pause_ns", "refresh_at_ns"]
 
@@ -57,7 +57,7 @@ def asked_pause_ns(stderr_tail: str) -> int:
     return min(int(number) * _SECOND, LONGEST_ASKED_NS)
 
 
-class PlannedRefresh(NamedTuple):
+class PlannedRefresh(Value):
     """A renewal: of which provider, for which image, and the part of the cache key that the answer has."""
 
     provider: str
@@ -148,7 +148,7 @@ class RefreshPlan:
         # The copy is made at once, whatever other threads do.
         entries = list(self._entries.values())
         found = [(entry.at_ns, entry.refresh, entry.failures) for entry in entries]
-        return sorted(found)
+        return sorted(found, key=lambda each: (each[0], each[1].provider, each[1].base))
 
     def instants(self) -> list[tuple[str, int]]:
         """Return the provider and the instant of every renewal, in no order."""

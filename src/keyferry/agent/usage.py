@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 __all__ = ["CallerUsage", "EvictionLimit", "Usage"]
 
@@ -15,7 +15,7 @@ _BURST = 10
 _PER_EVICTION_SECONDS = 3.0
 
 
-class CallerUsage(NamedTuple):
+class CallerUsage(Value):
     """The requests of one user: all, those refused, and the time of the last one, in seconds since 1970."""
 
     requests: int

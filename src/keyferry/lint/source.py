@@ -137,7 +137,7 @@ def _hidden(document: Document) -> Iterator[_Hidden]:
     for path, value in sorted(paths, key=lambda each: (positions[each[0]].line, positions[each[0]].column)):
         start = positions[path]
         at = bisect_right(order, (start.line, start.column))
-        end = Position(*order[at]) if at < len(order) else None
+        end = Position(line=order[at][0], column=order[at][1]) if at < len(order) else None
         yield _Hidden(value, start, end, isinstance(path[-1], str))
 
 

@@ -43,11 +43,17 @@ def draw_latency(buckets: Sequence[LatencyBucket]) -> Latency | None:
     runs = sum(each.runs for each in buckets)
     if not runs:
         return None
-    labels = _labels(buckets)
     highest, share = max(each.runs for each in buckets), 100 / len(buckets)
     bars = tuple(
-        LatencyBar(at * share + _GAP / 2, share - _GAP, _height(each.runs, highest), *labels[at], each.runs)
-        for at, each in enumerate(buckets)
+        LatencyBar(
+            left=at * share + _GAP / 2,
+            width=share - _GAP,
+            height=_height(each.runs, highest),
+            label=label,
+            short=short,
+            runs=each.runs,
+        )
+        for at, (each, (label, short)) in enumerate(zip(buckets, _labels(buckets), strict=True))
     )
     return Latency(bars, _summary(buckets, runs), _description(bars, runs))
 

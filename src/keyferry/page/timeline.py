@@ -161,13 +161,15 @@ def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
     share = 100 / _COLUMNS
     return tuple(
         Column(
-            round(at * share + 0.15, 2),
-            round(share - 0.3, 2),
-            *counts,
-            *(_height(each, highest) for each in counts),
+            left=round(at * share + 0.15, 2),
+            width=round(share - 0.3, 2),
+            renewed=renewals,
+            ended=ends,
+            renewed_height=_height(renewals, highest),
+            ended_height=_height(ends, highest),
         )
-        for at, counts in enumerate(zip(renewed, ended, strict=True))
-        if any(counts)
+        for at, (renewals, ends) in enumerate(zip(renewed, ended, strict=True))
+        if renewals or ends
     )
 
 

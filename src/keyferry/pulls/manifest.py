@@ -152,10 +152,10 @@ def choose_manifest(index: ImageIndex, platform: Platform) -> Descriptor:
 def read_config_platform(content: bytes) -> Platform:
     """Return the platform that an image's config names; raise ContentError if it is invalid."""
     document = _load(content)
-    names = [document.get(name, "") for name in ("os", "architecture", "variant")]
-    if not all(isinstance(name, str) for name in names):
+    names = {name: document.get(name, "") for name in ("os", "architecture", "variant")}
+    if not all(isinstance(value, str) for value in names.values()):
         raise ContentError("the image's config names no platform")
-    return normalise(Platform(*(str(name) for name in names)))
+    return normalise(Platform(**{name: str(value) for name, value in names.items()}))
 
 
 def _load(content: bytes) -> dict[str, object]:
@@ -220,8 +220,8 @@ def _descriptor(value: object, where: str) -> Descriptor:
 def _platform(value: object) -> Platform | None:
     if not isinstance(value, dict):
         return None
-    names = [value.get(name, "") for name in ("os", "architecture", "variant")]
-    return Platform(*(name.lower() if isinstance(name, str) else "" for name in names))
+    names = {name: value.get(name) for name in ("os", "architecture", "variant")}
+    return Platform(**{name: text.lower() if isinstance(text, str) else "" for name, text in names.items()})
 
 
 def _is_attestation(annotations: object) -> bool:

@@ -45,7 +45,7 @@ def parse_platform(text: str) -> Platform:
         raise EnvironmentProblem(
             f"platform {text!r}: expected os/architecture or os/architecture/variant, such as 'linux/arm64'"
         )
-    return normalise(Platform(*parts))
+    return normalise(Platform(**dict(zip(("os", "architecture", "variant"), parts, strict=False))))
 
 
 def this_machine() -> Platform:

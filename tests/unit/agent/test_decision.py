@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.agent.decision import DecisionOutcome, own_words, result_of_answer, result_of_provision
+from keyferry.agent.decision import (
+    DecisionOutcome,
+    DecisionResult,
+    own_words,
+    result_of_answer,
+    result_of_provision,
+)
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import (
     KeyferryError,
@@ -30,8 +36,18 @@ def world(plugin: Scripted, **fields: object) -> Providers:
 def test_a_run_and_then_the_cache() -> None:
     asked = world(Scripted(response(cache_seconds=60)))
     ran, cached = (result_of_answer(asked.lookup("reg.io/app")) for _ in range(2))
-    assert ran == (DecisionOutcome.ANSWERED, "run", "provider 'plugin': the plugin was run", NAMES)
-    assert cached == (DecisionOutcome.ANSWERED, "cache", "provider 'plugin': from the cache", NAMES)
+    assert ran == DecisionResult(
+        outcome=DecisionOutcome.ANSWERED,
+        source="run",
+        reason="provider 'plugin': the plugin was run",
+        providers=NAMES,
+    )
+    assert cached == DecisionResult(
+        outcome=DecisionOutcome.ANSWERED,
+        source="cache",
+        reason="provider 'plugin': from the cache",
+        providers=NAMES,
+    )
 
 
 def test_an_answer_without_a_credential_says_so() -> None:
@@ -39,18 +55,17 @@ def test_an_answer_without_a_credential_says_so() -> None:
     for way, source in (("the plugin was run", "run"), ("from the cache", "cache")):
         found = result_of_answer(asked.lookup("reg.io/app"))
         reason = f"provider 'plugin': {way}, without a credential"
-        assert found == (DecisionOutcome.NO_CREDENTIAL, source, reason, NAMES)
+        assert found == DecisionResult(
+            outcome=DecisionOutcome.NO_CREDENTIAL, source=source, reason=reason, providers=NAMES
+        )
 
 
 def test_an_answer_whose_keys_are_for_other_images_says_so() -> None:
     """A failure beside it counts for more."""
     answers = Scripted(response(cache_seconds=60, keys=("other.io",)))
     reason = "provider 'plugin': the plugin was run, without a credential for the image"
-    assert result_of_answer(world(answers).lookup("reg.io/app")) == (
-        DecisionOutcome.NO_CREDENTIAL,
-        "run",
-        reason,
-        NAMES,
+    assert result_of_answer(world(answers).lookup("reg.io/app")) == DecisionResult(
+        outcome=DecisionOutcome.NO_CREDENTIAL, source="run", reason=reason, providers=NAMES
     )
     fails = Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1)))
     found = result_of_answer(Providers([Provider(configured(), answers), fails]).lookup("reg.io/app"))
@@ -69,11 +84,11 @@ def test_no_provider_and_a_provider_that_does_not_apply() -> None:
 def test_a_failure_has_our_words_and_not_the_plugins() -> None:
     asked = world(Scripted(PluginExitError("plugin", 3, "text", "said this word")))
     found = result_of_answer(asked.lookup("reg.io/app"))
-    assert found == (
-        DecisionOutcome.FAILED,
-        "",
-        "provider 'plugin': failed: plugin 'plugin': exited with status 3",
-        NAMES,
+    assert found == DecisionResult(
+        outcome=DecisionOutcome.FAILED,
+        source="",
+        reason="provider 'plugin': failed: plugin 'plugin': exited with status 3",
+        providers=NAMES,
     )
 
 
@@ -96,21 +111,20 @@ def test_one_provider_that_was_asked_by_name() -> None:
     image = parse_image("reg.io/app:v1")
     assert result_of_provision(None, image).outcome is DecisionOutcome.NO_MATCH
     shared = Provision("p", ProvisionOutcome.SHARED, {"reg.io": AuthConfig("u", "p")})
-    assert result_of_provision(shared, image)[:2] == (DecisionOutcome.ANSWERED, "shared")
-    assert result_of_provision(shared, parse_image("else.io/app")) == (
-        DecisionOutcome.NO_CREDENTIAL,
-        "shared",
-        "provider 'p': the run of another lookup, without a credential for the image",
-        ("p",),
+    answered = result_of_provision(shared, image)
+    assert (answered.outcome, answered.source) == (DecisionOutcome.ANSWERED, "shared")
+    assert result_of_provision(shared, parse_image("else.io/app")) == DecisionResult(
+        outcome=DecisionOutcome.NO_CREDENTIAL,
+        source="shared",
+        reason="provider 'p': the run of another lookup, without a credential for the image",
+        providers=("p",),
     )
     empty = Provision("p", ProvisionOutcome.CACHED)
-    assert result_of_provision(empty, image)[:2] == (DecisionOutcome.NO_CREDENTIAL, "cache")
+    cached = result_of_provision(empty, image)
+    assert (cached.outcome, cached.source) == (DecisionOutcome.NO_CREDENTIAL, "cache")
     skipped = Provision("p", ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
-    assert result_of_provision(skipped, image) == (
-        DecisionOutcome.NO_MATCH,
-        "",
-        "provider 'p': skipped: it lacks an annotation",
-        (),
+    assert result_of_provision(skipped, image) == DecisionResult(
+        outcome=DecisionOutcome.NO_MATCH, source="", reason="provider 'p': skipped: it lacks an annotation"
     )
     failed = Provision("p", ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
     assert result_of_provision(failed, image).outcome is DecisionOutcome.FAILED

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.agent.access import Caller
 
 __all__ = ["LINK_SECONDS", "SESSION_SECONDS", "LinkProblem", "PageAccess"]
@@ -36,7 +36,7 @@ class LinkProblem(StrEnum):
     UNKNOWN = "unknown"
 
 
-class _Grant(NamedTuple):
+class _Grant(Value):
     """For whom a link or a session is, until when, and the user at the other end of the connection, if it is known."""
 
     caller: Caller

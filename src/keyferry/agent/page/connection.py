@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from socket import socket
 
+from keyferry._core.values import replace
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import NEVER, AgentConnection, ConnectionTable, Handler
 from keyferry.agent.message import AgentReply, EventSink, encode_stream_head, reply_status
@@ -81,7 +82,7 @@ class PageConnection(AgentConnection, EventSink):
 
     def _refuse(self, status: int, message: str) -> None:
         reply = reply_status(status, "BadRequest", message)
-        self._send(reply._replace(headers=SECURITY_HEADERS), is_kept_alive=False)
+        self._send(replace(reply, headers=SECURITY_HEADERS), is_kept_alive=False)
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if reply.follow is None or not has_body:

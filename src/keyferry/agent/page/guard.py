@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 
 __all__ = ["KEPT_HEADERS", "SECURITY_HEADERS", "PageRefusal", "cookie_of", "own_hosts", "refuse_headers"]
 
@@ -25,7 +25,7 @@ SECURITY_HEADERS = (
 _HTTP_PORT = 80
 
 
-class PageRefusal(NamedTuple):
+class PageRefusal(Value):
     """Why a request is refused, and the status that says so."""
 
     status: int

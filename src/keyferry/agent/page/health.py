@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from keyferry._core.secrets import printable
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.page.model import Health, HealthProblem, ProviderCard, ProviderState
 from keyferry.page.wording import link_to
@@ -19,7 +19,7 @@ _WORDS = {
 }
 
 
-class _Dated(NamedTuple):
+class _Dated(Value):
     problem: HealthProblem
     since: float
 

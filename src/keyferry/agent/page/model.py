@@ -139,21 +139,28 @@ def _card(
     counts, plugin = provider.counters.read(), provider.plugin
     first_ns = planned.first.get(provider.name)
     state = _state(provider, counts, is_held=bool(held))
+    error, error_at, error_image, cure = _last_error(snapshot, provider, state)
     return ProviderCard(
-        provider.name,
-        state,
-        tuple(map(hide_user_info, provider.config.match_images or ())),
-        plugin.path if isinstance(plugin, ExecPlugin) else "",
-        provider.config.token_attributes is not None,
-        len(held),
-        hits,
-        counts.runs,
-        sum(counts.failures.values()),
-        tuple(map(LatencyBucket, (*BUCKETS, None), counts.buckets)),
-        _wall(snapshot, counts.last_run_ns),
-        _wall(snapshot, counts.streak_ns),
-        _wall(snapshot, first_ns),
-        *_last_error(snapshot, provider, state),
+        name=provider.name,
+        state=state,
+        patterns=tuple(map(hide_user_info, provider.config.match_images or ())),
+        plugin_path=plugin.path if isinstance(plugin, ExecPlugin) else "",
+        is_for_accounts=provider.config.token_attributes is not None,
+        cached=len(held),
+        hits=hits,
+        runs=counts.runs,
+        failures=sum(counts.failures.values()),
+        latency=tuple(
+            LatencyBucket(up_to_seconds=limit, runs=runs)
+            for limit, runs in zip((*BUCKETS, None), counts.buckets, strict=True)
+        ),
+        last_run=_wall(snapshot, counts.last_run_ns),
+        streak_since=_wall(snapshot, counts.streak_ns),
+        next_refresh=_wall(snapshot, first_ns),
+        last_error=error,
+        last_error_at=error_at,
+        last_error_image=error_image,
+        cure=cure,
     )
 
 
@@ -196,22 +203,27 @@ def _life(
     """Return the life of an answer; *renewal* is its planned instant and the failures before it."""
     expires_ns, provision = held.expires_ns, held.provision
     got_ns = expires_ns if provision.got_ns is None else provision.got_ns
-    window: tuple[float | None, float | None, float | None] = (None, None, None)
+    refresh_from: float | None = None
+    refresh_until: float | None = None
+    refresh_at: float | None = None
     if renewal is not None and expires_ns - got_ns >= SHORTEST_LIFE_NS:
         # The ends of the same window that the instant was chosen from.
         first_ns = refresh_at_ns(got_ns, expires_ns, lambda: 0.0)
         last_ns = refresh_at_ns(got_ns, expires_ns, lambda: 1.0)
-        window = snapshot.wall(first_ns), snapshot.wall(last_ns), snapshot.wall(renewal[0])
+        refresh_from, refresh_until = snapshot.wall(first_ns), snapshot.wall(last_ns)
+        refresh_at = snapshot.wall(renewal[0])
     return Life(
-        held.number,
-        provider.name,
-        "every image" if held.base == GLOBAL_KEY else printable(held.base),
-        printable(account_text(provision.account)),
-        snapshot.wall(got_ns),
-        snapshot.wall(expires_ns),
-        *window,
-        0 if renewal is None else renewal[1],
-        len(provision.auth),
+        identifier=held.number,
+        provider=provider.name,
+        scope="every image" if held.base == GLOBAL_KEY else printable(held.base),
+        account=printable(account_text(provision.account)),
+        got=snapshot.wall(got_ns),
+        expires=snapshot.wall(expires_ns),
+        refresh_from=refresh_from,
+        refresh_until=refresh_until,
+        refresh_at=refresh_at,
+        failures=0 if renewal is None else renewal[1],
+        credentials=len(provision.auth),
     )
 
 
@@ -221,16 +233,16 @@ def account_text(account: ServiceAccountRef | None) -> str:
 
 
 def _decision(entry: JournalEntry) -> DecisionRow:
-    image, account, provider, result = entry.decision
+    decision, result = entry.decision, entry.decision.result
     return DecisionRow(
         entry.number,
         entry.at,
         entry.caller.uid,
         printable(entry.caller.program),
-        printable(image),
-        printable(account),
+        printable(decision.image),
+        printable(decision.account),
         # As they are, like the names of the cards: templates make them harmless.
-        result.providers or ((provider,) if provider else ()),
+        result.providers or ((decision.provider,) if decision.provider else ()),
         str(result.outcome),
         result.source,
         printable(result.reason),

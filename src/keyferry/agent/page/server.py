@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Container
 from functools import lru_cache
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry._net.forms import decode_query, decode_text
 from keyferry._net.listen_address import ListenAddress, parse_listen_address
 from keyferry.agent.access import Caller
@@ -92,7 +92,7 @@ class PageServer:
     async def start(self) -> None:
         """Listen; raise EnvironmentProblem if that is not possible."""
         bound = listen_at(self._address, "page", _BACKLOG, is_shared=self._address in self._shared)
-        self._address = self._address._replace(port=bound.getsockname()[1])
+        self._address = replace(self._address, port=bound.getsockname()[1])
         self._hosts = own_hosts(self._address.host, self._address.port)
         # A lookup that comes while a view is rendered waits for that long, at most.
         sys.setswitchinterval(_SWITCH_SECONDS)

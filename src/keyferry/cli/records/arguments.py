@@ -67,7 +67,7 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
         data = read_file_or_input(args.images)
         named = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
         listed = (*listed, *named)
-    return (*listed, *map(NodeImage, args.image_id))
+    return (*listed, *(NodeImage(id=each) for each in args.image_id))
 
 
 def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:

@@ -139,7 +139,16 @@ class _Watch:
         seconds = (self._ended_at or time.monotonic()) - self._started
         outcome = ProcessOutcome(ending, status, pump.stdout, pump.stderr, seconds)
         read = watched_fd >= 0 and not _pending(watched_fd)
-        return Run(outcome, *_peak(usage), left, held, frozenset(self._lines), read)
+        peak_bytes, is_peak_exact = _peak(usage)
+        return Run(
+            outcome=outcome,
+            peak_bytes=peak_bytes,
+            is_peak_exact=is_peak_exact,
+            left_behind=left,
+            held_output=held,
+            command_lines=frozenset(self._lines),
+            was_input_read=read,
+        )
 
     def _wait(self, pump: Pump) -> tuple[Ending, bool]:
         deadline = self._started + self._what.limits.timeout_seconds

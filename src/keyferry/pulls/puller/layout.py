@@ -167,12 +167,10 @@ def _is_whole(layout: Layout, manifest: ImageManifest) -> bool:
 def _platform(document: object) -> Platform | None:
     if not isinstance(document, dict):
         return None
-    parts = [document.get(part, "") for part in ("os", "architecture", "variant")]
-    return (
-        normalise_platform(Platform(*map(str, parts)))
-        if all(isinstance(part, str) for part in parts)
-        else None
-    )
+    parts = {part: document.get(part, "") for part in ("os", "architecture", "variant")}
+    if not all(isinstance(value, str) for value in parts.values()):
+        return None
+    return normalise_platform(Platform(**{part: str(value) for part, value in parts.items()}))
 
 
 def _names_of(image: str) -> frozenset[str]:

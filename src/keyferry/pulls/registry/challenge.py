@@ -30,7 +30,10 @@ def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
     """Return all challenges of one or more headers, in order; the rest of a header after a syntax error is ignored."""
     found: list[Challenge] = []
     for value in values:
-        found += [Challenge(*each) for each in read_challenges(value[:_MOST_CHARACTERS])]
+        found += [
+            Challenge(scheme=scheme, parameters=parameters)
+            for scheme, parameters in read_challenges(value[:_MOST_CHARACTERS])
+        ]
     return tuple(found[:_MOST_CHALLENGES])
 
 
