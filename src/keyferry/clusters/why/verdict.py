@@ -18,8 +18,8 @@ from keyferry.errors import (
     PluginError,
     PluginExitError,
     PluginTimeoutError,
+    signal_name,
 )
-from keyferry.errors.plugin import signal_name
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["ClusterVerdict", "Works", "describe_end", "find_verdict"]

@@ -15,8 +15,14 @@ from keyferry._core.paths import format_path
 from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import MASK, mask_arguments, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
-from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, Kind, PluginProtocolError
-from keyferry.errors.plugin import signal_name
+from keyferry.errors import (
+    DocumentError,
+    EnvironmentProblem,
+    KeyferryError,
+    Kind,
+    PluginProtocolError,
+    signal_name,
+)
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
