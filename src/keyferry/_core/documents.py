@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from enum import StrEnum
+from json import JSONDecoder
 from math import inf
 
 from keyferry._core import json as _json
@@ -25,13 +27,13 @@ __all__ = [
     "read_yaml",
 ]
 
-# Patterns are plain text here: to compile them takes longer than to read a usual document.
 # What Go's unicode.IsSpace accepts; Python's str.isspace differs.
 _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _ASCII_BLANK = b"\t\n\v\f\r "
 # The characters of JSON that is read without a YAML parser: printable ASCII and line feeds, but no backslash.
 _COMMON = bytes({*range(0x20, 0x7F), 0x0A} - {0x5C})
 _MOST_BRACKETS = 100
+_MAX_DIGITS = 18  # any number of so many digits fits in 64 bits
 # A YAML key has at most 1024 characters, its quotes and the colon included.
 _LONGEST_KEY = 1000
 _PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
@@ -67,8 +69,6 @@ def is_json(data: bytes) -> bool:
     first = data.lstrip(_ASCII_BLANK)[:1]
     if first.isascii():
         return first == b"{"
-    import re
-
     return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
 
 
@@ -133,7 +133,32 @@ def _read_common(data: bytes) -> tuple[bool, object]:
         gap, colon, _ = after.partition(b":")
         if colon and (gap.strip(b" ") or len(string) + len(gap) > _LONGEST_KEY):
             return False, None
-    return _json.read_plain(data.decode("ascii"))
+    try:
+        return True, _COMMON_DECODER.decode(data.decode("ascii"))
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _refuse(_text: str) -> object:
+    raise ValueError
+
+
+def _read_small(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError
+    return int(digits)
+
+
+def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+    built = dict(members)
+    if len(built) != len(members):
+        raise ValueError
+    return built
+
+
+_COMMON_DECODER = JSONDecoder(
+    parse_float=_refuse, parse_constant=_refuse, parse_int=_read_small, object_pairs_hook=_refuse_repeats
+)
 
 
 class _Level:
@@ -164,8 +189,6 @@ class _Scanner:
         return self.root
 
     def run(self) -> None:
-        import re  # imported here: only the positions of errors are asked for
-
         self.line_ends = [match.start() for match in re.finditer("\n", self.text)]
         for match in re.finditer(_PIECE, self.text):
             piece = match[0]

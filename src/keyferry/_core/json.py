@@ -1,79 +1,29 @@
-"""Read and write JSON as Go's encoding/json does; errors do not quote the document.
+"""Read and write JSON as Go's encoding/json does.
 
-Each plugin call starts a new interpreter, and importing the ``json`` package, with ``re``, takes half of that time. So
-usual documents are read with that package's compiled core alone. Documents that are malformed, repeat a name or need an
-escape go to ``json_errors``.
+Errors contain no part of the document unless the caller allows the character at fault. They are raised outside
+``except`` blocks, because Python's decoding errors keep the whole text.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from math import inf
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from keyferry._core.paths import Path
+from keyferry._core.json_wording import ENDS_EARLY, brackets, constant_text, go_syntax_text
+from keyferry._core.paths import Path
+from keyferry.errors import DocumentError, Kind
 
 MAX_DEPTH = 10_000
 # The number of strict decoding errors that Kubernetes keeps; it also bounds the memory for hostile input.
 MAX_DUPLICATES = 100
 _HANDLER = "keyferry.each-byte"
-_BLANK = " \t\r\n"
-_MOST_DIGITS = 18  # any number of so many digits fits in 64 bits
-
-
-class _UnusualError(ValueError):
-    """The compiled core cannot read or write this document."""
-
-
-def _refuse_constant(_name: str) -> object:
-    raise _UnusualError
-
-
-def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
-    built = dict(members)
-    if len(built) != len(members):
-        raise _UnusualError
-    return built
-
-
-class _Settings:
-    """The settings that the compiled reader takes."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook: Callable[[list[tuple[str, object]]], object] | None = None
-    parse_float: Callable[[str], object] = float
-    parse_int: Callable[[str], object] = int
-    parse_constant = staticmethod(_refuse_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012 - the reader writes to it
-
-
-class _UnrepeatedSettings(_Settings):
-    object_pairs_hook = staticmethod(_refuse_repeats)
-
-
-def _read_small(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise _UnusualError
-    return int(digits)
-
-
-class _PlainSettings(_UnrepeatedSettings):
-    parse_float = staticmethod(_refuse_constant)
-    parse_int = staticmethod(_read_small)
-
-
-try:
-    from _json import encode_basestring, make_scanner
-except ImportError:
-    # Not CPython: the json package does all of the work.
-    _QUICK = None
-else:
-    # The stubs declare that the reader takes itself as its settings.
-    _make: Callable[[_Settings], Callable[[str, int], tuple[object, int]]] = make_scanner  # type: ignore[assignment]
-    _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()), _make(_PlainSettings()))
+# All escapes are matched, so that the second backslash of an escaped backslash does not start one.
+_ESCAPE = r"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+_NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
 
 
 def loads(data: bytes | str, *, quoting: bool = False) -> object:
@@ -82,59 +32,22 @@ def loads(data: bytes | str, *, quoting: bool = False) -> object:
     With *quoting*, the ``kubernetes_text`` of an error contains the character at fault, as in Go. Use it for files that
     people write, never for the output of a plugin.
     """
-    text = _prepare(data)
-    is_read, value = _read_quickly(text, 0)
-    if is_read:
-        return value
-    from keyferry._core.json_errors import decode_plain
-
-    return decode_plain(text, data if quoting else None)
+    return _decode(_prepare(data), _PLAIN, data if quoting else None)
 
 
 def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> tuple[object, tuple[Path, ...]]:
     """Parse as ``loads`` does; also return the paths of repeated members, in document order."""
-    text = _prepare(data)
-    is_read, value = _read_quickly(text, 1)
-    if is_read:
-        return value, ()
-    from keyferry._core.json_errors import decode_noting_duplicates
-
-    return decode_noting_duplicates(text, data if quoting else None, at_most=MAX_DUPLICATES)
-
-
-def read_plain(text: str) -> tuple[bool, object]:
-    """Return True and the value of *text*; False if it has repeated members, fractions or huge numbers."""
-    return _read_quickly(text, 2)
-
-
-def read_counting_strings(data: bytes) -> tuple[object, int]:
-    """Return the value of a short document without escapes, and the number of strings in its text, names included.
-
-    A value with fewer strings than its text has repeated members. None and 0 are returned for any other document.
-    """
+    text, quoted = _prepare(data), data if quoting else None
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None, 0
-    if "\\" in text or len(text) > MAX_DEPTH:
-        return None, 0
-    is_read, value = _read_quickly(text, 0)
-    return (value, text.count('"') // 2) if is_read else (None, 0)
+        return _decode(text, _UNREPEATED, quoted), ()
+    except _RepeatedNameError:
+        pass
+    return _decode(text, _PLAIN, quoted), tuple(islice(_find_duplicates(text), MAX_DUPLICATES))
 
 
 def dumps(value: object) -> str:
     """Write compact JSON with Go's escapes; keys are not sorted, and floats have Python's format."""
-    try:
-        text = _write(value)
-    except _UnusualError:
-        from keyferry._core.json_errors import encode
-
-        return encode(value)
-    if text.isascii() and "<" not in text and ">" not in text and "&" not in text:
-        return text
-    from keyferry._core.json_errors import escape
-
-    return escape(text)
+    return re.sub(_NOT_WRITTEN_RAW, _escape, _ENCODER.encode(value))
 
 
 def decode_utf8(data: bytes) -> str:
@@ -153,39 +66,132 @@ def _replace_byte(error: UnicodeError) -> tuple[str, int]:
 
 
 def _prepare(data: bytes | str) -> str:
+    """Return the text of a document, with U+FFFD for unpaired surrogates; raise DocumentError if it is too deep."""
     text = data if isinstance(data, str) else decode_utf8(data)
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):
-        from keyferry._core.json_errors import repair_surrogates
-
-        text = repair_surrogates(text)
-    if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
-        from keyferry._core.json_errors import check_depth
-
-        check_depth(text, MAX_DEPTH)
+    text = re.sub(_ESCAPE, lambda match: "\\ufffd" if match[1] else match[0], text)
+    if text.count("[") + text.count("{") > MAX_DEPTH and _measure_depth(text, MAX_DEPTH)[0] > MAX_DEPTH:
+        raise _too_deep()
     return text
 
 
-def _read_quickly(text: str, which: int) -> tuple[bool, object]:
-    """Return True and the value of *text* if the compiled reader can read it, else False."""
-    if _QUICK is None:
-        return False, None
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return "\ufffd" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04x}"
+
+
+def _measure_depth(text: str, enough: float = inf) -> tuple[int, int]:
+    """Return the deepest nesting, counted up to just above *enough*, and the number of brackets left open."""
+    depth = deepest = 0
+    for bracket in brackets(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+        if deepest > enough:
+            break
+    return deepest, depth
+
+
+def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = None) -> object:
+    failure = None
     try:
-        value, end = _QUICK[which](text, len(text) - len(text.lstrip(_BLANK)))
-    except (StopIteration, ValueError, RecursionError, SystemError):
-        # SystemError: without the json package, up to Python 3.11, the core does not find its exception class.
-        return False, None
-    return not text[end:].strip(_BLANK), value
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        go_text = go_syntax_text(error.msg, text, error.pos, _shown(quoted))
+        failure = _refusal(error.msg, go_text, error.lineno, error.colno)
+    except _ConstantError as error:
+        go_text = constant_text(error.name, quoting=quoted is not None)
+        failure = _refusal("the constants NaN and Infinity are not JSON values", go_text)
+    except RecursionError:
+        failure = _refusal("", ENDS_EARLY) if _measure_depth(text)[1] > 0 else _too_deep()
+    except ValueError:
+        # The interpreter does not convert integers of thousands of digits.
+        decoder = json.JSONDecoder(
+            parse_constant=_refuse_constant,
+            parse_int=_read_integer,
+            object_pairs_hook=decoder.object_pairs_hook,
+        )
+    if failure is not None:
+        raise failure
+    return _decode(text, decoder, quoted)
 
 
-def _write(value: object) -> str:
-    if type(value) is str and _QUICK is not None:
-        return str(encode_basestring(value))
-    if value is None or value is True or value is False:
-        return {None: "null", True: "true", False: "false"}[value]
-    if type(value) is int:
-        return str(value)
-    if type(value) is dict and all(type(name) is str for name in value):
-        return "{" + ",".join([f"{_write(name)}:{_write(member)}" for name, member in value.items()]) + "}"
-    if type(value) is list or type(value) is tuple:
-        return "[" + ",".join([_write(member) for member in value]) + "]"
-    raise _UnusualError
+def _shown(quoted: bytes | str | None) -> str | None:
+    """Return the text to quote, of the same length as the parsed text; bytes that are not UTF-8 are surrogates."""
+    if isinstance(quoted, bytes):
+        return quoted.decode("utf-8", "surrogateescape")
+    return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
+
+
+def _read_integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+class _ConstantError(Exception):
+    """NaN or Infinity, which JSON does not have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _refuse_constant(name: str) -> object:
+    raise _ConstantError(name)
+
+
+def _refusal(problem: str, go_text: str, line: int | None = None, column: int | None = None) -> DocumentError:
+    reason = problem[:1].lower() + problem[1:].removesuffix(" at")
+    if go_text == ENDS_EARLY:
+        reason = "the text ends too early"
+    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, Kind.JSON_SYNTAX)
+
+
+def _too_deep() -> DocumentError:
+    message = "not readable as JSON: nested too deeply"
+    return DocumentError(message, kubernetes_text="exceeded max depth", kind=Kind.JSON_SYNTAX)
+
+
+class _RepeatedNameError(Exception):
+    """An object has two members of the same name."""
+
+
+def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+    built = dict(members)
+    if len(built) != len(members):
+        raise _RepeatedNameError
+    return built
+
+
+class _Members(list[tuple[str, object]]):
+    """The members of an object as a list, which keeps repeated names."""
+
+
+def _find_duplicates(text: str) -> Iterator[Path]:
+    hook = json.JSONDecoder(parse_int=str, object_pairs_hook=_Members)
+    stack: list[tuple[Path, Iterator[tuple[str | int, object, bool]]]] = [((), _steps(_decode(text, hook)))]
+    while stack:
+        path, steps = stack[-1]
+        name, child, repeated = next(steps, (None, None, False))
+        if name is None:
+            stack.pop()
+            continue
+        if repeated:
+            yield (*path, name)
+        if isinstance(child, list) and child:
+            stack.append(((*path, name), _steps(child)))
+
+
+def _steps(node: object) -> Iterator[tuple[str | int, object, bool]]:
+    if isinstance(node, _Members):
+        seen: set[str] = set()
+        for name, child in node:
+            yield name, child, name in seen
+            seen.add(name)
+    elif isinstance(node, list):
+        yield from ((index, child, False) for index, child in enumerate(node))
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
+_UNREPEATED = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeats)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)

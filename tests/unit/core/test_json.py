@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -211,54 +207,6 @@ def test_recorded_requests_are_reproduced() -> None:
         assert _json.dumps(request) + "\n" == case["want"]["stdin"], case["name"]
 
 
-@pytest.mark.parametrize("text", ["{", '{"a" 1}', "nope", '{"a": "\\q"}', "[1, 2", '"x', ""])
-def test_what_is_malformed_is_said_in_a_fresh_interpreter(text: str) -> None:
-    """The compiled core has an error of its own only once the json package is loaded; ours comes regardless."""
-    program = f"""
-from keyferry._core.json import loads
-from keyferry.errors import DocumentError
-try:
-    loads({text!r})
-except DocumentError:
-    pass
-else:
-    raise AssertionError
-"""
-    run = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCE!r})\n{program}"]
-    subprocess.run(run, check=True)
-
-
-def verdict(read: Callable[[str], object], text: str) -> object:
-    """What a reader makes of a text: its value, or its complaint."""
-    try:
-        return read(text)
-    except DocumentError as error:
-        return str(error)
-
-
-@pytest.mark.parametrize(
-    "text", ['{"a": 1, "a": 2}', "[", '{"a": NaN}', "1 2", "[1,]", "1" * 5000, "", "tru"]
-)
-def test_what_is_unusual_is_left_to_the_other_reader(text: str) -> None:
-    """The quick reader does not take it, and the verdict is the careful one's."""
-    from keyferry._core import json_errors as _json_errors
-
-    assert not _json._read_quickly(text, 1)[0]
-    careful = partial(_json_errors.decode_noting_duplicates, at_most=_json.MAX_DUPLICATES)
-    expected = verdict(careful, text)
-    assert verdict(_json.loads_with_duplicates, text) == expected
-
-
-@given(VALUES)
-def test_both_readers_and_both_writers_agree(value: object) -> None:
-    """The compiled core alone reads and writes what the whole package does."""
-    from keyferry._core import json_errors as _json_errors
-
-    text = _json.dumps(value)
-    assert text == _json_errors.encode(value)
-    assert _json_errors.decode_plain(text) == _json.loads(text) == value
-
-
 @given(VALUES)
 def test_what_is_written_is_read_back(value: object) -> None:
     assert _json.loads(_json.dumps(value)) == value
@@ -279,20 +227,3 @@ def test_any_bytes_give_a_value_or_a_document_error(data: bytes) -> None:
         assert error.__context__ is None
     else:
         assert _json.loads_with_duplicates(data)[0] == value
-
-
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        (b'{"a": "b", "c": ["d", 1]}\n', ({"a": "b", "c": ["d", 1]}, 4)),
-        (b'{"a": "b", "a": "c"}', ({"a": "c"}, 4)),
-        (b"1", (1, 0)),
-        (b'{"a": "\\n"}', (None, 0)),
-        (b'{"a": "b"', (None, 0)),
-        (b'"\xff"', (None, 0)),
-        (b'"' + b"x" * 10_000 + b'"', (None, 0)),
-    ],
-    ids=["plain", "repeated", "no string", "escape", "cut off", "no text", "long"],
-)
-def test_strings_of_a_short_text_are_counted(data: bytes, found: tuple[object, int]) -> None:
-    assert _json.read_counting_strings(data) == found

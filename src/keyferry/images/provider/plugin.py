@@ -8,7 +8,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.gotext import go_strerror
-from keyferry._core.json import loads_with_duplicates, read_counting_strings
+from keyferry._core.json import loads_with_duplicates
 from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
@@ -17,7 +17,6 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
     encode_request,
-    read_plain_response,
     read_response,
 )
 from keyferry.errors import (
@@ -166,10 +165,6 @@ def decode_response(
 
     A response that is not parsed before the instant *until* of the monotonic clock is refused.
     """
-    document, strings = read_counting_strings(stdout)
-    plain = read_plain_response(document, api_version, strings)
-    if plain is not None:
-        return plain
     try:
         document, duplicates = loads_with_duplicates(stdout)
         if monotonic() >= until:
