@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from operator import attrgetter
 
 from keyferry._core.files import DistrustedError, Folder
 from keyferry._core.gotext import go_strerror, quote
-from keyferry._core.kept_folder import KeptFolder
 from keyferry._core.type_forms import T
 from keyferry.api.kubeletconfig.records import (
     INTENT,
@@ -47,7 +45,6 @@ class RecordFiles:
         self.pulled = os.path.join(self.folder, PULLED)
         self._disk = disk or Disk()
         self._lock: FolderLock | None = None
-        self._kept = {which: KeptFolder(os.path.join(self.folder, which)) for which in (PULLING, PULLED)}
 
     @property
     def lock(self) -> FolderLock:
@@ -57,9 +54,7 @@ class RecordFiles:
         return self._lock
 
     def close(self) -> None:
-        """Close the descriptors of the folders and of the lock's file."""
-        for kept in self._kept.values():
-            kept.close()
+        """Close the lock's file."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -153,15 +148,15 @@ class RecordFiles:
         return counts[0], counts[1]
 
     def _open(self, which: str) -> Folder | None:
-        """Return one of the two folders, kept open for access by name, or None if it does not exist."""
-        return self._kept[which].open(partial(self._disk.open_folder, self.root, FOLDER, which))
+        """Open one of the two folders; return None if it does not exist."""
+        return self._disk.open_folder(self.root, FOLDER, which)
 
     @contextmanager
     def _opened(self, which: str) -> Iterator[Folder | None]:
         """Open one of the two folders to list its files; yield None if it does not exist."""
         path = os.path.join(self.folder, which)
         try:
-            folder = self._disk.open_folder(self.root, FOLDER, which)
+            folder = self._open(which)
         except OSError as error:
             raise unreadable(path, error) from None
         if folder is None:
@@ -224,7 +219,10 @@ class RecordFiles:
     def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[T]]) -> Decoded[T] | None:
         try:
             folder = self._open(which)
-            return None if folder is None else self._read(folder, file_name(key), decode)
+            if folder is None:
+                return None
+            with folder:
+                return self._read(folder, file_name(key), decode)
         except OSError as error:
             raise unreadable(os.path.join(self.folder, which), error) from None
 
@@ -237,17 +235,20 @@ class RecordFiles:
     def _write(self, which: str, key: str, data: bytes) -> None:
         name = file_name(key)
         draft = f"{name}{_OURS}{os.urandom(8).hex()}{_TEMPORARY}"
-        make = partial(self._disk.make_folder, self.root, FOLDER, which)
-        with _wording(os.path.join(self.folder, which, name), "cannot write the file"):
-            self._kept[which].open(make, makes=True).replace(name, data, mode=0o600, draft=draft)
+        with (
+            _wording(os.path.join(self.folder, which, name), "cannot write the file"),
+            self._disk.make_folder(self.root, FOLDER, which) as folder,
+        ):
+            folder.replace(name, data, mode=0o600, draft=draft)
 
     def _delete(self, which: str, key: str) -> None:
         name = file_name(key)
         with _wording(os.path.join(self.folder, which, name), "cannot remove the file"):
             folder = self._open(which)
             if folder is not None:
-                folder.unlink(name)
-                folder.sync()
+                with folder:
+                    folder.unlink(name)
+                    folder.sync()
 
     def _sweep(self) -> None:
         """Remove the temporary files of processes that have ended; while the lock is held there are no others."""

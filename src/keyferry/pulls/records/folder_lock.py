@@ -12,12 +12,10 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from threading import Lock
 
-from keyferry._core.files import Folder, open_folder
-from keyferry._core.kept_folder import KeptFolder
+from keyferry._core.files import open_folder
 from keyferry.errors import Kind, RecordError
 
 TYPE_CHECKING = False
@@ -49,12 +47,10 @@ class FolderLock:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._mine = Lock()
-        self._kept = KeptFolder(os.path.join(self._root, self._name))
-        self._fd = self._open(self._open_folder())
+        self._fd = self._open()
 
     def close(self) -> None:
         """Close the file, which releases every image that is held."""
-        self._kept.close()
         os.close(self._fd)
 
     def generation(self) -> int:
@@ -97,31 +93,27 @@ class FolderLock:
         """Return whether another running process pulls *image*."""
         return _is_byte_locked(self._fd, _place_of(image))
 
-    def _open_folder(self) -> Folder:
+    def _open(self) -> int:
         try:
-            return self._kept.open(partial(open_folder, self._root, self._name))
-        except OSError as error:
-            raise self._unusable(error) from None
-
-    def _open(self, folder: Folder) -> int:
-        try:
-            return folder.open_own(NAME, _FLAGS)
+            with open_folder(self._root, self._name) as folder:
+                return folder.open_own(NAME, _FLAGS)
         except OSError as error:
             raise self._unusable(error) from None
 
     def _acquire(self, deadline: float) -> int:
         """Open and lock the file, and return its descriptor; raise RecordError after the deadline."""
         while True:
-            fd = self._try(self._open_folder())
+            fd = self._try()
             if fd is not None:
                 return fd
             if self._clock() > deadline:
                 raise self._late()
             time.sleep(_PAUSE_SECONDS)
 
-    def _try(self, folder: Folder) -> int | None:
+    def _try(self) -> int | None:
         try:
-            return folder.lock_file(NAME, waits=False)
+            with open_folder(self._root, self._name) as folder:
+                return folder.lock_file(NAME, waits=False)
         except OSError as error:
             raise self._unusable(error) from None
 
