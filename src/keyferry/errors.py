@@ -8,7 +8,6 @@ never printed or logged by default.
 
 from __future__ import annotations
 
-import signal
 from enum import StrEnum
 
 from keyferry._core.user_info import hide_in_url
@@ -511,6 +510,8 @@ class UnusableCertificateError(PluginProtocolError):
 
 def signal_name(number: int) -> str:
     """Return the name of a signal, such as ``SIGKILL``."""
+    import signal
+
     try:
         return signal.Signals(number).name
     except ValueError:

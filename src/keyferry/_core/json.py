@@ -11,11 +11,9 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import islice
-from math import inf
 
-from keyferry._core.json_wording import ENDS_EARLY, brackets, constant_text, go_syntax_text
 from keyferry._core.paths import Path
-from keyferry.errors import DocumentError, Kind
+from keyferry.errors import DocumentError
 
 MAX_DEPTH = 10_000
 # The number of strict decoding errors that Kubernetes keeps; it also bounds the memory for hostile input.
@@ -23,7 +21,9 @@ MAX_DUPLICATES = 100
 _HANDLER = "keyferry.each-byte"
 # All escapes are matched, so that the second backslash of an escaped backslash does not start one.
 _ESCAPE = r"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-_NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
+# The characters that Go does not write as they are; a surrogate stands for no character.
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_ESCAPED |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def loads(data: bytes | str, *, quoting: bool = False) -> object:
@@ -47,7 +47,7 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> tuple[
 
 def dumps(value: object) -> str:
     """Write compact JSON with Go's escapes; keys are not sorted, and floats have Python's format."""
-    return re.sub(_NOT_WRITTEN_RAW, _escape, _ENCODER.encode(value))
+    return _ENCODER.encode(value).translate(_ESCAPED)
 
 
 def decode_utf8(data: bytes) -> str:
@@ -68,57 +68,32 @@ def _replace_byte(error: UnicodeError) -> tuple[str, int]:
 def _prepare(data: bytes | str) -> str:
     """Return the text of a document, with U+FFFD for unpaired surrogates; raise DocumentError if it is too deep."""
     text = data if isinstance(data, str) else decode_utf8(data)
-    text = re.sub(_ESCAPE, lambda match: "\\ufffd" if match[1] else match[0], text)
-    if text.count("[") + text.count("{") > MAX_DEPTH and _measure_depth(text, MAX_DEPTH)[0] > MAX_DEPTH:
-        raise _too_deep()
+    if "\\" in text:
+        text = re.sub(_ESCAPE, lambda match: "\\ufffd" if match[1] else match[0], text)
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        from keyferry._core.json_errors import check_depth
+
+        check_depth(text, MAX_DEPTH)
     return text
 
 
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04x}"
-
-
-def _measure_depth(text: str, enough: float = inf) -> tuple[int, int]:
-    """Return the deepest nesting, counted up to just above *enough*, and the number of brackets left open."""
-    depth = deepest = 0
-    for bracket in brackets(text):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-        if deepest > enough:
-            break
-    return deepest, depth
-
-
 def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = None) -> object:
-    failure = None
     try:
         return decoder.decode(text)
-    except json.JSONDecodeError as error:
-        go_text = go_syntax_text(error.msg, text, error.pos, _shown(quoted))
-        failure = _refusal(error.msg, go_text, error.lineno, error.colno)
-    except _ConstantError as error:
-        go_text = constant_text(error.name, quoting=quoted is not None)
-        failure = _refusal("the constants NaN and Infinity are not JSON values", go_text)
-    except RecursionError:
-        failure = _refusal("", ENDS_EARLY) if _measure_depth(text)[1] > 0 else _too_deep()
+    except (json.JSONDecodeError, ConstantError, RecursionError) as error:
+        from keyferry._core.json_errors import describe_failure
+
+        failure: DocumentError | None = describe_failure(error, text, quoted)
     except ValueError:
         # The interpreter does not convert integers of thousands of digits.
-        decoder = json.JSONDecoder(
-            parse_constant=_refuse_constant,
-            parse_int=_read_integer,
-            object_pairs_hook=decoder.object_pairs_hook,
-        )
+        failure = None
     if failure is not None:
         raise failure
-    return _decode(text, decoder, quoted)
-
-
-def _shown(quoted: bytes | str | None) -> str | None:
-    """Return the text to quote, of the same length as the parsed text; bytes that are not UTF-8 are surrogates."""
-    if isinstance(quoted, bytes):
-        return quoted.decode("utf-8", "surrogateescape")
-    return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
+    hook = decoder.object_pairs_hook
+    patient = json.JSONDecoder(
+        parse_constant=_refuse_constant, parse_int=_read_integer, object_pairs_hook=hook
+    )
+    return _decode(text, patient, quoted)
 
 
 def _read_integer(digits: str) -> int | float:
@@ -128,28 +103,12 @@ def _read_integer(digits: str) -> int | float:
         return float(digits)
 
 
-class _ConstantError(Exception):
-    """NaN or Infinity, which JSON does not have."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+class ConstantError(Exception):
+    """NaN or Infinity, which JSON does not have; its name is the argument."""
 
 
 def _refuse_constant(name: str) -> object:
-    raise _ConstantError(name)
-
-
-def _refusal(problem: str, go_text: str, line: int | None = None, column: int | None = None) -> DocumentError:
-    reason = problem[:1].lower() + problem[1:].removesuffix(" at")
-    if go_text == ENDS_EARLY:
-        reason = "the text ends too early"
-    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, Kind.JSON_SYNTAX)
-
-
-def _too_deep() -> DocumentError:
-    message = "not readable as JSON: nested too deeply"
-    return DocumentError(message, kubernetes_text="exceeded max depth", kind=Kind.JSON_SYNTAX)
+    raise ConstantError(name)
 
 
 class _RepeatedNameError(Exception):

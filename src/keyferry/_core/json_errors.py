@@ -1,4 +1,4 @@
-"""Go's error texts for invalid JSON, derived from the position where Python's decoder stopped.
+"""The errors of JSON that cannot be read, with Go's texts, derived from the position where Python's decoder stopped.
 
 The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answers. Its scanner is that of
 ``encoding/json/v2``, which names the whole character, not its first byte.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from json import JSONDecodeError
+from math import inf
 
 from keyferry._core.gotext import quote, quote_rune
 from keyferry._core.values import Value
+from keyferry.errors import DocumentError, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +59,56 @@ _AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
 _BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
 _NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
 _LONGEST_NUMBER = 400  # characters of a number that are searched
+
+
+def describe_failure(error: Exception, text: str, quoted: bytes | str | None) -> DocumentError:
+    """Return the error for *text*, which Python's decoder refused with *error*.
+
+    *quoted* is the original text if the error may quote it.
+    """
+    if isinstance(error, JSONDecodeError):
+        go_text = go_syntax_text(error.msg, text, error.pos, _shown(quoted))
+        return _refusal(error.msg, go_text, error.lineno, error.colno)
+    if isinstance(error, RecursionError):
+        return _refusal("", ENDS_EARLY) if _measure_depth(text)[1] > 0 else _too_deep()
+    go_text = constant_text(str(error), quoting=quoted is not None)
+    return _refusal("the constants NaN and Infinity are not JSON values", go_text)
+
+
+def check_depth(text: str, deepest: int) -> None:
+    """Raise DocumentError if *text* is nested more deeply than *deepest*, as Go does."""
+    if _measure_depth(text, deepest)[0] > deepest:
+        raise _too_deep()
+
+
+def _measure_depth(text: str, enough: float = inf) -> tuple[int, int]:
+    """Return the deepest nesting, counted up to just above *enough*, and the number of brackets left open."""
+    depth = deepest = 0
+    for bracket in brackets(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+        if deepest > enough:
+            break
+    return deepest, depth
+
+
+def _shown(quoted: bytes | str | None) -> str | None:
+    """Return the text to quote, of the same length as the parsed text; bytes that are not UTF-8 are surrogates."""
+    if isinstance(quoted, bytes):
+        return quoted.decode("utf-8", "surrogateescape")
+    return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
+
+
+def _refusal(problem: str, go_text: str, line: int | None = None, column: int | None = None) -> DocumentError:
+    reason = problem[:1].lower() + problem[1:].removesuffix(" at")
+    if go_text == ENDS_EARLY:
+        reason = "the text ends too early"
+    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, Kind.JSON_SYNTAX)
+
+
+def _too_deep() -> DocumentError:
+    message = "not readable as JSON: nested too deeply"
+    return DocumentError(message, kubernetes_text="exceeded max depth", kind=Kind.JSON_SYNTAX)
 
 
 def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> str:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keyferry._core.json_wording import Stop, go_syntax_text, stop_of
+from keyferry._core.json_errors import Stop, go_syntax_text, stop_of
 
 HAS_COMMA_ERRORS = sys.version_info >= (3, 13)
 TEXTS = {
