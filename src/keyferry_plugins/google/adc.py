@@ -16,8 +16,6 @@ from keyferry_plugins.google.calls import (
     access_token,
     check_endpoint,
     check_token,
-    post_form,
-    post_json,
     refusal,
 )
 from keyferry_plugins.google.credential_file import CredentialFile, load_credential_file, principal
@@ -147,7 +145,7 @@ def _service_account_token(credentials: CredentialFile, calls: Calls, scopes: tu
     url = check_endpoint(credentials.text("token_uri", _TOKEN_URL), f"{credentials.where}: token_uri")
     assertion = _assertion(credentials, email, url, scopes, int(calls.now()) - _AGO_SECONDS)
     what = f"no token for the service account {email!r}"
-    reply = post_form(calls, url, {"grant_type": _JWT_GRANT, "assertion": assertion})
+    reply = calls.post_form(url, {"grant_type": _JWT_GRANT, "assertion": assertion})
     if not reply.is_success:
         hint = (
             "check that the account is enabled, its key not deleted, and this machine's clock right;"
@@ -188,7 +186,7 @@ def _user_token(credentials: CredentialFile, calls: Calls) -> Token:
         url = check_endpoint(credentials.text("token_url", _WORKFORCE_URL), f"{credentials.where}: token_url")
         headers = {"Authorization": basic_authorization(client_id, secret)}
     what = "no token for the user of the application default credentials"
-    reply = post_form(calls, url, form, headers)
+    reply = calls.post_form(url, form, headers)
     if not reply.is_success:
         hint = "log in again: gcloud auth application-default login"
         raise refusal(reply, what, hint, (secret, refresh))
@@ -240,7 +238,7 @@ def _federated_token(credentials: CredentialFile, calls: Calls, scopes: tuple[st
         form["options"] = dumps({"userProject": project})
     form["subject_token"] = subject_token(credentials, calls)
     what = "no token for the external account"
-    reply = post_form(calls, url, form, headers)
+    reply = calls.post_form(url, form, headers)
     if not reply.is_success:
         hint = (
             "check that the file's audience names the pool and provider, and that the provider's issuer,"
@@ -287,7 +285,7 @@ def impersonate(
     account = principal(url) or "the account"
     what = f"no token for the service account {account!r}"
     bearer = {"Authorization": f"Bearer {source.value}"}
-    reply = post_json(calls, check_endpoint(url, where), document, bearer)
+    reply = calls.post_json(check_endpoint(url, where), document, bearer)
     if not reply.is_success:
         raise refusal(reply, what, _advice(reply.status, account, source.origin), (source.value,))
     answer = reply.json()

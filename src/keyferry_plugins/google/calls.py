@@ -11,8 +11,7 @@ from keyferry.sdk.json import dumps, read_object
 from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.oauth.answers import Token, is_number, is_visible
-from keyferry_plugins.oauth.calls import check_https
-from keyferry_plugins.oauth.calls import post_form as post_any_form
+from keyferry_plugins.oauth.calls import check_https, post_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +27,7 @@ __all__ = [
     "access_token",
     "check_endpoint",
     "check_token",
-    "fetch_source",
     "lifetime",
-    "post_form",
-    "post_json",
     "refusal",
     "told",
 ]
@@ -65,55 +61,47 @@ class Calls(Value):
         """Return a variable of the environment, or an empty string."""
         return self.environ.get(name, "")
 
+    def post_form(
+        self, url: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Post a form to one of Google's endpoints and return the response."""
+        return post_form(
+            url,
+            fields,
+            deadline=self.deadline,
+            headers=headers,
+            retry=self.retry,
+            options=self._options,
+        )
+
+    def post_json(
+        self, url: str, document: Mapping[str, object], headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Post a JSON document to one of Google's endpoints and return the response."""
+        return fetch(
+            "POST",
+            url,
+            deadline=self.deadline,
+            headers={"Content-Type": "application/json", "Accept": "application/json", **(headers or {})},
+            body=dumps(dict(document)).encode(),
+            retry=self.retry,
+            options=self._options,
+        )
+
     @property
-    def http_options(self) -> HttpOptions:
-        """The time limits of a call to one of Google's own endpoints."""
+    def _options(self) -> HttpOptions:
         return HttpOptions(attempt_seconds=30 if self.is_compat else 15)
 
-
-def post_form(
-    calls: Calls, url: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-) -> Reply:
-    """Post a form and return the response."""
-    return post_any_form(
-        url,
-        fields,
-        deadline=calls.deadline,
-        headers=headers,
-        retry=calls.retry,
-        options=calls.http_options,
-    )
-
-
-def post_json(
-    calls: Calls, url: str, document: Mapping[str, object], headers: Mapping[str, str] | None = None
-) -> Reply:
-    """Post a JSON document and return the response."""
-    return fetch(
-        "POST",
-        url,
-        deadline=calls.deadline,
-        headers={
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            **(headers or {}),
-        },
-        body=dumps(dict(document)).encode(),
-        retry=calls.retry,
-        options=calls.http_options,
-    )
-
-
-def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> Reply:
-    """Send a request to a server of subject tokens; without TLS, never through a proxy."""
-    # Plain http means another cloud's metadata server, whose tokens no proxy may see.
-    options = HttpOptions(
-        use_proxy=url.startswith("https://"),
-        connect_seconds=3,
-        attempt_seconds=10,
-        most_bytes=_MAX_SOURCE_BYTES,
-    )
-    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, options=options)
+    def fetch_source(self, method: str, url: str, headers: Mapping[str, str]) -> Reply:
+        """Send a request to a server of subject tokens; without TLS, never through a proxy."""
+        # Plain http means another cloud's metadata server, whose tokens no proxy may see.
+        options = HttpOptions(
+            use_proxy=url.startswith("https://"),
+            connect_seconds=3,
+            attempt_seconds=10,
+            most_bytes=_MAX_SOURCE_BYTES,
+        )
+        return fetch(method, url, deadline=self.deadline, headers=headers, retry=self.retry, options=options)
 
 
 def check_endpoint(url: str, where: str) -> str:

@@ -13,7 +13,6 @@ from keyferry_plugins.google.calls import (
     STS_URL,
     Calls,
     access_token,
-    post_json,
     refusal,
 )
 from keyferry_plugins.oauth.answers import Token
@@ -156,7 +155,7 @@ def pull_request(project: str, provider: str, subject_token: str) -> dict[str, o
 def exchange_account_token(calls: Calls, project: str, provider: str, subject_token: str) -> Token:
     """Return a federated token for a Kubernetes service account's token."""
     what = "no token for the pod's service account"
-    reply = post_json(calls, STS_URL, pull_request(project, provider, subject_token))
+    reply = calls.post_json(STS_URL, pull_request(project, provider, subject_token))
     if not reply.is_success:
         hint = (
             f"check that --identity-provider and --project-id name the cluster's pool and that the kubelet's config has"

@@ -9,7 +9,7 @@ from keyferry.sdk.http import Reply
 from keyferry.sdk.json import dumps, read_object
 from keyferry.sdk.process import run_program
 from keyferry.sdk.proxy import split_url
-from keyferry_plugins.google.calls import Calls, fetch_source, told
+from keyferry_plugins.google.calls import Calls, told
 from keyferry_plugins.google.credential_file import CredentialFile, principal
 from keyferry_plugins.oauth.answers import is_number, is_visible
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
@@ -55,7 +55,7 @@ def subject_token(credentials: CredentialFile, calls: Calls) -> str:
 def _from_url(source: CredentialFile, calls: Calls) -> str:
     url, headers = source.text("url"), source.part("headers")
     given = {name: headers.text(name) for name in headers.members} if headers is not None else {}
-    reply = fetch_source(calls, "GET", url, given)
+    reply = calls.fetch_source("GET", url, given)
     if not reply.is_success:
         raise ProvideError(
             f"no subject token: {reply.url} answered status {reply.status}",
@@ -223,7 +223,7 @@ def _session(source: CredentialFile, calls: Calls) -> dict[str, str]:
     url = source.text("imdsv2_session_token_url")
     if not url or (_from_environment(calls) is not None and _environment_region(calls)):
         return {}
-    reply = fetch_source(calls, "PUT", url, {"X-aws-ec2-metadata-token-ttl-seconds": _SESSION_SECONDS})
+    reply = calls.fetch_source("PUT", url, {"X-aws-ec2-metadata-token-ttl-seconds": _SESSION_SECONDS})
     return {"X-aws-ec2-metadata-token": _text(reply, "a session")}
 
 
@@ -250,8 +250,8 @@ def _credentials(source: CredentialFile, calls: Calls, session: dict[str, str]) 
             f"{source.where}: url is missing, and the environment has no AWS keys",
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or create the file again",
         )
-    role = _text(fetch_source(calls, "GET", url, session), "a role")
-    reply = fetch_source(calls, "GET", f"{url}/{encode_percent(role)}", session)
+    role = _text(calls.fetch_source("GET", url, session), "a role")
+    reply = calls.fetch_source("GET", f"{url}/{encode_percent(role)}", session)
     if not reply.is_success:
         raise _refused(reply, "credentials")
     return _read_credentials(reply)
@@ -274,7 +274,7 @@ def _region(source: CredentialFile, calls: Calls, session: dict[str, str]) -> st
         if not url:
             raise ProvideError(f"{source.where}: region_url is missing", "set AWS_REGION")
         # The response is an availability zone: the region and a letter.
-        region = _text(fetch_source(calls, "GET", url, session), "a zone")[:-1]
+        region = _text(calls.fetch_source("GET", url, session), "a zone")[:-1]
     if not region or not all(char.isascii() and (char.isalnum() or char == "-") for char in region):
         raise ProvideError(f"{source.where}: the AWS region found is not a region name", "set AWS_REGION")
     return region
