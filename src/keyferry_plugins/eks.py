@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 
-from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
+from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, ask, serve_cluster, tell
+from keyferry.sdk.cluster import V1, V1BETA1, VARIABLE, read_exec_request, respond_cluster
 from keyferry.sdk.flags import read_flags
-from keyferry_plugins.aws.eks_options import CLI, FLAGS, read_options
+from keyferry.sdk.json import dumps, read_object
+from keyferry.sdk.proxy import split_url
+from keyferry.sdk.stdio import deliver, program_name
+from keyferry.sdk.times import format_time
+from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
+from keyferry_plugins.aws.eks_options import CLI, FLAGS, Options, read_options
 from keyferry_plugins.aws.eks_token import LIFETIME_SECONDS, check_token, is_sts_host, make_token
 from keyferry_plugins.aws.endpoints import (
     GLOBAL_REGION,
@@ -17,14 +24,9 @@ from keyferry_plugins.aws.endpoints import (
     standard_host,
 )
 from keyferry_plugins.aws.environment import Environment, read_seconds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from keyferry.sdk import ExecRequest
-    from keyferry_plugins.aws.credentials import Credentials
-    from keyferry_plugins.aws.eks_options import Options
+from keyferry_plugins.aws.machine import instance_region
+from keyferry_plugins.aws.sts import assume_role, caller_user_id, default_session_name
+from keyferry_plugins.signing.sigv4 import Credentials
 
 __all__ = ["main", "provide"]
 
@@ -34,6 +36,8 @@ credentials are found in the order of the AWS CLI, after 'token' or without a su
 aws-iam-authenticator."""
 _WORDS = "[[eks] get-token | token]"
 _CLI_SESSION_NAME = "EKSGetTokenAuth"
+_V1ALPHA1 = "client.authentication.k8s.io/v1alpha1"
+_NANOSECONDS = 1_000_000_000
 
 
 def main() -> None:
@@ -45,10 +49,7 @@ def main() -> None:
 
     if not flags.is_on("compat") and "token-only" not in flags.given and "config" not in flags.given:
         serve_cluster(make)
-    from keyferry.sdk.stdio import deliver
-    from keyferry_plugins.aws.eks_output import write_as_upstream
-
-    deliver(lambda: write_as_upstream(read_options(flags, os.environ), make, os.environ))
+    deliver(lambda: _respond(read_options(flags, os.environ), make, os.environ))
 
 
 def provide(request: ExecRequest, options: Options, variables: Mapping[str, str]) -> ExecResponse:
@@ -65,7 +66,7 @@ def provide(request: ExecRequest, options: Options, variables: Mapping[str, str]
         check_token(token)
         # The token expires with the keys that sign it.
         expires_at = min(expires_at, credentials.expires_at or expires_at)
-    return ExecResponse(token, expires_at)
+    return ExecResponse(token=token, expires_at=expires_at)
 
 
 def _environment(request: ExecRequest, options: Options, variables: Mapping[str, str]) -> Environment:
@@ -83,8 +84,6 @@ def _environment(request: ExecRequest, options: Options, variables: Mapping[str,
 
 def _asker(request: ExecRequest, environment: Environment, seconds: float) -> Callable[[str], str]:
     def ask_code(serial: str) -> str:
-        from keyferry.sdk import ask
-
         code = ask(request, f"code of the MFA device {serial}: ").strip()
         if not (code.isascii() and code.isdigit()):
             raise ProvideError("the code of the MFA device is not a number")
@@ -105,8 +104,6 @@ def _region(environment: Environment, options: Options, request: ExecRequest) ->
             raise ProvideError(
                 "no region is set", "give --region, or set AWS_REGION or region in the profile"
             )
-        from keyferry_plugins.aws.instance import instance_region
-
         region = instance_region(environment) or PUBLIC_REGION
     legacy = environment.setting("AWS_STS_REGIONAL_ENDPOINTS", "sts_regional_endpoints").lower() == "legacy"
     is_fips = environment.is_on("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
@@ -135,13 +132,9 @@ def _credentials(environment: Environment, options: Options, region: str) -> Cre
 
 
 def _fresh_credentials(environment: Environment, options: Options, region: str) -> Credentials:
-    from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
-
     credentials = find_credentials(environment, region=region, order=BOTOCORE if options.tool == CLI else GO)
     if not options.role_arn:
         return credentials
-    from keyferry_plugins.aws.sts import assume_role
-
     return assume_role(
         environment,
         credentials,
@@ -155,8 +148,6 @@ def _fresh_credentials(environment: Environment, options: Options, region: str) 
 def _session_name(environment: Environment, options: Options, credentials: Credentials, region: str) -> str:
     if options.session_name:
         return options.session_name
-    from keyferry_plugins.aws.sts import caller_user_id, default_session_name
-
     if options.forwards_session_name:
         _, colon, name = caller_user_id(environment, credentials, region=region).partition(":")
         if colon and name:
@@ -172,11 +163,58 @@ def _token_host(environment: Environment, options: Options, region: str) -> tupl
     A configured endpoint applies only to calls made here: EKS would reject it in the token, unless it is one
     of STS' own hosts.
     """
-    from keyferry.sdk.proxy import split_url
-
     origin = split_url(find_endpoint(environment, STS, region).url)
     if options.is_compat or (origin.scheme == "https" and is_sts_host(origin.authority)):
         return origin.authority, origin.scheme
     is_fips = environment.is_on("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
     is_dual_stack = environment.is_on("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
     return standard_host(STS, region, is_fips=is_fips, is_dual_stack=is_dual_stack), "https"
+
+
+def _respond(
+    options: Options, make: Callable[[ExecRequest], ExecResponse], variables: Mapping[str, str]
+) -> bytes:
+    """Return the bare token, or an ExecCredential in the version that the tool would choose."""
+    exec_info = variables.get(VARIABLE, "")
+    if not options.is_compat:
+        if not options.is_token_only:
+            return respond_cluster(make, exec_info)
+        return f"{make(read_exec_request(exec_info)).token}\n".encode()
+    version, message = choose_version(exec_info, options.tool)
+    if message:
+        tell(f"{program_name()}: {message}")
+    response = make(ExecRequest(api_version=version, interactive=_is_terminal()))
+    if options.is_token_only:
+        return f"{response.token}\n".encode()
+    expiry = format_time(int(response.expires_at or 0) * _NANOSECONDS)
+    document = {
+        "kind": "ExecCredential",
+        "apiVersion": version,
+        "spec": {},
+        "status": {"expirationTimestamp": expiry, "token": response.token},
+    }
+    return f"{dumps(document)}\n".encode()
+
+
+def choose_version(exec_info: str, tool: str) -> tuple[str, str]:
+    """Return the apiVersion that *tool* responds with and its warning; the tools accept any KUBERNETES_EXEC_INFO."""
+    document = read_object(exec_info)
+    if document is None:
+        message = f"{VARIABLE} is not JSON: answering in {V1BETA1}" if exec_info and tool == CLI else ""
+        return V1BETA1, message
+    found = document.get("apiVersion")
+    version = found if isinstance(found, str) else ""
+    if tool != CLI:
+        return version, ""
+    if version in {V1, V1BETA1}:
+        return version, ""
+    if version == _V1ALPHA1:
+        return version, f"{version} is deprecated: set apiVersion in the kubeconfig's exec entry to {V1BETA1}"
+    return V1BETA1, f"{VARIABLE} has an apiVersion that is not known: answering in {V1BETA1}"
+
+
+def _is_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
