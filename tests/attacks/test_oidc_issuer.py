@@ -259,7 +259,7 @@ def test_an_error_of_the_issuers_cannot_forge_lines_or_show_secrets(issuer: Fake
 def test_a_slow_issuer_does_not_hold_the_client_forever(issuer: FakeIssuer, authority: Authority) -> None:
     """An endpoint that says nothing ends in an error that names it."""
     from keyferry.sdk import Deadline
-    from keyferry_plugins.openid.discovery import discover
+    from keyferry_plugins.openid.issuer import discover
     from keyferry_plugins.openid.options import Options
 
     issuer.discovery = Reply(after=8)

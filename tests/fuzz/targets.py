@@ -98,7 +98,7 @@ from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.dockercfg import read_dockercfg
 from keyferry_plugins.google.executable import _parse as parse_google_output
 from keyferry_plugins.google.executable import _read as read_google_output
-from keyferry_plugins.openid.cache import load as load_kept_tokens
+from keyferry_plugins.oauth.store import load_token as load_kept_tokens
 
 SECRET = "Zq7marked"
 CORPUS = Path(__file__).parent / "corpus"

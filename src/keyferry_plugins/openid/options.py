@@ -7,6 +7,7 @@ import os
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry.sdk.values import Value, field
+from keyferry_plugins.oauth.store import digest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from keyferry.sdk.flags import Flags
 
-__all__ = ["FLAGS", "Options", "read_options"]
+__all__ = ["FLAGS", "Options", "cache_path", "read_options"]
 
 GRANTS = ("auto", "authcode", "authcode-keyboard", "password", "device-code", "client-credentials")
 _TEXT_FLAGS = (
@@ -140,6 +141,27 @@ def read_options(flags: Flags) -> Options:
         is_insecure=flags.is_on("insecure-skip-tls-verify"),
         is_compat=is_compat,
     )
+
+
+def cache_path(options: Options) -> str:
+    """Return the file for a token; its name is a digest of everything that affects the token."""
+    parts = [
+        options.issuer,
+        options.client_id,
+        options.client_secret,
+        sorted(options.scopes),
+        options.use_access_token,
+        sorted([list(pair) for pair in options.headers.items()]),
+        sorted([list(pair) for pair in options.extra.items()]),
+        options.redirect_url,
+        options.grant,
+        options.username,
+        options.password,
+        options.ca_data,
+        options.is_insecure,
+        options.is_compat,
+    ]
+    return os.path.join(options.cache_folder, digest_of(parts))
 
 
 def _secret(flags: Flags, name: str) -> str:

@@ -6,16 +6,14 @@ from time import time
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.text import shown
-from keyferry_plugins.openid.discovery import read_keys
-from keyferry_plugins.openid.fields import number_of
+from keyferry_plugins.oauth.answers import number_of
+from keyferry_plugins.openid.issuer import Issuer, read_keys
+from keyferry_plugins.openid.options import Options
 from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from keyferry_plugins.openid.discovery import Issuer
-    from keyferry_plugins.openid.options import Options
 
 __all__ = ["check_claims", "expiry_of", "verify"]
 

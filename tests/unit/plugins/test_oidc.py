@@ -14,9 +14,10 @@ import pytest
 from keyferry.sdk import ExecRequest, ExecResponse, ProvideError
 from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.values import replace
+from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.store import load_token, save_token
 from keyferry_plugins.oidc import provide
-from keyferry_plugins.openid.cache import KeptTokens, cache_path, load, save
-from keyferry_plugins.openid.options import FLAGS
+from keyferry_plugins.openid.options import FLAGS, cache_path
 from support.fake_cloud import Authority, Reply
 from support.fake_issuer import CLIENT, KEYS, FakeIssuer, issuing, refused, sign
 from support.oidc_options import options_of
@@ -212,12 +213,12 @@ def test_a_planted_or_broken_file_is_not_believed(issuer: FakeIssuer, tmp_path: 
     (tmp_path / "target").write_text(planted)
     (tmp_path / "target").chmod(0o600)
     os.symlink(tmp_path / "target", path)
-    assert load(str(path)) == KeptTokens()
+    assert load_token(str(path), "id_token") is None
     path.unlink()
     for text in ("", "{", "[]", '{"id_token": 7, "expires_at": true, "refresh_token": []}'):
         path.write_text(text)
         path.chmod(0o600)
-        assert load(str(path)) == KeptTokens()
+        assert load_token(str(path), "id_token") is None
     # And this is indeed the file that counts.
     path.write_text(planted)
     path.chmod(0o600)
@@ -231,4 +232,4 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     (tmp_path / "file").write_text("")
     assert ask(issuer, "--token-cache-dir", str(tmp_path / "file" / "x")).token
     assert "the token cannot be cached" in capfd.readouterr().err
-    assert not save(str(tmp_path / "file" / "x" / "y"), KeptTokens())
+    assert not save_token(str(tmp_path / "file" / "x" / "y"), Token(value="x"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry_plugins.openid.cache import cache_path
+from keyferry_plugins.openid.options import cache_path
 from support.oidc_options import options_of
 
 

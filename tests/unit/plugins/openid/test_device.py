@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.openid.device import log_in_by_device
-from keyferry_plugins.openid.discovery import Issuer
+from keyferry_plugins.openid.issuer import Issuer
+from keyferry_plugins.openid.login import log_in_by_device
 from keyferry_plugins.openid.options import Options
 from support.fake_cloud import Reply
 from support.fake_issuer import CLIENT, FakeIssuer, device, refused
