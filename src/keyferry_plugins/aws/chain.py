@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.credentials import is_header_text, process_credentials, variable_credentials
+from keyferry_plugins.aws.credentials import process_credentials, variable_credentials
 from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.aws.machine import container_credentials, instance_credentials, machine_credentials
 from keyferry_plugins.aws.sts import assume_role, assume_role_with_web_identity, read_token_file
+from keyferry_plugins.oauth.answers import is_visible
 from keyferry_plugins.signing.sigv4 import Credentials
 
 GO, BOTOCORE = "go", "botocore"
@@ -149,7 +150,7 @@ class _Chain:
         if not key and not secret:
             return None
         token = self._text(name, "aws_session_token")
-        if not (key and secret) or not is_header_text(key + token):
+        if not (key and secret) or not is_visible(key + token):
             raise ProvideError(
                 f"the AWS profile {name!r}: aws_access_key_id or aws_secret_access_key is missing, or is not a key"
             )

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
-from keyferry.sdk.times import TimeError, parse_time
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.oauth.answers import is_visible, read_time, token_of
 from keyferry_plugins.signing.sigv4 import Credentials
-
-_NANOSECONDS = 1_000_000_000
 
 
 def variable_credentials(environment: Environment) -> Credentials | None:
@@ -21,7 +19,7 @@ def variable_credentials(environment: Environment) -> Credentials | None:
     token = environment.variable("AWS_SESSION_TOKEN")
     if not key or not secret:
         return None
-    if not is_header_text(key + token):
+    if not is_visible(key + token):
         raise ProvideError(
             "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN contains whitespace or another character that is not"
             " valid in a header",
@@ -78,7 +76,7 @@ def read_credentials(
 
     Raise ProvideError, which quotes no value, if a member is missing.
     """
-    key, secret, token = (text_of(document, name) for name in names)
+    key, secret, token = (token_of(document, name) for name in names)
     for name, value in zip(names, (key, secret), strict=False):
         if not value:
             raise ProvideError(f"the response of {source} has no {name}")
@@ -86,36 +84,14 @@ def read_credentials(
         access_key_id=key,
         secret_access_key=secret,
         session_token=token,
-        expires_at=read_time(document.get("Expiration"), source),
+        expires_at=read_expiry(document.get("Expiration"), source),
         source=source,
     )
 
 
-def text_of(document: Mapping[str, object], name: str) -> str:
-    """Return a string member that is valid in a header, or an empty string."""
-    value = document.get(name)
-    return value if isinstance(value, str) and is_header_text(value) else ""
-
-
-def is_header_text(text: str) -> bool:
-    """Return whether *text* can be part of a header's value: ASCII without blanks and control characters."""
-    return text.isascii() and text.isprintable() and " " not in text
-
-
-def number_of(value: object, most: float) -> float | None:
-    """Return a number of a JSON document from 0 to *most*, or None if it is anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        return None
-    return float(value)
-
-
-def read_time(value: object, source: str) -> float | None:
+def read_expiry(value: object, source: str) -> float | None:
     """Return an RFC 3339 time in Unix seconds, or None if there is none; raise ProvideError if it is invalid."""
-    if value is None or value == "":
-        return None
-    try:
-        return parse_time(value if isinstance(value, str) else "") / _NANOSECONDS
-    except TimeError:
-        problem = f"the response of {source} has an Expiration that is not an RFC 3339 time"
-    # Raised outside the handler: the caught exception quotes the value.
-    raise ProvideError(problem)
+    expires_at = read_time(value)
+    if expires_at is None and value not in (None, ""):
+        raise ProvideError(f"the response of {source} has an Expiration that is not an RFC 3339 time")
+    return expires_at

@@ -9,7 +9,7 @@ from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 from keyferry.sdk.json import read_object
 from keyferry.sdk.values import Value
-from keyferry_plugins.aws.credentials import is_header_text
+from keyferry_plugins.oauth.answers import is_visible
 
 CLI, AUTHENTICATOR = "get-token", "token"
 _WORDS = {("eks", "get-token"): CLI, ("get-token",): CLI, ("token",): AUTHENTICATOR, (): AUTHENTICATOR}
@@ -141,7 +141,7 @@ def _check_cluster(cluster: str) -> str:
             "no cluster is given",
             "give --cluster-name, or --cluster-id for a cluster that is not an EKS cluster in a region",
         )
-    if len(cluster) > MAX_CLUSTER_LENGTH or not is_header_text(cluster):
+    if len(cluster) > MAX_CLUSTER_LENGTH or not is_visible(cluster):
         raise ProvideError(
             f"the cluster {cluster[:80]!r} contains whitespace or other characters that are not valid in a header"
         )

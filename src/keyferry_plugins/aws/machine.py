@@ -13,8 +13,9 @@ from keyferry.sdk.proxy import Origin, split_url
 from keyferry.sdk.text import shown
 from keyferry.sdk.url import is_loopback_host
 from keyferry_plugins.aws.calls import is_transient, read_refusal
-from keyferry_plugins.aws.credentials import is_header_text, read_credentials, text_of
+from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.oauth.answers import is_visible, token_of
 from keyferry_plugins.signing.sigv4 import Credentials
 
 _CONTAINER = "the container credentials endpoint"
@@ -156,7 +157,7 @@ class _InstanceMetadata:
             problem = f"{_INSTANCE} {reply.url}: status {reply.status}"
         if reply is not None and reply.is_success:
             token = reply.body.decode("latin-1").strip()
-            if not token or not is_header_text(token):
+            if not token or not is_visible(token):
                 raise ProvideError(f"{_INSTANCE} {reply.url}: the response is not a token")
             return token
         if reply is not None and reply.status not in _NO_TOKENS:
@@ -187,7 +188,7 @@ def instance_credentials(environment: Environment) -> Credentials:
     role = _first_role(metadata)
     reply = metadata.get(_ROLES + encode_percent(role))
     document = reply.json()
-    code = text_of(document, "Code")
+    code = token_of(document, "Code")
     if code.lower() != "success":
         raise ProvideError(f"{_INSTANCE} {reply.url}: Code is {shown(code, 60)!r}, expected 'Success'")
     return read_credentials(document, f"{_INSTANCE} (role {role})")
@@ -201,7 +202,7 @@ def instance_region(environment: Environment) -> str:
         document = _InstanceMetadata(environment).get("/latest/dynamic/instance-identity/document").json()
     except ProvideError:
         return ""
-    return text_of(document, "region")
+    return token_of(document, "region")
 
 
 def _first_role(metadata: _InstanceMetadata) -> str:

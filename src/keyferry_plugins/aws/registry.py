@@ -8,9 +8,9 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.calls import Call, send
-from keyferry_plugins.aws.credentials import number_of
 from keyferry_plugins.aws.endpoints import ECR_PUBLIC, Endpoint
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.oauth.answers import number_of, text_of
 from keyferry_plugins.signing.sigv4 import Credentials
 
 PUBLIC_HOSTS = ("public.ecr.aws", "ecr-public.aws.com")
@@ -29,7 +29,6 @@ _SUFFIXES = (
 )
 _TARGET = "AmazonEC2ContainerRegistry_V20150921"
 _PUBLIC_TARGET = "SpencerFrontendService"
-_LAST_SECOND = 253_402_300_799
 
 
 class ImageHost(Value):
@@ -119,15 +118,15 @@ def get_login(environment: Environment, endpoint: Endpoint, credentials: Credent
         found = found[0] if found else None
     if not isinstance(found, dict):
         raise ProvideError(f"{call.name}: the response has no authorizationData")
-    username, password = _split(found.get("authorizationToken"), call.name)
-    expires_at = number_of(found.get("expiresAt"), _LAST_SECOND)
+    username, password = _split(text_of(found, "authorizationToken"), call.name)
+    expires_at = number_of(found, "expiresAt")
     if expires_at is None and found.get("expiresAt") is not None:
         raise ProvideError(f"{call.name}: expiresAt is not a time in seconds")
     return RegistryLogin(username=username, password=password, expires_at=expires_at)
 
 
-def _split(token: object, where: str) -> tuple[str, str]:
-    if not isinstance(token, str) or not token:
+def _split(token: str, where: str) -> tuple[str, str]:
+    if not token:
         raise ProvideError(f"{where}: the response has no authorizationToken")
     decoded = b""
     try:

@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from hashlib import sha1
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.files import Lock, read_bounded, write_private
+from keyferry.sdk.files import Lock, read_bounded
 from keyferry.sdk.forms import encode_query
 from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry.sdk.json import dumps, read_object
 from keyferry.sdk.times import format_time
 from keyferry.sdk.values import Value, field, replace
 from keyferry_plugins.aws.calls import is_transient, read_refusal
-from keyferry_plugins.aws.credentials import number_of, read_credentials, read_time, text_of
+from keyferry_plugins.aws.credentials import read_credentials, read_expiry
 from keyferry_plugins.aws.endpoints import configured_endpoint, partition_of
 from keyferry_plugins.aws.environment import Environment, text_in
+from keyferry_plugins.oauth.answers import is_number, number_of, object_of, token_of
+from keyferry_plugins.oauth.store import save_document
 from keyferry_plugins.signing.sigv4 import Credentials
 
 _SOURCE = "IAM Identity Center"
@@ -68,15 +70,16 @@ def sso_credentials(environment: Environment, profile: str) -> Credentials:
     reply = _fetch(environment, "GET", url, {"x-amz-sso_bearer_token": token.access_token})
     if not reply.is_success:
         raise _refused(reply, login, (token.access_token,))
-    found = reply.json().get("roleCredentials")
-    document = found if isinstance(found, dict) else {}
+    document = object_of(reply.json(), "roleCredentials")
     credentials = read_credentials(
         document,
         f"{_SOURCE} (role {login.role_name} in {login.account_id})",
         ("accessKeyId", "secretAccessKey", "sessionToken"),
     )
-    expiry = number_of(document.get("expiration"), MAX_EXPIRY_MILLISECONDS)
-    return credentials if expiry is None else replace(credentials, expires_at=expiry / _MILLISECONDS)
+    expiry = document.get("expiration")
+    if not is_number(expiry) or not 0 <= expiry <= MAX_EXPIRY_MILLISECONDS:
+        return credentials
+    return replace(credentials, expires_at=expiry / _MILLISECONDS)
 
 
 def _read_login(environment: Environment, profile: str) -> SsoLogin:
@@ -132,7 +135,7 @@ def _renewed_token(environment: Environment, login: SsoLogin, path: str) -> Toke
         now = environment.now()
         if token.expires_at - now > _MARGIN_SECONDS:
             return token
-        parts = {key: text_of(token.document, key) for key in ("clientId", "clientSecret", "refreshToken")}
+        parts = {key: token_of(token.document, key) for key in ("clientId", "clientSecret", "refreshToken")}
         registered = _time(token.document.get("registrationExpiresAt"), path)
         if (
             not login.is_renewable
@@ -152,21 +155,18 @@ def _renew(
     if not reply.is_success:
         raise _refused(reply, login, tuple(parts.values()))
     answer = reply.json()
-    seconds = answer.get("expiresIn")
-    access = text_of(answer, "accessToken")
-    is_lifetime = (
-        isinstance(seconds, int) and not isinstance(seconds, bool) and 0 < seconds <= MAX_LIFETIME_SECONDS
-    )
-    if not access or not is_lifetime:
+    seconds = int(number_of(answer, "expiresIn") or 0)
+    access = token_of(answer, "accessToken")
+    if not access or not 0 < seconds <= MAX_LIFETIME_SECONDS:
         raise ProvideError(f"{reply.url}: the response has no accessToken, or no expiresIn", login.advice)
     expires_at = int(environment.now()) + seconds
     document = {
         **token.document,
         "accessToken": access,
         "expiresAt": format_time(expires_at * _NANOSECONDS),
-        "refreshToken": text_of(answer, "refreshToken") or parts["refreshToken"],
+        "refreshToken": token_of(answer, "refreshToken") or parts["refreshToken"],
     }
-    write_private(path, dumps(document).encode())
+    save_document(path, document)
     return Token(access_token=access, expires_at=expires_at, document=document)
 
 
@@ -176,7 +176,7 @@ def read_token(path: str, login: SsoLogin) -> Token:
         raise ProvideError(f"nobody has logged in to the AWS profile {login.profile!r}", login.advice)
     document = read_object(read_bounded(path, "the SSO token file")) or {}
     expires_at = _time(document.get("expiresAt"), path)
-    access = text_of(document, "accessToken")
+    access = token_of(document, "accessToken")
     if not access or expires_at is None:
         raise ProvideError(f"the SSO token file {path!r} has no accessToken, or no expiresAt", login.advice)
     return Token(access_token=access, expires_at=expires_at, document=document)
@@ -185,7 +185,7 @@ def read_token(path: str, login: SsoLogin) -> Token:
 def _time(value: object, path: str) -> float | None:
     # Old versions of the AWS CLI wrote "UTC" instead of "Z".
     clean = f"{value[:-3]}Z" if isinstance(value, str) and value.endswith("UTC") else value
-    return read_time(clean, f"the SSO token file {path!r}")
+    return read_expiry(clean, f"the SSO token file {path!r}")
 
 
 def _service_url(environment: Environment, service: str, prefix: str, region: str) -> str:

@@ -6,9 +6,10 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.forms import encode_form
 from keyferry_plugins.aws.calls import Call, send, xml_element, xml_text
-from keyferry_plugins.aws.credentials import is_header_text, read_time
+from keyferry_plugins.aws.credentials import read_expiry
 from keyferry_plugins.aws.endpoints import STS, find_endpoint
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.oauth.answers import is_visible
 from keyferry_plugins.signing.sigv4 import Credentials
 
 _NANOSECONDS = 1_000_000_000
@@ -90,7 +91,7 @@ def _call(
 def read_token_file(path: str) -> str:
     """Return the identity token in a file; raise ProvideError, which quotes none of it, on failure."""
     token = read_bounded(path, "the web identity token file").decode("utf-8", "replace").strip()
-    if not token or not is_header_text(token):
+    if not token or not is_visible(token):
         raise ProvideError(f"the web identity token file {path!r} does not hold a token")
     return token
 
@@ -117,7 +118,7 @@ def read_sts_credentials(body: bytes, where: str, source: str) -> Credentials:
     )
     if not (key and secret and token):
         raise ProvideError(f"{where}: the response has no credentials")
-    if not is_header_text(key + secret + token):
+    if not is_visible(key + secret + token):
         raise ProvideError(
             f"{where}: the response's credentials have characters that are not valid in a header"
         )
@@ -125,6 +126,6 @@ def read_sts_credentials(body: bytes, where: str, source: str) -> Credentials:
         access_key_id=key,
         secret_access_key=secret,
         session_token=token,
-        expires_at=read_time(expiry, where),
+        expires_at=read_expiry(expiry, where),
         source=source,
     )
