@@ -19,7 +19,6 @@ from keyferry_plugins.aws.registry import (
     parse_ecr_host,
     parse_image,
 )
-from keyferry_plugins.aws.sts import assume_role_with_web_identity
 from keyferry_plugins.signing.sigv4 import Credentials
 
 __all__ = ["main", "provide"]
@@ -103,6 +102,8 @@ def _credentials(environment: Environment, request: Request, region: str, *, is_
     role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
     if not role:
         return find_credentials(environment, region=region)
+    from keyferry_plugins.aws.sts import assume_role_with_web_identity
+
     return assume_role_with_web_identity(
         environment, role, request.service_account_token, region=region, session_name=SESSION_NAME
     )

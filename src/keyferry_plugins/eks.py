@@ -25,8 +25,6 @@ from keyferry_plugins.aws.endpoints import (
     standard_host,
 )
 from keyferry_plugins.aws.environment import Environment, read_seconds
-from keyferry_plugins.aws.machine import instance_region
-from keyferry_plugins.aws.sts import assume_role, caller_user_id, default_session_name
 from keyferry_plugins.oauth.answers import number_of, object_of
 from keyferry_plugins.oauth.store import digest_of, load_document, save_document
 from keyferry_plugins.signing.sigv4 import Credentials
@@ -104,6 +102,8 @@ def _region(environment: Environment, options: Options, request: ExecRequest) ->
             raise ProvideError(
                 "no region is set", "give --region, or set AWS_REGION or region in the profile"
             )
+        from keyferry_plugins.aws.machine import instance_region
+
         region = instance_region(environment) or PUBLIC_REGION
     legacy = environment.setting("AWS_STS_REGIONAL_ENDPOINTS", "sts_regional_endpoints").lower() == "legacy"
     is_fips = environment.is_on("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
@@ -133,6 +133,8 @@ def _fresh_credentials(environment: Environment, options: Options, region: str) 
     credentials = find_credentials(environment, region=region, order=BOTOCORE if options.tool == CLI else GO)
     if not options.role_arn:
         return credentials
+    from keyferry_plugins.aws.sts import assume_role
+
     return assume_role(
         environment,
         credentials,
@@ -146,6 +148,8 @@ def _fresh_credentials(environment: Environment, options: Options, region: str) 
 def _session_name(environment: Environment, options: Options, credentials: Credentials, region: str) -> str:
     if options.session_name:
         return options.session_name
+    from keyferry_plugins.aws.sts import caller_user_id, default_session_name
+
     if options.forwards_session_name:
         _, colon, name = caller_user_id(environment, credentials, region=region).partition(":")
         if colon and name:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry.sdk.proxy import split_url
-from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.endpoints import Endpoint
 from keyferry_plugins.aws.environment import Environment
@@ -167,6 +166,8 @@ class Refusal(Value):
 
     def text(self, secrets: tuple[str, ...]) -> str:
         """Return code and message for the user, with *secrets* masked; an empty string if there is neither."""
+        from keyferry.sdk.text import shown
+
         return ": ".join(filter(None, (self.code, shown(self.message, known=secrets))))
 
     def advice(self, right: str, source: str) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import process_credentials, variable_credentials
 from keyferry_plugins.aws.environment import Environment
-from keyferry_plugins.aws.machine import container_credentials, instance_credentials, machine_credentials
-from keyferry_plugins.aws.sts import assume_role, assume_role_with_web_identity, read_token_file
 from keyferry_plugins.oauth.answers import is_visible
 from keyferry_plugins.signing.sigv4 import Credentials
 
@@ -22,8 +20,12 @@ _SOURCES = ("Ec2InstanceMetadata", "Environment", "EcsContainer")
 
 def find_credentials(environment: Environment, *, region: str, order: str = GO) -> Credentials:
     """Return the credentials of this run; roles are assumed in *region*. Raise ProvideError on failure."""
-    chain = _Chain(environment, region, is_botocore=order == BOTOCORE)
-    return chain.find() or machine_credentials(environment)
+    found = _Chain(environment, region, is_botocore=order == BOTOCORE).find()
+    if found is not None:
+        return found
+    from keyferry_plugins.aws.machine import machine_credentials
+
+    return machine_credentials(environment)
 
 
 class _Chain:
@@ -62,12 +64,14 @@ class _Chain:
         role = self._environment.variable("AWS_ROLE_ARN")
         if not role:
             raise ProvideError(f"{_TOKEN_FILE} is set, but AWS_ROLE_ARN is not", "set both or neither")
+        return self._exchanged(path, role, self._environment.variable("AWS_ROLE_SESSION_NAME"))
+
+    def _exchanged(self, path: str, role: str, session_name: str) -> Credentials:
+        """Return the credentials of a role for the identity token in a file."""
+        from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
+
         return assume_role_with_web_identity(
-            self._environment,
-            role,
-            read_token_file(path),
-            region=self._region,
-            session_name=self._environment.variable("AWS_ROLE_SESSION_NAME"),
+            self._environment, role, read_token_file(path), region=self._region, session_name=session_name
         )
 
     def _follow(self, name: str) -> Credentials | None:
@@ -112,7 +116,11 @@ class _Chain:
                     f"the AWS profile {name!r} has role_arn, but neither source_profile nor credential_source",
                     "add one of them to select the credentials that assume the role",
                 )
+            from keyferry_plugins.aws.machine import machine_credentials
+
             found = machine_credentials(self._environment)
+        from keyferry_plugins.aws.sts import assume_role
+
         return assume_role(
             self._environment,
             found,
@@ -167,6 +175,8 @@ class _Chain:
             return None
         if not self._text(name, "role_arn"):
             raise ProvideError(f"the AWS profile {name!r} has credential_source, but no role_arn")
+        from keyferry_plugins.aws.machine import container_credentials, instance_credentials
+
         match source.lower():
             case "ec2instancemetadata":
                 return instance_credentials(self._environment)
@@ -191,13 +201,7 @@ class _Chain:
         role = self._text(name, "role_arn")
         if not role:
             raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, but no role_arn")
-        return assume_role_with_web_identity(
-            self._environment,
-            role,
-            read_token_file(path),
-            region=self._region,
-            session_name=self._text(name, "role_session_name"),
-        )
+        return self._exchanged(path, role, self._text(name, "role_session_name"))
 
     def _sso(self, name: str) -> Credentials | None:
         if not any(

@@ -59,7 +59,9 @@ def check_token(token: str) -> None:
     try:
         url = decode_segment(token.removeprefix(PREFIX)).decode("ascii", "replace")
     except ProvideError:
-        raise ProvideError("the token is not base64") from None
+        url = ""
+    if not url:
+        raise ProvideError("the token is not base64")
     host, slash, query = url.removeprefix("https://").partition("/?")
     if not url.startswith("https://") or not slash:
         raise ProvideError("the token is for a URL that is not https://HOST/?...")

@@ -10,7 +10,6 @@ from keyferry.sdk.files import read_bounded
 from keyferry.sdk.forms import encode_percent
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
 from keyferry.sdk.proxy import Origin, split_url
-from keyferry.sdk.text import shown
 from keyferry.sdk.url import is_loopback_host
 from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials
@@ -190,6 +189,8 @@ def instance_credentials(environment: Environment) -> Credentials:
     document = reply.json()
     code = token_of(document, "Code")
     if code.lower() != "success":
+        from keyferry.sdk.text import shown
+
         raise ProvideError(f"{_INSTANCE} {reply.url}: Code is {shown(code, 60)!r}, expected 'Success'")
     return read_credentials(document, f"{_INSTANCE} (role {role})")
 
