@@ -53,7 +53,7 @@ _AWS = Partition(
 _GOVERNMENT = Partition(
     name="aws-us-gov", regions=("us-gov",), suffix="amazonaws.com", dual_stack_suffix="api.aws"
 )
-_PARTITIONS = (
+PARTITIONS = (
     _AWS,
     Partition(
         name="aws-cn",
@@ -80,7 +80,7 @@ _PARTITIONS = (
 
 def partition_of(region: str) -> Partition:
     """Return the partition of *region*; an unknown region belongs to the first, as in AWS' own SDKs."""
-    for partition in _PARTITIONS:
+    for partition in PARTITIONS:
         for prefix in partition.regions:
             # A region is a prefix of the partition, one word, and a number.
             word, dash, number = region.removeprefix(f"{prefix}-").partition("-")

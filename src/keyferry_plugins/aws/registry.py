@@ -8,7 +8,7 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.calls import Call, send
-from keyferry_plugins.aws.endpoints import ECR_PUBLIC, Endpoint
+from keyferry_plugins.aws.endpoints import ECR_PUBLIC, PARTITIONS, Endpoint
 from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.oauth.answers import number_of, text_of
 from keyferry_plugins.signing.sigv4 import Credentials
@@ -17,16 +17,7 @@ PUBLIC_HOSTS = ("public.ecr.aws", "ecr-public.aws.com")
 _ACCOUNT_DIGITS = 12
 _SERVICES = ("dkr.ecr", "dkr-ecr")
 _DUAL_STACK_SUFFIXES = ("on.aws", "on.amazonwebservices.com.cn")
-_SUFFIXES = (
-    "amazonaws.com",
-    "amazonaws.com.cn",
-    "amazonaws.eu",
-    *_DUAL_STACK_SUFFIXES,
-    "c2s.ic.gov",
-    "sc2s.sgov.gov",
-    "cloud.adc-e.uk",
-    "csp.hci.ic.gov",
-)
+_SUFFIXES = {*(partition.suffix for partition in PARTITIONS), *_DUAL_STACK_SUFFIXES}
 _TARGET = "AmazonEC2ContainerRegistry_V20150921"
 _PUBLIC_TARGET = "SpencerFrontendService"
 
