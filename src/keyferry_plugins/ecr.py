@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from keyferry.sdk import AuthConfig, Deadline, ProvideError, Response, serve
-from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
-from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, find_endpoint
+from keyferry.sdk import AuthConfig, Deadline, ProvideError, Request, Response, serve
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry_plugins.aws.chain import find_credentials
+from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, Endpoint, find_endpoint
 from keyferry_plugins.aws.environment import Environment, read_seconds
-from keyferry_plugins.aws.images import PUBLIC_HOSTS, EcrHost, parse_ecr_host, parse_image
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Request
-    from keyferry.sdk.flags import Flags
-    from keyferry_plugins.aws.credentials import Credentials
-    from keyferry_plugins.aws.endpoints import Endpoint
-    from keyferry_plugins.aws.images import ImageHost
-    from keyferry_plugins.aws.registry import RegistryLogin
+from keyferry_plugins.aws.registry import (
+    PUBLIC_HOSTS,
+    EcrHost,
+    ImageHost,
+    RegistryLogin,
+    get_login,
+    parse_ecr_host,
+    parse_image,
+)
+from keyferry_plugins.signing.sigv4 import Credentials
 
 __all__ = ["main", "provide"]
 
@@ -27,7 +27,7 @@ ROLE_ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 ROLE_VARIABLE = "AWS_ECR_ROLE_ARN"
 SESSION_NAME = "ecr-credential-provider"
 # No token of ECR is valid for more than twice this, so a later expiry in a response is capped.
-_LONGEST_CACHE_SECONDS = 6 * 3600
+MAX_CACHE_SECONDS = 6 * 3600
 
 ABOUT = """\
 Answer a kubelet's request for the credentials of an image in Amazon ECR: the request comes on standard input,
@@ -35,8 +35,8 @@ the response goes to standard output. AWS credentials are found as AWS' Go SDK f
 identity, profile, container, instance; or, with a service account's token, by its role."""
 
 FLAGS = (
-    Flag("compat", "behave exactly like ecr-credential-provider, quirks included", is_switch=True),
-    Flag("timeout", "time limit of the whole run", "50s"),
+    Flag(name="compat", about="behave exactly like ecr-credential-provider, quirks included", is_switch=True),
+    Flag(name="timeout", about="time limit of the whole run", default="50s"),
     *LOG_FLAGS,
 )
 
@@ -57,15 +57,14 @@ def provide(request: Request, flags: Flags, variables: Mapping[str, str]) -> Res
         raise _not_ecr(host)
     region = registry.region if registry is not None else ""
     environment = Environment(variables, Deadline(read_seconds(flags.text("timeout"))), region=region)
-    from keyferry_plugins.aws.registry import get_login
-
     sts_region = environment.find_region() or (PUBLIC_REGION if is_public and not is_compat else "")
     credentials = _credentials(environment, request, sts_region, is_compat=is_compat)
     endpoint = _endpoint(environment, registry, is_public=is_public, is_compat=is_compat)
     login = get_login(environment, endpoint, credentials)
     key = host.name if is_compat else host.key
     lifetime = cache_seconds(login, environment.now(), is_compat=is_compat)
-    return Response({key: AuthConfig(login.username, login.password)}, cache_seconds=lifetime)
+    auth = {key: AuthConfig(username=login.username, password=login.password)}
+    return Response(auth=auth, cache_seconds=lifetime)
 
 
 def cache_seconds(login: RegistryLogin, now: float, *, is_compat: bool = False) -> float | None:
@@ -79,7 +78,7 @@ def cache_seconds(login: RegistryLogin, now: float, *, is_compat: bool = False) 
     half = int(login.expires_at - now) // 2
     if half <= 0:
         return None if is_compat else 0
-    return half if is_compat else min(half, _LONGEST_CACHE_SECONDS)
+    return half if is_compat else min(half, MAX_CACHE_SECONDS)
 
 
 def _endpoint(
@@ -88,13 +87,13 @@ def _endpoint(
     if is_public:
         return find_endpoint(environment, ECR_PUBLIC, PUBLIC_REGION)
     # A FIPS or dual-stack host in the image means that such endpoints are wanted, or the only ones reachable.
-    kind = registry if registry is not None and not is_compat else EcrHost("", "")
+    kind = None if is_compat else registry
     return find_endpoint(
         environment,
         ECR,
         environment.find_region(),
-        is_fips=kind.is_fips,
-        is_dual_stack=kind.is_dual_stack,
+        is_fips=kind is not None and kind.is_fips,
+        is_dual_stack=kind is not None and kind.is_dual_stack,
     )
 
 
@@ -102,8 +101,6 @@ def _credentials(environment: Environment, request: Request, region: str, *, is_
     """Return the credentials of the service account's role, if it has a token and a role, or else the environment's."""
     role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
     if not role:
-        from keyferry_plugins.aws.chain import find_credentials
-
         return find_credentials(environment, region=region)
     from keyferry_plugins.aws.sts import assume_role_with_web_identity
 

@@ -16,10 +16,9 @@ from time import strptime
 import pytest
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import make_token
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, standard_host
-from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import Credentials, presign_url, sign_headers
 from support.aws_moto import Moto, run_part, run_python, running_moto
 from support.parts import need
 from support.reference import Answer, ask_cluster, ask_image
@@ -133,7 +132,9 @@ def test_a_token_of_eks_is_byte_for_byte_the_clis(tmp_path: Path, more: dict[str
     theirs = json.loads(run_part("aws", *GET_TOKEN, env={**KEYS, **more}))
     url = url_of(Answer(0, json.dumps(theirs), ""))
     signed = timegm(strptime(url.partition("X-Amz-Date=")[2][:16], "%Y%m%dT%H%M%SZ"))
-    keys = Credentials(KEY, SECRET, more.get("AWS_SESSION_TOKEN", ""))
+    keys = Credentials(
+        access_key_id=KEY, secret_access_key=SECRET, session_token=more.get("AWS_SESSION_TOKEN", "")
+    )
     token = make_token(keys, "my-cluster", host="sts.us-west-2.amazonaws.com", region="us-west-2", now=signed)
     assert token == theirs["status"]["token"]
     expiry = datetime.fromisoformat(theirs["status"]["expirationTimestamp"]).timestamp()
@@ -184,7 +185,7 @@ REQUESTS = [
 def test_signatures_are_botocores(token: str) -> None:
     """Every header of a signed request, and a presigned URL, as botocore makes them at the same second."""
     theirs = json.loads(run_python(SIGN, KEY, SECRET, token, json.dumps(REQUESTS)))
-    credentials = Credentials(KEY, SECRET, token)
+    credentials = Credentials(access_key_id=KEY, secret_access_key=SECRET, session_token=token)
     for service, region, url, headers, body in REQUESTS:
         expected = theirs[url]
         now = timegm(strptime(expected["X-Amz-Date"], "%Y%m%dT%H%M%SZ"))

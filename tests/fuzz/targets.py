@@ -76,13 +76,11 @@ from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.image import Request, Response, respond
 from keyferry.workloads.objects import read_objects
 from keyferry_plugins.aws.credentials import read_credentials
-from keyferry_plugins.aws.eks_cache import CredentialCache
 from keyferry_plugins.aws.eks_options import Options as EksOptions
-from keyferry_plugins.aws.environment import Environment
-from keyferry_plugins.aws.profiles import load_profiles
-from keyferry_plugins.aws.sso_tokens import SsoLogin
-from keyferry_plugins.aws.sso_tokens import _read_token as read_sso_token
-from keyferry_plugins.aws.sts import _read as read_sts_answer
+from keyferry_plugins.aws.environment import Environment, load_profiles
+from keyferry_plugins.aws.sso import SsoLogin
+from keyferry_plugins.aws.sso import read_token as read_sso_token
+from keyferry_plugins.aws.sts import read_sts_credentials
 from keyferry_plugins.azure.config import parse_config as parse_azure_config
 from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
 from keyferry_plugins.azure.convert import _convert as convert_user
@@ -92,6 +90,7 @@ from keyferry_plugins.azure.programs import _read as read_azure_output
 from keyferry_plugins.azure.token_cache import _load as load_azure_tokens
 from keyferry_plugins.docker.config import parse_config, parse_old_config
 from keyferry_plugins.docker.helper import _read_answer as read_helper_answer
+from keyferry_plugins.eks import CredentialCache
 from keyferry_plugins.google.adc import token_from_file
 from keyferry_plugins.google.cache import CacheKey, read_cache
 from keyferry_plugins.google.calls import Calls
@@ -443,7 +442,15 @@ def each_of(data: bytes, *readers: Callable[[bytes], object]) -> object:
 
 def read_aws_credentials(data: bytes) -> object:
     """Read credentials of AWS in JSON, the token of a login, and what the token service answers."""
-    login = SsoLogin("default", "https://start.example", "eu-west-1", "1", "role", "name", is_renewable=True)
+    login = SsoLogin(
+        profile="default",
+        start_url="https://start.example",
+        region="eu-west-1",
+        account_id="1",
+        role_name="role",
+        cache_name="name",
+        is_renewable=True,
+    )
 
     def read_json(content: bytes) -> object:
         document = loads(content)
@@ -453,7 +460,7 @@ def read_aws_credentials(data: bytes) -> object:
         data,
         read_json,
         lambda content: read_sso_token(KEPT.write(content), login),
-        lambda content: read_sts_answer(content, "sts.example", "a role"),
+        lambda content: read_sts_credentials(content, "sts.example", "a role"),
     )
 
 
@@ -490,7 +497,9 @@ def read_plugin_caches(data: bytes) -> object:
     """Read what plugins keep for their next run; what is damaged counts as nothing, and is no error."""
     path = KEPT.write(data)
     variables = {"AWS_IAM_AUTHENTICATOR_CACHE_FILE": path, "HOME": "/nonexistent"}
-    kept = CredentialCache(Environment(variables, Deadline(0), now=lambda: 0.0), EksOptions("cluster"))
+    kept = CredentialCache(
+        Environment(variables, Deadline(0), now=lambda: 0.0), EksOptions(cluster="cluster")
+    )
     kept._key = "key"
     return (
         kept.read(),

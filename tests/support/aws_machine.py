@@ -6,8 +6,8 @@ from pathlib import Path
 
 from keyferry.sdk import Deadline
 from keyferry_plugins.aws.chain import GO, find_credentials
-from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.signing.sigv4 import Credentials
 from support.aws_services import ANNOTATION, IMAGE, REGION
 from support.reference import Answer, ask_cluster, ask_image
 

@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
+from keyferry.sdk.json import read_object
 from keyferry.sdk.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk.flags import Flags
-
-__all__ = ["FLAGS", "Options", "read_options"]
+from keyferry_plugins.oauth.answers import is_visible
 
 CLI, AUTHENTICATOR = "get-token", "token"
 _WORDS = {("eks", "get-token"): CLI, ("get-token",): CLI, ("token",): AUTHENTICATOR, (): AUTHENTICATOR}
-_LONGEST_CLUSTER = 512
+MAX_CLUSTER_LENGTH = 512
 _NOT_PLAIN = frozenset("|>&*![{")
 
 FLAGS = (
-    Flag("cluster-name", "the cluster's name"),
-    Flag("cluster-id", "the cluster's id, in place of its name", short="i"),
-    Flag("role-arn", "a role to assume before signing", short="r", aliases=("role",)),
-    Flag("external-id", "the external id for assuming it", short="e"),
-    Flag("session-name", "the session name for assuming it", short="s"),
-    Flag("forward-session-name", "assume it with the session name of the current role", is_switch=True),
-    Flag("region", "the region of the STS endpoint"),
-    Flag("profile", "the profile of the AWS config file; takes precedence over keys in variables"),
-    Flag("ca-bundle", "a file of CA certificates to trust for AWS calls"),
-    Flag("token-only", "print the bare token", is_switch=True),
-    Flag("cache", "cache temporary credentials in a file until they expire", is_switch=True),
-    Flag("config", "a YAML or JSON file of aws-iam-authenticator with the same settings", short="c"),
-    Flag("output", "the output format; only json is supported", "json", choices=("json", "yaml")),
-    Flag("timeout", "time limit for all AWS calls together", "50s"),
+    Flag(name="cluster-name", about="the cluster's name"),
+    Flag(name="cluster-id", about="the cluster's id, in place of its name", short="i"),
+    Flag(name="role-arn", about="a role to assume before signing", short="r", aliases=("role",)),
+    Flag(name="external-id", about="the external id for assuming it", short="e"),
+    Flag(name="session-name", about="the session name for assuming it", short="s"),
     Flag(
-        "compat",
-        "behave exactly like the tool whose subcommand is given, quirks included",
+        name="forward-session-name",
+        about="assume it with the session name of the current role",
         is_switch=True,
     ),
-    Flag("log-format", short="l", is_ignored=True),
-    Flag("feature-gates", is_ignored=True),
-    Flag("color", is_ignored=True),
-    Flag("cli-read-timeout", is_ignored=True),
-    Flag("cli-connect-timeout", is_ignored=True),
+    Flag(name="region", about="the region of the STS endpoint"),
+    Flag(name="profile", about="the profile of the AWS config file; takes precedence over keys in variables"),
+    Flag(name="ca-bundle", about="a file of CA certificates to trust for AWS calls"),
+    Flag(name="token-only", about="print the bare token", is_switch=True),
+    Flag(name="cache", about="cache temporary credentials in a file until they expire", is_switch=True),
+    Flag(
+        name="config", about="a YAML or JSON file of aws-iam-authenticator with the same settings", short="c"
+    ),
+    Flag(
+        name="output",
+        about="the output format; only json is supported",
+        default="json",
+        choices=("json", "yaml"),
+    ),
+    Flag(name="timeout", about="time limit for all AWS calls together", default="50s"),
+    Flag(
+        name="compat",
+        about="behave exactly like the tool whose subcommand is given, quirks included",
+        is_switch=True,
+    ),
+    Flag(name="log-format", short="l", is_ignored=True),
+    Flag(name="feature-gates", is_ignored=True),
+    Flag(name="color", is_ignored=True),
+    Flag(name="cli-read-timeout", is_ignored=True),
+    Flag(name="cli-connect-timeout", is_ignored=True),
     *(
-        Flag(name, is_ignored=True, is_switch=True)
+        Flag(name=name, is_ignored=True, is_switch=True)
         for name in ("debug", "no-paginate", "no-cli-pager", "no-cli-auto-prompt", "cli-auto-prompt")
     ),
     *LOG_FLAGS,
@@ -133,7 +141,7 @@ def _check_cluster(cluster: str) -> str:
             "no cluster is given",
             "give --cluster-name, or --cluster-id for a cluster that is not an EKS cluster in a region",
         )
-    if len(cluster) > _LONGEST_CLUSTER or any(not "!" <= char <= "~" for char in cluster):
+    if len(cluster) > MAX_CLUSTER_LENGTH or not is_visible(cluster):
         raise ProvideError(
             f"the cluster {cluster[:80]!r} contains whitespace or other characters that are not valid in a header"
         )
@@ -142,22 +150,14 @@ def _check_cluster(cluster: str) -> str:
 
 def _read_file(path: str) -> dict[str, str]:
     """Return the top-level settings of a file; nested settings belong to the authenticator's server."""
-    from keyferry.sdk.files import read_bounded
-
     text = read_bounded(path, "the config file").decode("utf-8", "replace")
     found = _read_json(text, path) if text.lstrip().startswith("{") else _read_lines(text)
     return {name.lower(): value for name, value in found if name.lower() in _FILE_KEYS}
 
 
 def _read_json(text: str, path: str) -> list[tuple[str, str]]:
-    from keyferry.sdk.json import loads
-
-    document: object = None
-    try:
-        document = loads(text)
-    except Exception:  # noqa: BLE001, S110 - reported below
-        pass
-    if not isinstance(document, dict):
+    document = read_object(text)
+    if document is None:
         raise ProvideError(f"the config file {path!r} is not a JSON object")
     return [
         (name, str(value).lower() if isinstance(value, bool) else str(value))
@@ -173,11 +173,7 @@ def _read_lines(text: str) -> list[tuple[str, str]]:
         if not colon or line[0] in " \t#-":
             continue
         if value[:1] not in _NOT_PLAIN:
-            found.append((name.strip(), _unquote(value)))
+            is_quoted = value[:1] in {'"', "'"}
+            text = value[1:].partition(value[0])[0] if is_quoted else value.partition(" #")[0].strip()
+            found.append((name.strip(), text))
     return found
-
-
-def _unquote(value: str) -> str:
-    if value[:1] in {'"', "'"}:
-        return value[1:].partition(value[0])[0]
-    return value.partition(" #")[0].strip()

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
-from keyferry_plugins.aws.partitions import partition_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry_plugins.aws.environment import Environment
-
-__all__ = ["ECR", "ECR_PUBLIC", "STS", "Endpoint", "find_endpoint", "standard_host"]
+from keyferry_plugins.aws.environment import Environment
 
 ECR, ECR_PUBLIC, STS = "ecr", "ecr-public", "sts"
 PUBLIC_REGION = "us-east-1"
 GLOBAL_REGION = "aws-global"
-_GOVERNMENT = "aws-us-gov"
 # Until 2022 these regions shared one endpoint; botocore still has the setting that restores it.
 LEGACY_STS_REGIONS = frozenset(
     [
@@ -37,6 +30,63 @@ LEGACY_STS_REGIONS = frozenset(
         "us-west-2",
     ]
 )
+
+
+class Partition(Value):
+    """A partition: its name, the prefixes of its regions, and the suffixes of its hosts.
+
+    A partition without *dual_stack_suffix* has no endpoints that serve both IPv4 and IPv6.
+    """
+
+    name: str
+    regions: tuple[str, ...]
+    suffix: str
+    dual_stack_suffix: str = ""
+
+
+_AWS = Partition(
+    name="aws",
+    regions=("us", "eu", "ap", "sa", "ca", "me", "af", "il", "mx"),
+    suffix="amazonaws.com",
+    dual_stack_suffix="api.aws",
+)
+_GOVERNMENT = Partition(
+    name="aws-us-gov", regions=("us-gov",), suffix="amazonaws.com", dual_stack_suffix="api.aws"
+)
+PARTITIONS = (
+    _AWS,
+    Partition(
+        name="aws-cn",
+        regions=("cn",),
+        suffix="amazonaws.com.cn",
+        dual_stack_suffix="api.amazonwebservices.com.cn",
+    ),
+    _GOVERNMENT,
+    Partition(
+        name="aws-eusc",
+        regions=("eusc-de",),
+        suffix="amazonaws.eu",
+        dual_stack_suffix="api.amazonwebservices.eu",
+    ),
+    Partition(name="aws-iso", regions=("us-iso",), suffix="c2s.ic.gov", dual_stack_suffix="api.aws.ic.gov"),
+    Partition(
+        name="aws-iso-b", regions=("us-isob",), suffix="sc2s.sgov.gov", dual_stack_suffix="api.aws.scloud"
+    ),
+    # These two have a dual-stack suffix, but no endpoint under it for the services used here.
+    Partition(name="aws-iso-e", regions=("eu-isoe",), suffix="cloud.adc-e.uk"),
+    Partition(name="aws-iso-f", regions=("us-isof",), suffix="csp.hci.ic.gov"),
+)
+
+
+def partition_of(region: str) -> Partition:
+    """Return the partition of *region*; an unknown region belongs to the first, as in AWS' own SDKs."""
+    for partition in PARTITIONS:
+        for prefix in partition.regions:
+            # A region is a prefix of the partition, one word, and a number.
+            word, dash, number = region.removeprefix(f"{prefix}-").partition("-")
+            if region.startswith(f"{prefix}-") and word.isalnum() and dash and number.isdigit():
+                return partition
+    return _AWS
 
 
 class Endpoint(Value):
@@ -67,11 +117,15 @@ def find_endpoint(
         )
     configured = configured_endpoint(environment, service)
     if configured:
-        return Endpoint(configured, service, region)
+        return Endpoint(url=configured, service=service, region=region)
     is_fips = is_fips or environment.is_on("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
     is_dual_stack = is_dual_stack or environment.is_on("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
     host = standard_host(service, region, is_fips=is_fips, is_dual_stack=is_dual_stack)
-    return Endpoint(f"https://{host}/", service, PUBLIC_REGION if region == GLOBAL_REGION else region)
+    return Endpoint(
+        url=f"https://{host}/",
+        service=service,
+        region=PUBLIC_REGION if region == GLOBAL_REGION else region,
+    )
 
 
 def configured_endpoint(environment: Environment, service: str) -> str:
@@ -103,7 +157,7 @@ def standard_host(service: str, region: str, *, is_fips: bool = False, is_dual_s
                 "unset AWS_USE_DUALSTACK_ENDPOINT, and use_dualstack_endpoint in the profile",
             )
         return f"{service}{fips}.{region}.{partition.dual_stack_suffix}"
-    if service == STS and partition.name == _GOVERNMENT:
+    if service == STS and partition is _GOVERNMENT:
         fips = ""
     return f"{'api.' if service == ECR else ''}{service}{fips}.{region}.{partition.suffix}"
 

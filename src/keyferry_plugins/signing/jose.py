@@ -6,31 +6,20 @@ Both packages are imported on first use, as most runs of a plugin need neither.
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Callable, Mapping, Sequence
 
 from keyferry.sdk import ProvideError, jwt_claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     _Part = TypeVar("_Part")
 
-__all__ = [
-    "decode_segment",
-    "encode_segment",
-    "load_key_and_certificates",
-    "missing_package",
-    "read_claims",
-    "read_header",
-    "sign_jwt",
-    "verify_jwt",
-]
-
+MAX_TOKEN_LENGTH = 1 << 16
+MIN_RSA_BITS, MAX_RSA_BITS = 2048, 16384
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_LONGEST = 1 << 16
 _SIGNING = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-_SHORTEST_RSA_BITS, _LONGEST_RSA_BITS = 2048, 16384
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _PACKAGES = {"cryptography": "cryptography", "jwt": "PyJWT"}
 # Only the public members of an issuer's key are used.
@@ -44,27 +33,23 @@ def encode_segment(data: bytes) -> str:
 
 def decode_segment(text: str) -> bytes:
     """Decode the result of ``encode_segment``; raise ProvideError, which does not quote *text*, if it is invalid."""
-    return _reported(jwt_claims.decode_segment, text)
+    return _read(jwt_claims.decode_segment, text)
 
 
 def read_header(token: str) -> dict[str, object]:
     """Return the header of a token, unverified."""
-    return _reported(jwt_claims.read_header, _checked(token))
+    return _read(jwt_claims.read_header, token)
 
 
 def read_claims(token: str) -> dict[str, object]:
     """Return the claims of a token, unverified; raise ProvideError if it is not a JSON web token."""
-    return _reported(jwt_claims.read_claims, _checked(token))
+    return _read(jwt_claims.read_claims, token)
 
 
-def _checked(token: str) -> str:
-    if len(token) > _LONGEST:
+def _read(read: Callable[[str], _Part], text: str) -> _Part:
+    """Return what *read* finds in *text*, which is of limited length; raise its error as ProvideError."""
+    if len(text) > MAX_TOKEN_LENGTH:
         raise ProvideError("the token is not a JSON web token")
-    return token
-
-
-def _reported(read: Callable[[str], _Part], text: str) -> _Part:
-    """Return what *read* finds in *text*, and its error as ProvideError."""
     try:
         return read(text)
     except jwt_claims.JwtError as error:
@@ -119,12 +104,11 @@ def verify_jwt(
         raise ProvideError("the token has critical extensions, which are not supported")
     read_claims(token)
     for key in keys:
-        claims = _confirmed(token, key, algorithm, required) if _is_meant(key, key_id, algorithm) else None
-        if claims is not None:
-            break
-    else:
-        raise ProvideError("the token's signature is not confirmed by any key of the issuer")
-    return claims
+        if _is_meant(key, key_id, algorithm):
+            claims = _confirmed(token, key, algorithm, required)
+            if claims is not None:
+                return claims
+    raise ProvideError("the token's signature is not confirmed by any key of the issuer")
 
 
 def _is_meant(key: object, key_id: object, algorithm: str) -> bool:
@@ -245,4 +229,4 @@ def _is_sound(key: Mapping[str, object], algorithm: str) -> bool:
         bits = int.from_bytes(decode_segment(str(key.get("n") or "")), "big").bit_length()
     except ProvideError:
         return False
-    return key.get("kty") == "RSA" and _SHORTEST_RSA_BITS <= bits <= _LONGEST_RSA_BITS
+    return key.get("kty") == "RSA" and MIN_RSA_BITS <= bits <= MAX_RSA_BITS

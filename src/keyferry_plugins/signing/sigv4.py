@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from time import gmtime, strftime
 
 from keyferry.sdk.forms import encode_percent, encode_query
 from keyferry.sdk.values import Value, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["Credentials", "presign_url", "sign_headers"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
@@ -50,14 +45,21 @@ def sign_headers(
 
     *query* is the URL's, encoded and sorted by name.
     """
-    stamp = _stamp(now)
+    stamp, scope = _stamp_and_scope(now, region, service)
     signed = {**headers, "X-Amz-Date": stamp}
     if credentials.session_token:
         signed["X-Amz-Security-Token"] = credentials.session_token
-    scope = _scope(stamp, region, service)
     names, lines = _canonical_headers({**signed, "Host": host})
     canonical = "\n".join(
-        (method, _canonical_path(path), query, *lines, "", names, hashlib.sha256(body).hexdigest())
+        (
+            method,
+            encode_percent(path, safe="/") or "/",
+            query,
+            *lines,
+            "",
+            names,
+            hashlib.sha256(body).hexdigest(),
+        )
     )
     signature = _signature(credentials, stamp, scope, canonical)
     signed["Authorization"] = (
@@ -80,8 +82,7 @@ def presign_url(
     now: float,
 ) -> str:
     """Return a presigned URL for a GET of ``/``; the request must also send *headers*."""
-    stamp = _stamp(now)
-    scope = _scope(stamp, region, service)
+    stamp, scope = _stamp_and_scope(now, region, service)
     names, lines = _canonical_headers({**headers, "Host": host})
     asked = {
         **query,
@@ -100,16 +101,9 @@ def presign_url(
     return f"{scheme}://{host}/?{encode_query(asked)}&X-Amz-Signature={signature}"
 
 
-def _stamp(now: float) -> str:
-    return strftime("%Y%m%dT%H%M%SZ", gmtime(now))
-
-
-def _scope(stamp: str, region: str, service: str) -> str:
-    return f"{stamp[:8]}/{region}/{service}/aws4_request"
-
-
-def _canonical_path(path: str) -> str:
-    return encode_percent(path, safe="/") or "/"
+def _stamp_and_scope(now: float, region: str, service: str) -> tuple[str, str]:
+    stamp = strftime("%Y%m%dT%H%M%SZ", gmtime(now))
+    return stamp, f"{stamp[:8]}/{region}/{service}/aws4_request"
 
 
 def _canonical_headers(headers: Mapping[str, str]) -> tuple[str, list[str]]:

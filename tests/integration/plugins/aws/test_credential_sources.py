@@ -11,9 +11,9 @@ import pytest
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
-from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.environment import Environment
-from keyferry_plugins.aws.instance import instance_region
+from keyferry_plugins.aws.machine import instance_region
+from keyferry_plugins.signing.sigv4 import Credentials
 from support.aws_machine import AwsMachine
 from support.aws_services import (
     IDENTITY,
@@ -42,7 +42,9 @@ def test_keys_in_variables_go_first(machine: AwsMachine, aws: FakeAws) -> None:
     """Both spellings, with a session token, before every other source."""
     machine.write(static("default", "AKIAPROFILE"))
     found = machine.find(**KEYS, AWS_SESSION_TOKEN="t", AWS_WEB_IDENTITY_TOKEN_FILE="/nowhere")
-    assert found == Credentials(KEY, SECRET, "t", source="environment variables")
+    assert found == Credentials(
+        access_key_id=KEY, secret_access_key=SECRET, session_token="t", source="environment variables"
+    )
     assert machine.find(AWS_ACCESS_KEY="A", AWS_SECRET_KEY="b").access_key_id == "A"
     assert aws.calls == []
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.api.meta import parse_duration
+from keyferry.kit.conformance import examine
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from support.aws_machine import AwsMachine
 from support.aws_services import (
     ACCOUNT,
@@ -28,7 +30,7 @@ from support.aws_services import (
     sts_error,
 )
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
-from support.reference import Answer, image_request, run_plugin
+from support.reference import Answer, image_request, run_plugin, write_launcher
 
 DROP_KEYS = " ".join(KEYS)
 FIPS_HOST = f"{ACCOUNT}.dkr.ecr-fips.{REGION}.amazonaws.com"
@@ -403,3 +405,14 @@ def test_help_version_and_klog_flags(node: AwsMachine) -> None:
     assert run_plugin("ecr", "", ("--version",), {}).stdout.startswith("keyferry-ecr (keyferry ")
     assert node.ask_ecr(IMAGE, "--v=3", "--logtostderr", "-v", "2").auth
     assert run_plugin("ecr", "", ("--nonsense",), {}).status == 2
+
+
+def test_ecr_passes_the_kit(tmp_path: Path) -> None:
+    """Some fifty requests, odd and hostile ones among them, and nothing to complain of."""
+    with serving(FakeAws()) as server:
+        env = {"AWS_ENDPOINT_URL": server.url, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
+        program = write_launcher(tmp_path, "ecr")
+        report = examine(
+            PluginUnderTest(str(program), images=(IMAGE, "public.ecr.aws/team/app"), env=tuple(env.items()))
+        )
+    assert report.failed_codes == ()

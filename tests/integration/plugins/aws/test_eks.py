@@ -9,9 +9,13 @@ import pty
 import subprocess
 import time
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
+from keyferry.kit.conformance import examine
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 from support.aws_machine import AwsMachine
 from support.aws_services import (
     KEY,
@@ -26,7 +30,7 @@ from support.aws_services import (
 )
 from support.aws_signatures import check_presigned
 from support.fake_cloud import Reply, serving
-from support.reference import Answer, launcher
+from support.reference import Answer, launcher, write_launcher
 
 GROUP = "client.authentication.k8s.io"
 CLI = ("--region", REGION, "eks", "get-token", "--cluster-name", "my-cluster", "--output", "json")
@@ -308,3 +312,12 @@ def test_wrong_usage_says_what_is_right(desk: AwsMachine) -> None:
         answer = desk.ask_eks(*args)
         assert answer.status == 1
         assert words in answer.stderr
+
+
+@pytest.mark.parametrize("words", [("get-token", "--cluster-name", "c"), ("token", "-i", "c")])
+def test_eks_passes_the_kit(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As the command line, and as the authenticator."""
+    env = {"AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
+    program = write_launcher(tmp_path, "eks")
+    report = examine(PluginUnderTest(str(program), PluginKind.CLUSTER, words, tuple(env.items())))
+    assert report.failed_codes == ()

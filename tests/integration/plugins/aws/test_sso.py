@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.credentials import Credentials
+from keyferry_plugins.signing.sigv4 import Credentials
 from support.aws_machine import AwsMachine
 from support.aws_services import KEY, SECRET, SESSION_TOKEN, rfc3339
 from support.fake_cloud import Received, Reply, serving

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, find_endpoint, standard_host
+from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, find_endpoint, partition_of, standard_host
 from keyferry_plugins.aws.environment import Environment
 
 
@@ -96,3 +96,18 @@ def test_no_region_is_an_error_that_says_what_to_set() -> None:
     """Without a region there is no endpoint, and no signature."""
     with pytest.raises(ProvideError, match="set AWS_REGION"):
         find_endpoint(environment(AWS_ENDPOINT_URL="https://all.test"), STS, "")
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [
+        ("us-west-2", "aws"), ("eu-central-1", "aws"), ("ap-southeast-7", "aws"), ("sa-east-1", "aws"),
+        ("ca-west-1", "aws"), ("me-central-1", "aws"), ("af-south-1", "aws"), ("il-central-1", "aws"),
+        ("mx-central-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-east-1", "aws-us-gov"),
+        ("eusc-de-east-1", "aws-eusc"), ("us-iso-east-1", "aws-iso"), ("us-isob-east-1", "aws-iso-b"),
+        ("eu-isoe-west-1", "aws-iso-e"), ("us-isof-south-1", "aws-iso-f"), ("lala-land-1", "aws"), ("", "aws"),
+    ],
+)  # fmt: skip
+def test_a_partition_follows_from_the_region(region: str, partition: str) -> None:
+    """Every region belongs to one partition, an unknown one to the first."""
+    assert partition_of(region).name == partition

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import CLUSTER_HEADER
-from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import Credentials, presign_url, sign_headers
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SESSION_TOKEN = "IQoJb3JpZ2luX2VjEXAMPLETOKEN//////////wEaCXVzLWVhc3QtMSJ+=="
 NOW = 1_704_164_645.0  # 2024-01-02T03:04:05Z
-PLAIN = Credentials(KEY, SECRET)
-SESSION = Credentials(KEY, SECRET, SESSION_TOKEN)
+PLAIN = Credentials(access_key_id=KEY, secret_access_key=SECRET)
+SESSION = Credentials(access_key_id=KEY, secret_access_key=SECRET, session_token=SESSION_TOKEN)
 ECR_TARGET = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 PUBLIC_TARGET = "SpencerFrontendService.GetAuthorizationToken"
 

@@ -1,17 +1,18 @@
-"""What AWS refuses with: codes, messages, what may pass, and what to do."""
+"""What AWS refuses with, in JSON and in XML: codes, messages, what may pass, and what to do."""
 
 from __future__ import annotations
 
 import pytest
 
+from keyferry.sdk import ProvideError
 from keyferry.sdk.http import Reply
-from keyferry_plugins.aws.failures import Refusal, is_transient, read_refusal
+from keyferry_plugins.aws.calls import Refusal, is_transient, read_refusal, xml_element, xml_text
 
 
 def reply(status: int, body: bytes, **headers: str) -> Reply:
     """An answer of a server."""
     fields = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Reply("https://x.test/", status, fields, body)
+    return Reply(url="https://x.test/", status=status, headers=fields, body=body)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def reply(status: int, body: bytes, **headers: str) -> Reply:
 )  # fmt: skip
 def test_codes_and_messages_are_read(answer: Reply, code: str, message: str) -> None:
     """Both protocols, all spellings; what is no code is not shown as one."""
-    assert read_refusal(answer) == Refusal(code, message)
+    assert read_refusal(answer) == Refusal(code=code, message=message)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +73,32 @@ def test_a_call_can_add_codes_to_try_again() -> None:
 )  # fmt: skip
 def test_a_refusal_says_what_to_do(code: str, words: str) -> None:
     """Every usual code has its advice."""
-    assert words in Refusal(code).advice("ecr:GetAuthorizationToken", "here")
+    assert words in Refusal(code=code).advice("ecr:GetAuthorizationToken", "here")
+
+
+def test_texts_are_taken_out_of_xml() -> None:
+    """An element is found by its whole name, its text is unescaped."""
+    body = b'<ErrorResponse xmlns="x"><Error><Code>A</Code><Message>a &lt;b&gt; &amp;amp; &#x41;&#66; &no;</Message>'
+    inside = xml_element(body + b"</Error></ErrorResponse>", "Error", "there")
+    assert xml_text(inside, "Code") == "A"
+    assert xml_text(inside, "Message") == "a <b> &amp; AB &no;"
+    assert not xml_text(inside, "Mess")
+    assert not xml_element(b"<Errors>x</Errors>", "Error", "there")
+    assert not xml_text("<A><B>x</B></A>", "A")
+    assert xml_text("<A</A><A <A>x</A>", "A") == "x"
+    assert not xml_text("<A <A <A </A", "A")
+    assert xml_text("<A>&#xD800;&#0;&#x110000;&#zz;</A>", "A") == "&#xD800;&#0;&#x110000;&#zz;"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'<!DOCTYPE a [<!ENTITY b "c">]><Error><Code>&b;</Code></Error>',
+        b"<Error><Code><![CDATA[x]]></Code></Error>",
+        b"<!-- x --><Error/>",
+    ],
+)
+def test_xml_with_declarations_is_refused(body: bytes) -> None:
+    """Entities are never declared in an answer of AWS."""
+    with pytest.raises(ProvideError, match="declaration"):
+        xml_element(body, "Error", "there")
