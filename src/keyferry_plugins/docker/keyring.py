@@ -1,4 +1,4 @@
-"""Choose the logins of several docker configs for a response, by their keys and the kubelet's rules, and its lifetime."""
+"""Choose the logins of docker configs for a response, by their keys and the kubelet's rules, and its lifetime."""
 
 from __future__ import annotations
 
