@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
-from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk import AuthConfig, Deadline, ProvideError, Request, Response, serve, tell
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.http import Retry
+from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline, Request, Response
-    from keyferry.sdk.flags import Flags
-    from keyferry.sdk.http import Retry
-    from keyferry_plugins.azure.clouds import Cloud
-    from keyferry_plugins.azure.config import Config
-    from keyferry_plugins.azure.identity import RequestContext, Source
+from keyferry_plugins.azure.clouds import PUBLIC, Cloud, ask_resource_manager, find_cloud
+from keyferry_plugins.azure.config import Config, load_config
+from keyferry_plugins.azure.identity import (
+    RequestContext,
+    Source,
+    choose_node_source,
+    choose_pod_source,
+    read_bindings,
+)
+from keyferry_plugins.azure.registry import (
+    HOUR_SECONDS,
+    Exchange,
+    apply_mirror,
+    cache_seconds,
+    exchange_token,
+    find_login_server,
+    find_login_server_compat,
+    parse_mirrors,
+)
+from keyferry_plugins.oauth.answers import Token
 
 __all__ = ["FLAGS", "main", "provide"]
 
@@ -35,10 +48,23 @@ FLAGS = (
 )
 # The kubelet kills a plugin after 60 seconds and discards its error message.
 SECONDS = 50.0
-_COMPAT_SECONDS = 600.0
+COMPAT_SECONDS = 600.0
 _USER = "00000000-0000-0000-0000-000000000000"
 _ANONYMOUS = "*.azurecr.*"
 _STATIC_ZONES = ("*.azurecr.io", "*.azurecr.cn", "*.azurecr.de", "*.azurecr.us")
+
+
+class ProviderBackoff(Retry):
+    """Intervals that grow by upstream's formula; they exceed the kubelet's timeout, so only ``--compat`` uses them."""
+
+    def delay(self, number: int) -> float:
+        """Return the seconds to wait after attempt *number*: 2^n - 1 times the first interval, within 20 percent."""
+        part = int.from_bytes(os.urandom(2), "big") / 65536
+        return min((2.0**number - 1) * self.first_seconds * (0.8 + 0.4 * part), self.most_seconds)
+
+
+# Three more attempts, after about 5, 15 and 35 seconds.
+PROVIDER_BACKOFF = ProviderBackoff(attempts=4, first_seconds=5.0, most_seconds=60.0)
 
 
 class RegistryLocation(Value):
@@ -50,36 +76,32 @@ class RegistryLocation(Value):
 
 def main() -> None:
     """Run the plugin."""
-    from keyferry.sdk import serve
-    from keyferry.sdk.flags import read_flags
-
     flags = read_flags(FLAGS, ABOUT, words="CONFIG")
     serve(lambda request: provide(request, flags))
 
 
 def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = None) -> Response:
     """Return the credentials for the image's registry; empty if it is not a registry of Azure."""
-    from keyferry.sdk import Response
-
     given = _gather(request, flags, os.environ if environ is None else environ)
     place = _locate(request.image, flags.text("registry-mirror"), given.cloud, compat=given.compat)
     if given.compat:
         return _provide_compat(given, place)
     if place is None:
         return Response(cache_seconds=0)
-    # The node configures the mirror, so the node's identity authenticates to it.
-    source = _choose(given, is_mirrored=bool(place.source))
+    source = _choose(given, place)
+    if source is None:
+        raise ProvideError(
+            "the cloud config names no identity: neither useManagedIdentityExtension nor aadClientId with a secret,"
+            " a certificate or a federated token",
+            "set one of them, or give the pod's service account an identity (tokenAttributes in the kubelet's config)",
+        )
     if source.obtain is None:
-        return _answer(place, given.config.client_id, source.password)
-    return _by_token(given, place, source)
+        login = AuthConfig(username=given.config.client_id, password=source.password)
+        return _answer(login, filter(None, (place.login_server, place.source)))
+    return _exchange(given, place, source, source.obtain())
 
 
 def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> RequestContext:
-    from keyferry.sdk import Deadline, ProvideError
-    from keyferry_plugins.azure.bindings import read_bindings
-    from keyferry_plugins.azure.config import load_config
-    from keyferry_plugins.azure.identity import RequestContext
-
     compat = flags.is_on("compat")
     if len(flags.words) != 1:
         raise ProvideError(
@@ -88,16 +110,21 @@ def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> Reque
         )
     bindings = read_bindings(flags)
     config = load_config(flags.words[0])
-    deadline = Deadline(_COMPAT_SECONDS if compat else SECONDS)
-    cloud = _find_cloud(config, environ, deadline)
-    retry = _retry(config, compat=compat)
-    return RequestContext(request, config, cloud, environ, deadline, bindings, retry, compat)
+    deadline = Deadline(COMPAT_SECONDS if compat else SECONDS)
+    return RequestContext(
+        request=request,
+        config=config,
+        cloud=_find_cloud(config, environ, deadline),
+        environ=environ,
+        deadline=deadline,
+        bindings=bindings,
+        retry=_retry(config, compat=compat),
+        compat=compat,
+    )
 
 
 def _find_cloud(config: Config, environ: Mapping[str, str], deadline: Deadline) -> Cloud:
     """Return the cloud that the config names; an unknown name means the public cloud, as in other node components."""
-    from keyferry_plugins.azure.clouds import PUBLIC, ask_resource_manager, find_cloud
-
     endpoint = config.resource_manager_endpoint
     has_file = bool(environ.get("AZURE_ENVIRONMENT_FILEPATH"))
     cloud = (None if endpoint and not has_file else find_cloud(config.cloud, environ)) or PUBLIC
@@ -105,102 +132,68 @@ def _find_cloud(config: Config, environ: Mapping[str, str], deadline: Deadline) 
 
 
 def _retry(config: Config, *, compat: bool) -> Retry | None:
-    from keyferry.sdk.http import Retry
-
     if compat:
-        from keyferry_plugins.azure.backoff import PROVIDER_BACKOFF
-
         return PROVIDER_BACKOFF
     if not config.use_backoff:
         return None
-    attempts = 1 + min(config.backoff_retries, 6) if config.backoff_retries else Retry().attempts
-    return Retry(attempts, config.backoff_seconds or Retry().first_seconds)
+    usual = Retry()
+    return Retry(
+        attempts=1 + min(config.backoff_retries, 6) if config.backoff_retries else usual.attempts,
+        first_seconds=config.backoff_seconds or usual.first_seconds,
+    )
 
 
 def _locate(image: str, mirrors: str, cloud: Cloud, *, compat: bool) -> RegistryLocation | None:
-    from keyferry_plugins.azure.login_server import (
-        apply_mirror,
-        find_login_server,
-        find_login_server_compat,
-        parse_mirrors,
-    )
-
     targets, refused = parse_mirrors(mirrors)
     for entry in refused:
-        from keyferry.sdk import tell
-        from keyferry.sdk.text import shown
-
         tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
-    mirrored = apply_mirror(targets, image, compat=compat)
+    mirrored, source = apply_mirror(targets, image, compat=compat)
     find = find_login_server_compat if compat else find_login_server
-    server = find(mirrored.image, cloud.registry_suffix)
-    return RegistryLocation(server, mirrored.source) if server else None
+    server = find(mirrored, cloud.registry_suffix)
+    return RegistryLocation(login_server=server, source=source) if server else None
 
 
-def _choose(given: RequestContext, *, is_mirrored: bool) -> Source:
-    from keyferry.sdk import ProvideError
-    from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
-
-    source = (None if is_mirrored else choose_pod_source(given)) or choose_node_source(given)
-    if source is None:
-        raise ProvideError(
-            "the cloud config names no identity: neither useManagedIdentityExtension nor aadClientId with a secret,"
-            " a certificate or a federated token",
-            "set one of them, or give the pod's service account an identity (tokenAttributes in the kubelet's config)",
-        )
-    return source
+def _choose(given: RequestContext, place: RegistryLocation | None) -> Source | None:
+    # The node configures the mirror, so the node's identity authenticates to it.
+    is_mirrored = place is not None and bool(place.source)
+    return (None if is_mirrored else choose_pod_source(given)) or choose_node_source(given)
 
 
-def _by_token(given: RequestContext, place: RegistryLocation, source: Source) -> Response:
-    from keyferry.sdk.http import Retry
-    from keyferry_plugins.azure.exchange import HOUR_SECONDS, Exchange, cache_seconds, exchange_token
-
-    assert source.obtain is not None  # noqa: S101 - for the type checker: the caller checks this
-    token = source.obtain()
+def _exchange(given: RequestContext, place: RegistryLocation, source: Source, token: Token) -> Response:
+    """Exchange an Entra token for a password of the registry."""
     exchange = Exchange(
-        place.login_server,
-        given.cloud.registry_suffix,
-        token.access_token,
-        source.tenant,
-        source.grantee,
-        given.compat,
+        login_server=place.login_server,
+        suffix=given.cloud.registry_suffix,
+        access_token=token.value,
+        tenant=source.tenant,
+        grantee=source.grantee,
+        compat=given.compat,
     )
     password = exchange_token(exchange, given.deadline, given.retry or Retry())
-    seconds = HOUR_SECONDS if given.compat else cache_seconds(password)
-    return _answer(place, _USER, password, seconds)
+    return _answer(
+        AuthConfig(username=_USER, password=password),
+        filter(None, (place.login_server, place.source)),
+        HOUR_SECONDS if given.compat else cache_seconds(password),
+    )
 
 
-def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 3600.0) -> Response:
-    """Return the login for the registry and the mirror's source, and an empty login for anonymous pulls."""
-    from keyferry.sdk import AuthConfig, Response
-
-    keys = [place.login_server, *([place.source] if place.source else [])]
-    login = AuthConfig(user, password)
-    return Response({_ANONYMOUS: AuthConfig("", ""), **dict.fromkeys(keys, login)}, cache_seconds=seconds)
+def _answer(login: AuthConfig, keys: Iterable[str], seconds: float = HOUR_SECONDS) -> Response:
+    """Return the login for *keys*, which are registries or patterns, and an empty login for anonymous pulls."""
+    auth = {_ANONYMOUS: AuthConfig(), **dict.fromkeys(keys, login)}
+    return Response(auth=auth, cache_seconds=seconds)
 
 
 def _provide_compat(given: RequestContext, place: RegistryLocation | None) -> Response:
     """Decide in upstream's order: choose the identity, parse the image, then check whether the identity applies."""
-    from keyferry.sdk import ProvideError, Response
-    from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
-
     if not given.request.api_version.endswith("/v1"):
         raise ProvideError(f"request: apiVersion is {given.request.api_version!r}, expected v1 of its group")
-    is_mirrored = place is not None and bool(place.source)
-    source = (None if is_mirrored else choose_pod_source(given)) or choose_node_source(given)
+    source = _choose(given, place)
     if place is None or source is None:
         return Response(cache_seconds=0)
-    if not given.config.use_managed_identity:
-        return _static_compat(given)
-    return _by_token(given, place, source)
-
-
-def _static_compat(given: RequestContext) -> Response:
-    from keyferry.sdk import AuthConfig, Response
-
-    login = AuthConfig(given.config.client_id, given.config.client_secret)
-    suffix = given.cloud.registry_suffix
+    if given.config.use_managed_identity and source.obtain is not None:
+        return _exchange(given, place, source, source.obtain())
     keys = list(_STATIC_ZONES)
+    suffix = given.cloud.registry_suffix
     if ".azurecr." in suffix and f"*{suffix}" not in keys:
         keys.append(f"*{suffix}")
-    return Response({_ANONYMOUS: AuthConfig("", ""), **dict.fromkeys(keys, login)}, cache_seconds=3600)
+    return _answer(AuthConfig(username=given.config.client_id, password=given.config.client_secret), keys)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 
-from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, serve_cluster
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.stdio import program_name, report, write_all
+from keyferry_plugins.azure.entra import EntraError
+from keyferry_plugins.azure.login import log_in
+from keyferry_plugins.azure.options import FLAGS, read_options
+from keyferry_plugins.azure.user import choose_folder, remove_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from typing import Never
-
-    from keyferry.sdk import ExecRequest, ExecResponse
-    from keyferry.sdk.flags import Flags
 
 __all__ = ["main", "provide"]
 
@@ -31,11 +34,9 @@ _REMOVE_FLAGS = (
 
 def main() -> None:
     """Run the plugin, or one of its other commands."""
-    from keyferry.sdk import serve_cluster
-    from keyferry.sdk.flags import read_flags
-    from keyferry_plugins.azure.options import FLAGS
-
-    command, argv = _split(sys.argv[1:])
+    command, argv = _GET, sys.argv[1:]
+    if argv and argv[0] in (_GET, _CONVERT, *_REMOVE):
+        command, *argv = argv
     if command in _REMOVE:
         _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the cached tokens.", argv=argv)))
     if command == _CONVERT:
@@ -52,11 +53,6 @@ def main() -> None:
 
 def provide(request: ExecRequest, flags: Flags, environ: Mapping[str, str] | None = None) -> ExecResponse:
     """Return a token for the cluster's server application, by the login that flags and environment select."""
-    from keyferry.sdk import Deadline, ExecResponse
-    from keyferry_plugins.azure.entra import EntraError
-    from keyferry_plugins.azure.modes import log_in
-    from keyferry_plugins.azure.options import read_options
-
     environ = os.environ if environ is None else environ
     options = read_options(flags, environ)
     try:
@@ -64,22 +60,13 @@ def provide(request: ExecRequest, flags: Flags, environ: Mapping[str, str] | Non
     except EntraError as error:
         refused = error
     else:
-        return ExecResponse(token.access_token, token.expires_at)
+        return ExecResponse(token=token.value, expires_at=token.expires_at)
     notes = [f"--{flag} is overridden by {variable}" for flag, variable in options.overridden]
     notes += ["--disable-environment-override ignores such variables"] if notes else []
     raise EntraError(refused.message, "; ".join(filter(None, [refused.hint, *notes])))
 
 
-def _split(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Split *argv* into the command, which comes first, and its arguments."""
-    known = (_GET, _CONVERT, *_REMOVE)
-    return (argv[0], argv[1:]) if argv and argv[0] in known else (_GET, argv)
-
-
 def _remove(flags: Flags) -> str:
-    from keyferry.sdk import ProvideError
-    from keyferry_plugins.azure.token_cache import choose_folder, remove_entries
-
     folder = choose_folder(flags.text("cache-dir"), os.environ, compat=flags.is_on("compat"))
     if not folder:
         raise ProvideError(
@@ -91,9 +78,6 @@ def _remove(flags: Flags) -> str:
 
 def _finish(run: Callable[[], str]) -> Never:
     """Run a command for people: print its result on standard output, or its error on standard error, and exit."""
-    from keyferry.sdk import ProvideError
-    from keyferry.sdk.stdio import program_name, report, write_all
-
     try:
         done = run()
     except ProvideError as error:

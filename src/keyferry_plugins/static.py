@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Request, Response, serve, tell
 from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.text import shown
-from keyferry_plugins.docker.config import DockerConfig, Login
-from keyferry_plugins.docker.durations import read_cache_duration
+from keyferry_plugins.docker.config import DockerConfig, Login, read_config_file, read_secrets
 from keyferry_plugins.docker.helper import ask_helper, host_of
-from keyferry_plugins.docker.keyring import choose_logins, write_auth
-from keyferry_plugins.docker.mounts import read_config_file, read_secrets
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from keyferry_plugins.docker.keyring import choose_logins, read_cache_duration, write_auth
 
 __all__ = ["main", "provide"]
 
@@ -64,7 +60,7 @@ def provide(request: Request, flags: Flags) -> Response:
         tell(f"keyferry-static: {shown(note, 500)}")
     if not auth:
         _explain_nothing(problems, has_identity_token=len(usable) < len(kept))
-    return Response(auth, kind, seconds if auth else 0)
+    return Response(auth=auth, cache_key_type=kind, cache_seconds=seconds if auth else 0)
 
 
 def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[ProvideError]]:

@@ -83,11 +83,8 @@ from keyferry_plugins.aws.sso import read_token as read_sso_token
 from keyferry_plugins.aws.sts import read_sts_credentials
 from keyferry_plugins.azure.config import parse_config as parse_azure_config
 from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
-from keyferry_plugins.azure.convert import _convert as convert_user
-from keyferry_plugins.azure.convert import _users as users_of
-from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
-from keyferry_plugins.azure.programs import _read as read_azure_output
-from keyferry_plugins.azure.token_cache import _load as load_azure_tokens
+from keyferry_plugins.azure.convert import convert_document
+from keyferry_plugins.azure.login import read_program_token
 from keyferry_plugins.docker.config import parse_config, parse_old_config
 from keyferry_plugins.docker.helper import _read_answer as read_helper_answer
 from keyferry_plugins.eks import CredentialCache
@@ -486,10 +483,9 @@ def read_google_answers(data: bytes) -> object:
 
 def convert_azure_users(data: bytes) -> object:
     """Rewrite the users of a kubeconfig; what is written is a kubeconfig again."""
-    root = parse(data, "the kubeconfig")
     flags = parse_flags(CONVERT_FLAGS, ["--login", "azurecli", "--server-id", "s"])
-    changed = [name for name, user in users_of(root, "") if convert_user(name, user, flags)]
-    parse(serialize(root), "what was written")
+    written, changed = convert_document(data, "the kubeconfig", flags)
+    assert convert_document(written, "what was written", flags)[1] == changed
     return changed
 
 
@@ -504,7 +500,6 @@ def read_plugin_caches(data: bytes) -> object:
     return (
         kept.read(),
         read_cache(path, CacheKey("context", ""), 0.0),
-        load_azure_tokens(path),
         load_kept_tokens(path),
     )
 
@@ -591,7 +586,7 @@ TARGETS: dict[str, Target] = {
     "google_answers": Target(read_google_answers, hides=True),
     "azure_config": Target(lambda data: parse_azure_config(data, "azure.json"), hides=True),
     "azure_kubeconfig": Target(convert_azure_users),
-    "azure_output": Target(lambda data: read_azure_output(data, "accessToken", "az"), hides=True),
+    "azure_output": Target(lambda data: read_program_token(data, "accessToken", "az"), hides=True),
     "plugin_caches": Target(read_plugin_caches, ()),
     "plugin_steps": Target(decode_link, (), write=write_link),
     "agent_answer": Target(read_agent_answer, ()),

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import ProvideError
+from collections.abc import Mapping
+
+from keyferry.sdk import Deadline, ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.http import fetch
+from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.values import Value, replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline
-
-__all__ = [
-    "KNOWN_NAMES",
-    "PUBLIC",
-    "REGISTRY_RESOURCE",
-    "REGISTRY_SCOPE",
-    "Cloud",
-    "ask_resource_manager",
-    "find_cloud",
-    "read_authority",
-]
+from keyferry_plugins.oauth.answers import object_of, text_of
+from keyferry_plugins.oauth.calls import check_https
 
 # The audience of tokens for registries is the same in every cloud.
 REGISTRY_RESOURCE = "https://containerregistry.azure.net"
 REGISTRY_SCOPE = f"{REGISTRY_RESOURCE}/.default"
 _VARIABLE = "AZURE_ENVIRONMENT_FILEPATH"
-_STACK = "azurestackcloud"
 
 
 class Cloud(Value):
@@ -36,9 +25,9 @@ class Cloud(Value):
     registry_suffix: str
 
 
-PUBLIC = Cloud("https://login.microsoftonline.com/", "azurecr.io")
-_GOVERNMENT = Cloud("https://login.microsoftonline.us/", "azurecr.us")
-_CHINA = Cloud("https://login.chinacloudapi.cn/", "azurecr.cn")
+PUBLIC = Cloud(authority="https://login.microsoftonline.com/", registry_suffix="azurecr.io")
+_GOVERNMENT = Cloud(authority="https://login.microsoftonline.us/", registry_suffix="azurecr.us")
+_CHINA = Cloud(authority="https://login.chinacloudapi.cn/", registry_suffix="azurecr.cn")
 _CLOUDS = {
     "": PUBLIC,
     "azurecloud": PUBLIC,
@@ -54,31 +43,31 @@ KNOWN_NAMES = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureS
 def find_cloud(name: str, environ: Mapping[str, str]) -> Cloud | None:
     """Return the cloud of that name, in any letter case, or None if it is unknown."""
     key = name.strip().lower()
-    return load_stack_cloud(environ) if key == _STACK else _CLOUDS.get(key)
+    return _load_stack_cloud(environ) if key == "azurestackcloud" else _CLOUDS.get(key)
 
 
-def load_stack_cloud(environ: Mapping[str, str]) -> Cloud:
+def _load_stack_cloud(environ: Mapping[str, str]) -> Cloud:
     """Return the cloud of the file in AZURE_ENVIRONMENT_FILEPATH, with the public cloud's values as defaults."""
-    from keyferry.sdk.files import read_bounded
-
     path = environ.get(_VARIABLE, "")
     if not path:
         raise ProvideError(
             f"cloud AzureStackCloud: {_VARIABLE} is not set",
             "set it to the JSON file with the cloud's activeDirectoryEndpoint and containerRegistryDNSSuffix",
         )
-    document = _read_object(read_bounded(path, "the cloud's file"), f"the cloud's file {path!r}")
+    what = f"the cloud's file {path!r}"
+    document = _read_json(read_bounded(path, "the cloud's file").removeprefix(b"\xef\xbb\xbf"), what)
+    if not isinstance(document, dict):
+        raise ProvideError(f"{what} is not a JSON object")
     fields = {key.lower(): value for key, value in document.items() if isinstance(value, str) and value}
     authority = fields.get("activedirectoryendpoint", PUBLIC.authority)
-    suffix = fields.get("containerregistrydnssuffix", PUBLIC.registry_suffix)
-    return Cloud(read_authority(authority, f"activeDirectoryEndpoint in {path!r}"), suffix)
+    return Cloud(
+        authority=read_authority(authority, f"activeDirectoryEndpoint in {path!r}"),
+        registry_suffix=fields.get("containerregistrydnssuffix", PUBLIC.registry_suffix),
+    )
 
 
 def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: Deadline) -> Cloud:
     """Return the cloud that the resource manager describes: the entry *name*, or the first entry if *name* is empty."""
-    from keyferry.sdk.http import fetch
-    from keyferry_plugins.azure.tokens import check_https
-
     url = f"{check_https(endpoint, 'resourceManagerEndpoint').rstrip('/')}/metadata/endpoints"
     reply = fetch("GET", f"{url}?api-version=2019-05-01", deadline=deadline)
     if not reply.is_success:
@@ -86,9 +75,9 @@ def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: Deadl
             f"{reply.url}: answered status {reply.status}, expected the endpoints of the cloud",
             "check resourceManagerEndpoint in the cloud config",
         )
-    entry = _choose_entry(_read_any(reply.body, reply.url), name, reply.url)
-    login = _inner(entry, "authentication", "loginEndpoint")
-    suffix = _inner(entry, "suffixes", "acrLoginServer")
+    entry = _choose_entry(_read_json(reply.body, reply.url), name, reply.url)
+    login = text_of(object_of(entry, "authentication"), "loginEndpoint")
+    suffix = text_of(object_of(entry, "suffixes"), "acrLoginServer")
     return replace(
         cloud,
         authority=read_authority(login, f"loginEndpoint from {reply.url}") if login else cloud.authority,
@@ -98,8 +87,6 @@ def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: Deadl
 
 def read_authority(text: str, what: str) -> str:
     """Return an authority as a base URL: https, with a trailing slash."""
-    from keyferry_plugins.azure.tokens import check_https
-
     if any(mark in text for mark in "?#@\\") or any(char <= " " for char in text):
         raise ProvideError(f"{what} is not a plain https:// URL")
     return f"{check_https(text, what).rstrip('/')}/"
@@ -118,22 +105,7 @@ def _choose_entry(document: object, name: str, url: str) -> dict[str, object]:
     )
 
 
-def _inner(entry: dict[str, object], outer: str, name: str) -> str:
-    inner = entry.get(outer)
-    value = inner.get(name) if isinstance(inner, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _read_object(data: bytes, what: str) -> dict[str, object]:
-    document = _read_any(data.removeprefix(b"\xef\xbb\xbf"), what)
-    if not isinstance(document, dict):
-        raise ProvideError(f"{what} is not a JSON object")
-    return document
-
-
-def _read_any(data: bytes, what: str) -> object:
-    from keyferry.sdk.json import DocumentError, loads
-
+def _read_json(data: bytes, what: str) -> object:
     try:
         return loads(data)
     except DocumentError as error:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["Config", "load_config", "parse_config"]
-
-_MOST_BYTES = 1 << 18
+MAX_BYTES = 1 << 18
 _TRUE, _FALSE = ("true", "yes", "on", "y"), ("false", "no", "off", "n", "")
 
 
@@ -57,10 +58,7 @@ _SWITCHES = {
 
 def load_config(path: str) -> Config:
     """Read the cloud config; an empty file is an empty config."""
-    from keyferry.sdk.files import read_bounded
-
-    data = read_bounded(path, "the cloud config", _MOST_BYTES)
-    return parse_config(data, f"the cloud config {path!r}")
+    return parse_config(read_bounded(path, "the cloud config", MAX_BYTES), f"the cloud config {path!r}")
 
 
 def parse_config(data: bytes, where: str) -> Config:
@@ -90,8 +88,6 @@ def _read(data: bytes, where: str) -> Mapping[str, object]:
 
 
 def _read_json(data: bytes) -> object:
-    from keyferry.sdk.json import DocumentError, loads
-
     try:
         return loads(data)
     except DocumentError:
@@ -124,15 +120,11 @@ def _scalar(tag: str, text: str) -> object:
         return None
     if kind == "bool":
         return text.lower() in _TRUE
-    if kind in ("int", "float"):
-        return _figure(text)
-    return text
-
-
-def _figure(text: str) -> object:
+    if kind not in ("int", "float"):
+        return text
     # A number keeps its spelling where a string is expected: an ID may be all digits.
     try:
-        return _Figure(float(text.replace("_", "")), text)
+        return _Figure(amount=float(text.replace("_", "")), text=text)
     except ValueError:
         return text
 

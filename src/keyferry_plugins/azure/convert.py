@@ -1,24 +1,23 @@
-"""Rewrite a kubeconfig's Azure users so that they obtain tokens from this plugin."""
+"""Rewrite a kubeconfig's Azure users so that they obtain tokens from this plugin.
+
+The file is handled as YAML nodes, so that unchanged parts are written back as they were, except for comments.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import Flag
+from keyferry.sdk.files import read_bounded, write_private
+from keyferry.sdk.flags import Flag, Flags, parse_flags
 from keyferry.sdk.values import Value
 from keyferry_plugins.azure.options import FLAGS as LOGIN_FLAGS
 from keyferry_plugins.azure.options import LOGINS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from yaml import MappingNode, Node
-
-    from keyferry.sdk.flags import Flags
-
-__all__ = ["ABOUT", "FLAGS", "convert_kubeconfig"]
+    from yaml import Node
 
 ABOUT = """\
 Rewrite the users of a kubeconfig that have the auth provider 'azure', or run kubelogin, to run this program. The old
@@ -60,18 +59,14 @@ class ExistingEntry(Value):
 
 def convert_kubeconfig(flags: Flags, environ: Mapping[str, str]) -> str:
     """Rewrite the file, keep a copy of the old one beside it, and return a summary."""
-    from keyferry.sdk.files import read_bounded, write_private
-    from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
-
     if flags.text("login") not in LOGINS:
         raise ProvideError(f"login {flags.text('login')[:40]!r} is not one of {', '.join(LOGINS)}")
     path = _find(flags, environ)
     data = read_bounded(path, "the kubeconfig")
-    root = parse(data, f"the kubeconfig {path!r}")
-    changed = [name for name, user in _users(root, flags.text("context")) if _convert(name, user, flags)]
+    converted, changed = convert_document(data, f"the kubeconfig {path!r}", flags)
     if not changed:
         return f"{path}: no user has the auth provider 'azure' or runs {' or '.join(_PROGRAMS)}; nothing is changed"
-    if not write_private(f"{path}.before-keyferry", data) or not write_private(path, serialize(root)):
+    if not write_private(f"{path}.before-keyferry", data) or not write_private(path, converted):
         raise ProvideError(f"{path!r} or its backup copy cannot be written", "nothing is changed")
     note = ""
     withheld = [f"--{name}" for name in _SECRETS if flags.text(name) and not flags.is_on("compat")]
@@ -82,6 +77,36 @@ def convert_kubeconfig(flags: Flags, environ: Mapping[str, str]) -> str:
     return f"{path}: changed {', '.join(changed)}; the old file is {path}.before-keyferry{note}"
 
 
+def convert_document(data: bytes, where: str, flags: Flags) -> tuple[bytes, list[str]]:
+    """Return the kubeconfig in *data* with its Azure users rewritten, and their names.
+
+    Raise ProvideError, which quotes none of it, if it is not a YAML mapping.
+    """
+    import yaml
+
+    root: Node | None = None
+    try:
+        root = yaml.compose(data, yaml.SafeLoader)
+    except (yaml.YAMLError, UnicodeError, ValueError, RecursionError):
+        pass
+    if not isinstance(root, yaml.MappingNode):
+        raise ProvideError(f"{where} is not a YAML mapping")
+    changed = []
+    for name, user in _users(root, flags.text("context")):
+        entry = _make_entry(name, user, flags)
+        if entry is None or user is None:
+            continue
+        made = yaml.compose(yaml.safe_dump({"exec": entry}, sort_keys=False), yaml.SafeLoader)
+        kept = [(key, value) for key, value in user.value if key.value not in ("auth-provider", "exec")]
+        user.value = kept + (made.value if made is not None else [])
+        changed.append(name)
+    if not changed:
+        return data, []
+    # Without an encoding the result is a str, contrary to the stubs.
+    written = str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=4096))
+    return written.encode(), changed
+
+
 def _find(flags: Flags, environ: Mapping[str, str]) -> str:
     named = flags.text("kubeconfig") or environ.get("KUBECONFIG", "")
     if os.pathsep in named and not flags.text("kubeconfig"):
@@ -90,77 +115,54 @@ def _find(flags: Flags, environ: Mapping[str, str]) -> str:
     return os.path.realpath(os.path.expanduser(named or "~/.kube/config"))
 
 
-def _users(root: MappingNode, context: str) -> list[tuple[str, MappingNode]]:
-    import yaml
-
-    from keyferry_plugins.azure.kubeconfig_nodes import entries, get, text
-
-    wanted = {
-        text(entry, "context", "user")
-        for entry in entries(root, "contexts")
-        if text(entry, "name") == context
-    }
+def _users(root: Node, context: str) -> list[tuple[str, Node | None]]:
+    """Return the users by name: all, or those of one context."""
+    contexts = _entries(root, "contexts")
+    wanted = {_text(entry, "context", "user") for entry in contexts if _text(entry, "name") == context}
     if context and not wanted:
         raise ProvideError(f"the kubeconfig has no context {context!r}")
-    found = [(text(entry, "name"), get(entry, "user")) for entry in entries(root, "users")]
-    return [
-        (name, user)
-        for name, user in found
-        if isinstance(user, yaml.MappingNode) and (not context or name in wanted)
-    ]  # fmt: skip
+    found = [(_text(entry, "name"), _get(entry, "user")) for entry in _entries(root, "users")]
+    return [(name, user) for name, user in found if not context or name in wanted]
 
 
-def _convert(name: str, user: MappingNode, flags: Flags) -> bool:
-    """Rewrite one user; return False if it is not an Azure user."""
-    from keyferry_plugins.azure.kubeconfig_nodes import get, put, remove, text
-
-    old = _read_provider(user) if text(user, "auth-provider", "name") == "azure" else _read_exec(user)
+def _make_entry(name: str, user: Node | None, flags: Flags) -> dict[str, object] | None:
+    """Return the new exec entry of a user, or None if it is not an Azure user."""
+    old = _read_provider(user) if _text(user, "auth-provider", "name") == "azure" else _read_exec(user)
     if old is None:
-        return False
-    program = "kubelogin" if flags.is_on("compat") else "keyferry-aks"
-    entry: dict[str, object] = {
+        return None
+    folder = flags.text("azure-config-dir")
+    hint = _text(user, "exec", "installHint")
+    return {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "command": program,
+        "command": "kubelogin" if flags.is_on("compat") else "keyferry-aks",
         "args": _args(name, old, flags),
-        "env": _variables(flags),
+        "env": [{"name": "AZURE_CONFIG_DIR", "value": folder}] if folder else None,
         "interactiveMode": "IfAvailable",
         "provideClusterInfo": False,
+        **({"installHint": hint} if hint else {}),
     }
-    hint = text(get(user, "exec"), "installHint")
-    if hint:
-        entry["installHint"] = hint
-    remove(user, "auth-provider")
-    put(user, "exec", entry)
-    return True
 
 
-def _read_provider(user: Node) -> ExistingEntry:
-    from keyferry_plugins.azure.kubeconfig_nodes import get, text
-
-    config = get(user, "auth-provider", "config")
-    values = {name: text(config, name) for name in _CARRIED}
-    values["server-id"] = text(config, "apiserver-id")
-    return ExistingEntry(values, text(config, "config-mode") in ("", "0"))
+def _read_provider(user: Node | None) -> ExistingEntry:
+    config = _get(user, "auth-provider", "config")
+    values = {name: _text(config, name) for name in _CARRIED}
+    values["server-id"] = _text(config, "apiserver-id")
+    return ExistingEntry(values=values, is_legacy=_text(config, "config-mode") in ("", "0"))
 
 
-def _read_exec(user: Node) -> ExistingEntry | None:
-    from keyferry.sdk.flags import parse_flags
-    from keyferry_plugins.azure.kubeconfig_nodes import entries, get, text
-
-    command = get(user, "exec")
-    if not any(program in text(command, "command") for program in _PROGRAMS):
+def _read_exec(user: Node | None) -> ExistingEntry | None:
+    command = _text(user, "exec", "command")
+    if not any(program in command for program in _PROGRAMS):
         return None
-    args = [str(node.value) for node in entries(command, "args")]
+    args = [str(node.value) for node in _entries(_get(user, "exec"), "args")]
     try:
         given = parse_flags(LOGIN_FLAGS, args)
     except ProvideError as error:
         problem = error.message
     else:
         values = {name: given.text(name) for name in (*_CARRIED, "server-id") if name in given.given}
-        return ExistingEntry(values, given.is_on("legacy"))
-    raise ProvideError(
-        f"an exec entry that runs {text(command, 'command')!r} has args that cannot be read: {problem}"
-    )
+        return ExistingEntry(values=values, is_legacy=given.is_on("legacy"))
+    raise ProvideError(f"an exec entry that runs {command!r} has args that cannot be read: {problem}")
 
 
 def _args(name: str, old: ExistingEntry, flags: Flags) -> list[str]:
@@ -188,6 +190,30 @@ def _given(flags: Flags, name: str) -> str:
     return flags.text(name) if name in flags.given else ""
 
 
-def _variables(flags: Flags) -> Sequence[Mapping[str, str]] | None:
-    folder = flags.text("azure-config-dir")
-    return [{"name": "AZURE_CONFIG_DIR", "value": folder}] if folder else None
+def _get(node: Node | None, *names: str) -> Node | None:
+    """Return the node under a path of keys, or None."""
+    import yaml
+
+    for name in names:
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        node = next((value for key, value in node.value if key.value == name), None)
+    return node
+
+
+def _text(node: Node | None, *names: str) -> str:
+    """Return the text of the scalar under a path of keys, as written, or an empty string."""
+    import yaml
+
+    found = _get(node, *names)
+    is_text = isinstance(found, yaml.ScalarNode) and not found.tag.endswith(":null")
+    return str(found.value) if found is not None and is_text else ""
+
+
+def _entries(node: Node | None, name: str) -> Iterator[Node]:
+    """Yield the items of the list under a key."""
+    import yaml
+
+    found = _get(node, name)
+    if isinstance(found, yaml.SequenceNode):
+        yield from found.value

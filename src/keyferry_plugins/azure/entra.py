@@ -1,32 +1,27 @@
-"""Entra's token requests: the application, the request, and the meaning of its errors."""
+"""Entra's token requests: the application, the request, the token in a response, and the meaning of errors."""
 
 from __future__ import annotations
 
-from keyferry.sdk import HttpError, ProvideError
+from collections.abc import Mapping
+from time import time
+
+from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry.sdk.http import Reply, Retry
+from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value
+from keyferry_plugins.oauth.answers import (
+    MAX_SECONDS,
+    Token,
+    error_of,
+    is_visible,
+    number_of,
+    read_number,
+    read_time,
+    text_of,
+)
+from keyferry_plugins.oauth.calls import post_form
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline
-    from keyferry.sdk.http import Reply, Retry
-    from keyferry_plugins.azure.tokens import Token
-
-__all__ = [
-    "ASSERTION_TYPE",
-    "Application",
-    "EntraError",
-    "assertion_fields",
-    "post_form",
-    "read_reply",
-    "request_token",
-]
-
-ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TENANT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
-_CLIENT_ERRORS = range(400, 500)
-_DIGITS = "0123456789"
 
 
 class EntraError(ProvideError):
@@ -61,15 +56,31 @@ class Application(Value):
             )
         return f"{self.authority}{self.tenant}/{path}"
 
-    @property
-    def token_url(self) -> str:
-        """The URL of the token endpoint."""
+    def token_url(self, *, is_legacy: bool = False) -> str:
+        """Return the URL of the token endpoint; the one of version 1 if it *is_legacy*."""
+        if is_legacy:
+            return self.url("oauth2/token?api-version=1.0")
         return self.url("oauth2/token" if self.is_adfs else "oauth2/v2.0/token")
+
+    def post(
+        self, url: str, fields: Mapping[str, str], deadline: Deadline, retry: Retry | None = None
+    ) -> Reply:
+        """Send a form with the client's ID to one of the tenant's endpoints, and return the response."""
+        return post_form(
+            url,
+            {"client_id": self.client_id, **fields},
+            deadline=deadline,
+            headers={"User-Agent": self.user_agent} if self.user_agent else None,
+            retry=retry or Retry(),
+        )
 
 
 def assertion_fields(assertion: str) -> dict[str, str]:
     """Return the form fields that authenticate a client by a signed assertion."""
-    return {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion}
+    return {
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": assertion,
+    }
 
 
 def request_token(
@@ -79,63 +90,67 @@ def request_token(
     deadline: Deadline,
     secrets: tuple[str, ...] = (),
     retry: Retry | None = None,
+    is_legacy: bool = False,
 ) -> Token:
     """Return a token by the grant in *fields*; errors never contain *secrets*."""
-    form = {"client_id": application.client_id, **fields}
-    reply = post_form(application.token_url, form, application, deadline=deadline, retry=retry)
-    return read_reply(reply, secrets)
+    url = application.token_url(is_legacy=is_legacy)
+    return read_token(application.post(url, fields, deadline, retry), secrets=secrets)
 
 
-def post_form(
-    url: str,
-    fields: Mapping[str, str],
-    application: Application,
-    *,
-    deadline: Deadline,
-    retry: Retry | None = None,
-) -> Reply:
-    """Send a form to one of the tenant's endpoints and return the response."""
-    from keyferry.sdk.forms import encode_form
-    from keyferry.sdk.http import Retry, fetch
-
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-    if application.user_agent:
-        headers["User-Agent"] = application.user_agent
-    body = encode_form(fields)
-    return fetch("POST", url, deadline=deadline, headers=headers, body=body, retry=retry or Retry())
-
-
-def read_reply(reply: Reply, secrets: tuple[str, ...] = ()) -> Token:
-    """Return the token in a response of Entra; raise EntraError if it is an error response."""
+def read_token(reply: Reply, name: str = "access_token", *, secrets: tuple[str, ...] = ()) -> Token:
+    """Return the token in a response; raise EntraError for an error response, and HttpError if there is no token."""
     if not reply.is_success:
         raise refusal(reply, secrets)
-    from keyferry_plugins.azure.tokens import read_token
+    document = reply.json()
+    value = text_of(document, name)
+    if not value or not is_visible(value):
+        raise HttpError(reply.url, f"answered status {reply.status} without a usable {name!r}")
+    expires_at = read_instant(document.get("expires_on"))
+    seconds = number_of(document, "expires_in")
+    if expires_at is None and seconds is not None:
+        expires_at = min(time() + seconds, MAX_SECONDS)
+    return Token(value=value, expires_at=expires_at, refresh_token=text_of(document, "refresh_token"))
 
-    return read_token(reply)
+
+def read_instant(value: object) -> float | None:
+    """Return a time in Unix seconds, from a number, a number in a string, or a date; None for anything else."""
+    number = read_number(value)
+    if number is not None or not isinstance(value, str):
+        return number
+    return read_time(_american(value) or value)
+
+
+def _american(text: str) -> str:
+    """Return a date such as ``1/31/2026 2:05:09 PM +00:00``, which App Service used to send, in RFC 3339."""
+    date, *rest = text.split() or [""]
+    parts = date.split("/")
+    if len(parts) != 3 or not rest:  # month, day, year
+        return ""
+    hour, _, minutes = rest[0].partition(":")
+    if not (hour.isascii() and hour.isdigit() and len(hour) <= 2):  # digits
+        return ""
+    number = int(hour)
+    # The service writes PM after hours of a 24-hour clock.
+    if "PM" in rest and number < 12:
+        number += 12
+    elif "AM" in rest and number == 12:
+        number = 0
+    month, day, year = parts
+    zone = rest[-1] if rest[-1][0] in "+-" else "Z"
+    return f"{year}-{month:0>2}-{day:0>2}T{number:02}:{minutes}{zone}"
 
 
 def refusal(reply: Reply, secrets: tuple[str, ...] = ()) -> EntraError:
     """Return the error for an error response, with the text of known fields only."""
-    from keyferry.sdk.text import shown
-    from keyferry_plugins.azure.tokens import text_of
-
-    try:
-        document = reply.json()
-    except HttpError:
-        document = {}
-    error, description = text_of(document, "error"), text_of(document, "error_description")
-    number = _number(description)
-    said = ": ".join(shown(part, known=secrets) for part in (error, description) if part)
-    message = f"{reply.url}: refused with status {reply.status}" + (f": {said}" if said else "")
+    error, description = error_of(reply)
+    _, mark, rest = description.partition("AADSTS")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    number = f"{mark}{digits[:9]}" if digits else ""
+    said = "".join(f": {shown(part, known=secrets)}" for part in (error, description) if part)
+    message = f"{reply.url}: refused with status {reply.status}{said}"
     failure = EntraError(message, _hint(reply, number), error, number)
     failure.retry_after_seconds = reply.retry_after_seconds
     return failure
-
-
-def _number(description: str) -> str:
-    _, mark, rest = description.partition("AADSTS")
-    digits = rest[: len(rest) - len(rest.lstrip(_DIGITS))]
-    return f"{mark}{digits[:9]}" if digits else ""
 
 
 def _hint(reply: Reply, number: str) -> str:
@@ -145,7 +160,7 @@ def _hint(reply: Reply, number: str) -> str:
         return "too many requests were made for this client; wait, and send fewer"
     if number:
         return f"what it means: https://login.microsoftonline.com/error?code={number.removeprefix('AADSTS')}"
-    if reply.status in _CLIENT_ERRORS:
+    if 400 <= reply.status < 500:
         return "check the tenant, the client ID and the authority host"
     return "try again later; the state of the service: https://azure.status.microsoft"
 

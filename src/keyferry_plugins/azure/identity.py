@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
-from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE
-from keyferry_plugins.azure.entra import Application
+from collections.abc import Callable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from keyferry.sdk import Deadline, ProvideError, Request
+from keyferry.sdk.flags import Flags
+from keyferry.sdk.http import HttpOptions, Retry
+from keyferry.sdk.values import Value, field, replace
+from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE, Cloud
+from keyferry_plugins.azure.config import Config
+from keyferry_plugins.azure.entra import Application, assertion_fields, read_token, refusal
+from keyferry_plugins.azure.federation import exchange_assertion, read_token_file
+from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
+from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.calls import post_form
 
-    from keyferry.sdk import Deadline, Request
-    from keyferry.sdk.http import Retry
-    from keyferry_plugins.azure.bindings import Bindings
-    from keyferry_plugins.azure.clouds import Cloud
-    from keyferry_plugins.azure.config import Config
-    from keyferry_plugins.azure.tokens import Token
-
-__all__ = ["RequestContext", "Source", "choose_node_source", "choose_pod_source"]
-
+DEFAULT_CA_FILE = "/etc/kubernetes/certs/ca.crt"
 CLIENT_ANNOTATION = "kubernetes.azure.com/acr-client-id"
 TENANT_ANNOTATION = "kubernetes.azure.com/acr-tenant-id"
+
+
+class Bindings(Value):
+    """The endpoint of AKS identity bindings, which a cluster serves to exchange a pod's token.
+
+    *server_name* is its TLS server name, *address* the one to connect to, and *ca_file* the CA to trust.
+    """
+
+    server_name: str
+    address: str
+    default_client_id: str = ""
+    default_tenant_id: str = ""
+    ca_file: str = DEFAULT_CA_FILE
 
 
 class Source(Value):
@@ -54,7 +64,45 @@ class RequestContext(Value):
         # A private cloud with AD FS includes it in its login endpoint.
         if authority.lower().endswith("/adfs/"):
             authority, named = authority[: -len("adfs/")], "adfs"
-        return Application(authority, named, client_id, self.config.user_agent)
+        return Application(
+            authority=authority, tenant=named, client_id=client_id, user_agent=self.config.user_agent
+        )
+
+
+def read_bindings(flags: Flags) -> Bindings | None:
+    """Return the endpoint that the flags set, or None; raise ProvideError if the flags are inconsistent."""
+    name, address = flags.text("ib-sni-name"), flags.text("ib-apiserver-ip")
+    if not name:
+        for flag in ("ib-apiserver-ip", "ib-default-client-id", "ib-default-tenant-id"):
+            if flags.text(flag):
+                raise ProvideError(f"flag --{flag} needs --ib-sni-name, which is not given")
+        return None
+    if "://" in name or any(mark in name for mark in "/@?#") or any(char <= " " for char in name):
+        raise ProvideError(f"flag --ib-sni-name: {name[:80]!r} is not a host name", "leave https:// out")
+    if not address:
+        raise ProvideError("flag --ib-sni-name needs --ib-apiserver-ip, which is not given")
+    return Bindings(
+        server_name=name,
+        address=_check_address(address),
+        default_client_id=flags.text("ib-default-client-id"),
+        default_tenant_id=flags.text("ib-default-tenant-id"),
+        ca_file=flags.text("ib-ca-file") or DEFAULT_CA_FILE,
+    )
+
+
+def _check_address(text: str) -> str:
+    """Check an IP address, or a host name that is resolved on connecting, and return it."""
+    address = text.removeprefix("[").removesuffix("]")
+    if ":" in address or not address.strip("0123456789."):
+        from ipaddress import ip_address
+
+        try:
+            ip_address(address)
+        except ValueError:
+            raise ProvideError(
+                f"flag --ib-apiserver-ip: {text[:80]!r} is neither an address nor a name"
+            ) from None
+    return address
 
 
 def choose_pod_source(given: RequestContext) -> Source | None:
@@ -72,7 +120,11 @@ def choose_node_source(given: RequestContext) -> Source | None:
     if config.use_managed_identity:
         return _managed(given)
     if given.compat or (config.client_id and config.client_secret):
-        return Source(config.tenant_id, f"application {config.client_id!r}", password=config.client_secret)
+        return Source(
+            tenant=config.tenant_id,
+            grantee=f"application {config.client_id!r}",
+            password=config.client_secret,
+        )
     if config.client_id and config.certificate_path:
         return _by_certificate(given)
     if config.federated_token_file or given.environ.get("AZURE_FEDERATED_TOKEN_FILE"):
@@ -81,17 +133,36 @@ def choose_node_source(given: RequestContext) -> Source | None:
 
 
 def _managed(given: RequestContext) -> Source:
-    from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
-
     identity = Identity.parse(given.config.user_assigned_identity)
-    question = IdentityRequest(REGISTRY_RESOURCE, identity, given.environ, given.deadline, given.retry)
-    return Source(given.config.tenant_id, str(identity), lambda: request_identity_token(question))
+    question = IdentityRequest(
+        resource=REGISTRY_RESOURCE,
+        identity=identity,
+        environ=given.environ,
+        deadline=given.deadline,
+        retry=given.retry,
+    )
+    return Source(
+        tenant=given.config.tenant_id,
+        grantee=str(identity),
+        obtain=lambda: request_identity_token(question),
+    )
+
+
+def _federated(given: RequestContext, client: str, tenant: str, assertion: Callable[[], str]) -> Source:
+    """Return an application that exchanges an assertion, which is read or signed when it is needed."""
+    application = given.application(client, tenant)
+    return Source(
+        tenant=tenant,
+        grantee=f"application {client!r}",
+        obtain=lambda: exchange_assertion(
+            application, assertion(), REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
+        ),
+    )
 
 
 def _by_federation(given: RequestContext) -> Source:
-    from keyferry_plugins.azure.federation import exchange_assertion
-
-    client, tenant = (_annotation(given, name) for name in (CLIENT_ANNOTATION, TENANT_ANNOTATION))
+    annotations, token = given.request.service_account_annotations, given.request.service_account_token
+    client, tenant = annotations.get(CLIENT_ANNOTATION, ""), annotations.get(TENANT_ANNOTATION, "")
     if not client or not tenant:
         missing = TENANT_ANNOTATION if client else CLIENT_ANNOTATION
         raise ProvideError(
@@ -99,20 +170,12 @@ def _by_federation(given: RequestContext) -> Source:
             "annotate the service account, and name both annotations in requiredServiceAccountAnnotationKeys"
             " of the provider's tokenAttributes",
         )
-    application = given.application(client, tenant)
-    token = given.request.service_account_token
-    return Source(
-        given.config.tenant_id if given.compat else tenant,
-        f"application {client!r}",
-        lambda: exchange_assertion(
-            application, token, REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
-        ),
-    )
+    source = _federated(given, client, tenant, lambda: token)
+    # Upstream tells the registry the node's tenant.
+    return replace(source, tenant=given.config.tenant_id) if given.compat else source
 
 
 def _by_binding(given: RequestContext, bindings: Bindings) -> Source:
-    from keyferry_plugins.azure.bindings import exchange_by_binding
-
     annotations, token = given.request.service_account_annotations, given.request.service_account_token
     client = annotations.get(CLIENT_ANNOTATION, bindings.default_client_id)
     tenant = annotations.get(TENANT_ANNOTATION, bindings.default_tenant_id)
@@ -127,31 +190,50 @@ def _by_binding(given: RequestContext, bindings: Bindings) -> Source:
             f"annotate the service account with {CLIENT_ANNOTATION}, or give --ib-default-client-id",
         )
     return Source(
-        given.config.tenant_id if given.compat else tenant or given.config.tenant_id,
-        f"application {client!r}",
-        lambda: exchange_by_binding(bindings, client, token, deadline=given.deadline, retry=given.retry),
+        tenant=given.config.tenant_id if given.compat else tenant or given.config.tenant_id,
+        grantee=f"application {client!r}",
+        obtain=lambda: _exchange_by_binding(given, bindings, client, token),
+    )
+
+
+def _exchange_by_binding(given: RequestContext, bindings: Bindings, client_id: str, assertion: str) -> Token:
+    """Return a token for registries from the cluster's endpoint, in exchange for a pod's token."""
+    fields = {
+        "grant_type": "client_credentials",
+        **assertion_fields(assertion),
+        "scope": REGISTRY_SCOPE,
+        "client_id": client_id,
+    }
+    reply = post_form(
+        f"https://{bindings.server_name}",
+        fields,
+        deadline=given.deadline,
+        retry=given.retry or Retry(),
+        options=HttpOptions(
+            use_proxy=False, ca_file=bindings.ca_file, address=bindings.address, connect_seconds=30.0
+        ),
+    )
+    if reply.status == 200:
+        return read_token(reply)
+    raise ProvideError(
+        f"identity binding for client {client_id!r}: {refusal(reply, (assertion,)).message}",
+        "bind the managed identity to this cluster, and allow the service account to use it (az aks identity-binding)",
     )
 
 
 def _by_certificate(given: RequestContext) -> Source:
-    from keyferry_plugins.azure.certificate import sign_assertion
-    from keyferry_plugins.azure.federation import exchange_assertion
-
     config = given.config
     application = given.application(config.client_id)
 
-    def obtain() -> Token:
-        assertion = sign_assertion(application, config.certificate_path, config.certificate_password)
-        return exchange_assertion(
-            application, assertion, REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
-        )
+    def sign() -> str:
+        from keyferry_plugins.azure.signatures import sign_assertion
 
-    return Source(config.tenant_id, f"application {config.client_id!r}", obtain)
+        return sign_assertion(application, config.certificate_path, config.certificate_password)
+
+    return _federated(given, config.client_id, config.tenant_id, sign)
 
 
 def _by_token_file(given: RequestContext) -> Source:
-    from keyferry_plugins.azure.federation import exchange_assertion, read_token_file
-
     config, environ = given.config, given.environ
     client = config.client_id or environ.get("AZURE_CLIENT_ID", "")
     tenant = config.tenant_id or environ.get("AZURE_TENANT_ID", "")
@@ -162,16 +244,4 @@ def _by_token_file(given: RequestContext) -> Source:
             "set aadClientId, tenantId and aadFederatedTokenFile in the cloud config,"
             " or AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE",
         )
-    application = given.application(client, tenant)
-
-    def obtain() -> Token:
-        assertion = read_token_file(path, "the federated token file")
-        return exchange_assertion(
-            application, assertion, REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
-        )
-
-    return Source(tenant, f"application {client!r}", obtain)
-
-
-def _annotation(given: RequestContext, name: str) -> str:
-    return given.request.service_account_annotations.get(name, "")
+    return _federated(given, client, tenant, lambda: read_token_file(path, "the federated token file"))

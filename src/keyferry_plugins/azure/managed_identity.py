@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 
-from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.forms import encode_query
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch
+from keyferry.sdk.proxy import split_url
 from keyferry.sdk.values import Value
+from keyferry_plugins.azure.entra import read_token, refusal
+from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.calls import post_form
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from keyferry.sdk import Deadline
-    from keyferry.sdk.http import Reply, Retry
-    from keyferry_plugins.azure.tokens import Token
-
-__all__ = ["Identity", "choose_source", "request_identity_token"]
-
+# The program of Azure Arc's agent, and the folder of its key files.
+ARC_AGENT = "/opt/azcmagent/bin/himds"
+ARC_KEYS = "/var/opt/azcmagent/tokens"
+MAX_KEY_BYTES = 4096
+MAX_FABRIC_BYTES = 1 << 20
+_PATH = "/metadata/identity/oauth2/token"
 _IMDS = "http://169.254.169.254"
-_IMDS_PATH = "/metadata/identity/oauth2/token"
-HIMDS = "/opt/azcmagent/bin/himds"
-_ARC = f"http://127.0.0.1:40342{_IMDS_PATH}"
-_BAD_REQUEST, _NOT_FOUND, _GONE, _THROTTLED, _SERVER_ERROR = 400, 404, 410, 429, 500
+_ARC = f"http://127.0.0.1:40342{_PATH}"
+_THUMBPRINT = "IDENTITY_SERVER_THUMBPRINT"
 
 
 class Identity(Value):
@@ -59,34 +61,27 @@ class IdentityRequest(Value):
 
     def fetch(self, url: str, headers: Mapping[str, str], fields: Mapping[str, str]) -> Reply:
         """Send a request to a local source, never through a proxy, and return the response."""
-        from keyferry.sdk.forms import encode_query
-        from keyferry.sdk.http import HttpOptions, Retry, fetch
-
         mark = "&" if "?" in url else "?"
-        options = HttpOptions(use_proxy=False, connect_seconds=3.0)
         return fetch(
             "GET",
             f"{url}{mark}{encode_query(fields)}",
             deadline=self.deadline,
             headers=headers,
             retry=self.retry or Retry(attempts=5, is_transient=_is_transient),
-            options=options,
+            options=HttpOptions(use_proxy=False, connect_seconds=3.0),
         )
 
 
 def request_identity_token(question: IdentityRequest) -> Token:
     """Return a token for a managed identity, from the source that the environment sets or else the machine's own."""
-    from keyferry_plugins.azure.tokens import read_token
-
-    reply = choose_source(question)(question)
+    reply = _choose_source(question.environ)(question)
     if not reply.is_success:
         raise _refused(reply, question)
     return read_token(reply)
 
 
-def choose_source(question: IdentityRequest, himds: str = HIMDS) -> Callable[[IdentityRequest], Reply]:
+def _choose_source(environ: Mapping[str, str]) -> Callable[[IdentityRequest], Reply]:
     """Return the source on this machine, by the rules of Azure's own libraries."""
-    environ = question.environ
     if environ.get("IDENTITY_ENDPOINT"):
         if environ.get("IDENTITY_HEADER"):
             return _service_fabric if environ.get("IDENTITY_SERVER_THUMBPRINT") else _app_service
@@ -94,7 +89,7 @@ def choose_source(question: IdentityRequest, himds: str = HIMDS) -> Callable[[Id
             return _arc
     elif environ.get("MSI_ENDPOINT"):
         return _machine_learning if environ.get("MSI_SECRET") else _cloud_shell
-    return _arc if os.path.exists(himds) else _imds
+    return _arc if os.path.exists(ARC_AGENT) else _imds
 
 
 def _app_service(question: IdentityRequest) -> Reply:
@@ -108,46 +103,84 @@ def _app_service(question: IdentityRequest) -> Reply:
 
 def _machine_learning(question: IdentityRequest) -> Reply:
     environ = question.environ
+    if question.identity.resource_id:
+        raise ProvideError("Azure ML supports identities by client ID only", "give the client ID")
     fields = {"api-version": "2017-09-01", "resource": question.resource}
-    _refuse_resource_id(question.identity, "Azure ML")
     client_id = question.identity.client_id or environ.get("DEFAULT_IDENTITY_CLIENT_ID", "")
     fields |= {"clientid": client_id} if client_id else {}
     return question.fetch(environ["MSI_ENDPOINT"], {"secret": environ["MSI_SECRET"]}, fields)
 
 
 def _cloud_shell(question: IdentityRequest) -> Reply:
-    from keyferry.sdk.forms import encode_form
-    from keyferry.sdk.http import HttpOptions, fetch
-
     _refuse_user_assigned(question.identity, "Cloud Shell")
-    headers = {"Metadata": "true", "Content-Type": "application/x-www-form-urlencoded"}
-    body = encode_form({"resource": question.resource})
-    url = question.environ["MSI_ENDPOINT"]
-    return fetch(
-        "POST",
-        url,
+    return post_form(
+        question.environ["MSI_ENDPOINT"],
+        {"resource": question.resource},
         deadline=question.deadline,
-        headers=headers,
-        body=body,
+        headers={"Metadata": "true"},
         options=HttpOptions(use_proxy=False),
     )
 
 
 def _service_fabric(question: IdentityRequest) -> Reply:
-    from keyferry_plugins.azure.service_fabric import ask_service_fabric
-
+    """Ask the node's token service, whose certificate is self-signed; the secret is sent only if it matches."""
     _refuse_user_assigned(question.identity, "Service Fabric")
-    fields = {"api-version": "2019-07-01-preview", "resource": question.resource}
-    return ask_service_fabric(question.environ, fields, question.deadline)
+    environ = question.environ
+    endpoint = environ["IDENTITY_ENDPOINT"].partition("#")[0]
+    origin = split_url(endpoint)
+    if origin.scheme != "https" or origin.user_info:
+        raise HttpError("IDENTITY_ENDPOINT", "is not an https:// URL")
+    mark = "&" if "?" in endpoint else "?"
+    query = encode_query({"api-version": "2019-07-01-preview", "resource": question.resource})
+    return fetch(
+        "GET",
+        f"{endpoint}{mark}{query}",
+        deadline=question.deadline,
+        headers={"Secret": environ["IDENTITY_HEADER"], "Accept": "application/json"},
+        retry=ONCE,
+        options=HttpOptions(
+            use_proxy=False,
+            thumbprint=Thumbprint(digest=environ[_THUMBPRINT], setting=_THUMBPRINT),
+            most_bytes=MAX_FABRIC_BYTES,
+        ),
+    )
 
 
 def _arc(question: IdentityRequest) -> Reply:
-    from keyferry_plugins.azure.arc import ask_arc
-
+    """Ask Azure Arc's agent on a machine outside Azure, which checks that the caller can read a file that it names."""
     _refuse_user_assigned(question.identity, "Azure Arc")
     url = question.environ.get("IDENTITY_ENDPOINT") or _ARC
     fields = {"api-version": "2020-06-01", "resource": question.resource}
-    return ask_arc(lambda headers: question.fetch(url, headers, fields))
+    headers = {"Metadata": "true"}
+    reply = question.fetch(url, headers, fields)
+    if reply.status != 401:
+        return reply
+    key = _read_arc_key(_arc_key_path(reply))
+    return question.fetch(url, {**headers, "Authorization": f"Basic {key}"}, fields)
+
+
+def _arc_key_path(reply: Reply) -> str:
+    for challenge in reply.values("www-authenticate"):
+        scheme, _, rest = challenge.partition(" ")
+        name, mark, path = rest.strip().partition("=")
+        if scheme.lower() == "basic" and name.strip().lower() == "realm" and mark:
+            return path.strip().strip('"')
+    raise ProvideError(f"{reply.url}: answered status 401 without the name of a key file")
+
+
+def _read_arc_key(path: str) -> str:
+    """Return the key in the file that the agent names; a file outside the agent's folder is not read."""
+    if os.path.dirname(path) != ARC_KEYS or not path.endswith(".key"):
+        raise ProvideError(f"Azure Arc: the key file that the agent names is not a .key file in {ARC_KEYS}")
+    try:
+        text = read_bounded(path, "Azure Arc's key file", MAX_KEY_BYTES).decode("ascii", "replace")
+    except ProvideError as error:
+        problem = error.message
+    else:
+        if not text or not (text.isascii() and text.isprintable()):
+            raise ProvideError(f"Azure Arc's key file {path!r} holds no key")
+        return text
+    raise ProvideError(problem, "add the user that runs this to the group 'himds', or run it as root")
 
 
 def _imds(question: IdentityRequest) -> Reply:
@@ -155,7 +188,7 @@ def _imds(question: IdentityRequest) -> Reply:
     fields = {"api-version": "2018-02-01", "resource": question.resource}
     fields |= question.identity.fields("client_id", "msi_res_id")
     try:
-        return question.fetch(f"{(base or _IMDS).rstrip('/')}{_IMDS_PATH}", {"Metadata": "true"}, fields)
+        return question.fetch(f"{(base or _IMDS).rstrip('/')}{_PATH}", {"Metadata": "true"}, fields)
     except HttpError as error:
         url, problem, is_timeout = error.url, error.problem, error.is_timeout
     raise HttpError(
@@ -168,7 +201,7 @@ def _imds(question: IdentityRequest) -> Reply:
 
 def _is_transient(reply: Reply) -> bool:
     # The metadata service responds 404 and 410 while it is being updated.
-    return reply.status in (408, _NOT_FOUND, _GONE, _THROTTLED) or reply.status >= _SERVER_ERROR
+    return reply.status in (404, 408, 410, 429) or reply.status >= 500
 
 
 def _refuse_user_assigned(identity: Identity, place: str) -> None:
@@ -179,17 +212,12 @@ def _refuse_user_assigned(identity: Identity, place: str) -> None:
         )
 
 
-def _refuse_resource_id(identity: Identity, place: str) -> None:
-    if identity.resource_id:
-        raise ProvideError(f"{place} supports identities by client ID only", "give the client ID")
-
-
 def _refused(reply: Reply, question: IdentityRequest) -> ProvideError:
-    from keyferry_plugins.azure.entra import refusal
-
-    said = refusal(reply, _secrets(question.environ))
+    environ = question.environ
+    secrets = tuple(environ[name] for name in ("IDENTITY_HEADER", "MSI_SECRET") if name in environ)
+    said = refusal(reply, secrets)
     hint = "check that this process may use the machine's identity; a network policy or a metadata proxy can forbid it"
-    if reply.status == _BAD_REQUEST:
+    if reply.status == 400:
         hint = (
             f"{question.identity} is probably not assigned to this machine; assign it:"
             " az vm identity assign, or az vmss identity assign, with --identities for a user-assigned one"
@@ -197,7 +225,3 @@ def _refused(reply: Reply, question: IdentityRequest) -> ProvideError:
     elif _is_transient(reply):
         hint = "the service may be busy; try again"
     return ProvideError(f"no token for {question.identity}: {said.message}", hint)
-
-
-def _secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(environ[name] for name in ("IDENTITY_HEADER", "MSI_SECRET") if name in environ)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
+from keyferry.sdk.times import DurationError, parse_duration
 from keyferry.sdk.values import Value, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
-
-    from keyferry.sdk.flags import Flags
-
-__all__ = ["FLAGS", "LOGINS", "Options", "read_options"]
 
 LOGINS = (
     "devicecode",
@@ -26,7 +24,6 @@ LOGINS = (
     "workloadidentity",
     "azurepipelines",
 )
-_NANOSECONDS = 1e9
 _OLD_NAME = ("token-cache-dir",)
 FLAGS = (
     Flag("login", f"how to log in: {', '.join(LOGINS)}", default="devicecode", short="l"),
@@ -96,8 +93,15 @@ class Options(Value):
         """The server as a scope."""
         return f"{self.resource}/.default"
 
+    def target(self, scopes: str = "") -> dict[str, str]:
+        """Return the field of a token request that names the server; *scopes* are added to its scope."""
+        if self.is_legacy:
+            return {"resource": self.resource}
+        return {"scope": f"{self.scope} {scopes}".rstrip()}
 
-_TEXTS = {
+
+# The flag of each option that is a text.
+FLAG_OF = {
     "login": "login",
     "server_id": "server-id",
     "client_id": "client-id",
@@ -147,14 +151,13 @@ _PIPELINES = {
     "tenant_id": "AZURESUBSCRIPTION_TENANT_ID",
     "connection_id": "AZURESUBSCRIPTION_SERVICE_CONNECTION_ID",
 }
-FLAG_OF = _TEXTS
 
 
 def read_options(flags: Flags, environ: Mapping[str, str]) -> Options:
     """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words:
         raise ProvideError(f"found {flags.words[0][:80]!r}, which is not a flag", "'--help' lists all flags")
-    texts: dict[str, Any] = {name: flags.text(flag) for name, flag in _TEXTS.items()}
+    texts: dict[str, Any] = {name: flags.text(flag) for name, flag in FLAG_OF.items()}
     options = Options(
         **texts,
         is_legacy=flags.is_on("legacy"),
@@ -181,7 +184,10 @@ def _override(options: Options, flags: Flags, environ: Mapping[str, str]) -> Opt
         options = replace(
             options, **{name: value for name, value in gaps.items() if not getattr(options, name)}
         )
-    return _override_timeout(options, environ)
+    try:
+        return replace(options, timeout_seconds=_seconds(environ.get("AZURE_CLI_TIMEOUT", "")))
+    except ProvideError:
+        return options
 
 
 def _apply(
@@ -193,24 +199,15 @@ def _apply(
             # Only upstream treats a variable that is set and empty as a value.
             if value is None or (not value and not options.compat):
                 continue
-            is_news = _TEXTS[name] in flags.given and value != flags.text(_TEXTS[name])
-            noted = ((_TEXTS[name], variable),) if is_news else ()
+            is_news = FLAG_OF[name] in flags.given and value != flags.text(FLAG_OF[name])
+            noted = ((FLAG_OF[name], variable),) if is_news else ()
             options = replace(options, **{name: value}, overridden=options.overridden + noted)
     return options
 
 
-def _override_timeout(options: Options, environ: Mapping[str, str]) -> Options:
-    try:
-        return replace(options, timeout_seconds=_seconds(environ.get("AZURE_CLI_TIMEOUT", "")))
-    except ProvideError:
-        return options
-
-
 def _seconds(text: str) -> float:
-    from keyferry.sdk.times import DurationError, parse_duration
-
     try:
-        seconds = parse_duration(text) / _NANOSECONDS
+        seconds = parse_duration(text) / 1e9
     except DurationError as error:
         problem = str(error)
     else:

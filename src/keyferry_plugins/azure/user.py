@@ -3,56 +3,130 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from keyferry.sdk.values import replace
+from keyferry.sdk import Deadline, ExecRequest, HttpError, ProvideError, ask, tell
+from keyferry.sdk.http import ONCE, Reply
+from keyferry.sdk.prompt import is_watched
+from keyferry.sdk.text import shown
+from keyferry_plugins.azure.entra import Application, EntraError, read_token, refusal, request_token
+from keyferry_plugins.azure.options import Options
+from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.device import DeviceCode, poll_for_login, read_device_code
+from keyferry_plugins.oauth.store import digest_of, use_token_file
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline, ExecRequest
-    from keyferry_plugins.azure.entra import Application
-    from keyferry_plugins.azure.options import Options
-    from keyferry_plugins.azure.tokens import Token
-
-__all__ = ["log_in_as_user"]
+_SCOPES = "openid offline_access profile"
+_CACHE_PREFIX = "keyferry-aks-"
+# Enough for the request that the token is for.
+_MARGIN_SECONDS = 60.0
+_DECLINED = "the login was declined; run it again"
+_EXPIRED = "the code has expired; run it again"
+_DEVICE_HINTS = {
+    "authorization_declined": _DECLINED,
+    "access_denied": _DECLINED,
+    "expired_token": _EXPIRED,
+    "code_expired": _EXPIRED,
+}
 
 
 def log_in_as_user(
-    options: Options,
-    application: Application,
-    request: ExecRequest,
-    deadline: Deadline,
+    options: Options, application: Application, request: ExecRequest, deadline: Deadline
 ) -> Token:
     """Return a token for a person: from the cache, by refresh, or by a new login."""
-    from keyferry_plugins.azure.token_cache import choose_folder, entry_path, use_cache
-
-    def log_in() -> Token:
-        from keyferry_plugins.azure.device_code import log_in_by_device_code
-
-        if options.login == "ropc":
-            return _by_password(options, application, request, deadline)
-        # A user who sees standard error can enter a code; otherwise the program's own deadline applies.
-        is_patient = not options.compat and _is_watched(options, request)
-        return log_in_by_device_code(options, application, deadline, is_patient=is_patient)
-
     if options.pop_host:
-        return _bound(options, application, request, deadline)
+        # Never cached: the key it is bound to exists only in this run.
+        from keyferry_plugins.azure.signatures import make_proof
+
+        proof = make_proof()
+        token = _log_in_by_password(options, application, request, deadline, proof.fields)
+        return proof.bind(token, options.pop_host)
+
+    def obtain(refresh_token: str) -> Token:
+        renewed = _refresh(options, application, refresh_token, deadline) if refresh_token else None
+        return renewed or _log_in(options, application, request, deadline)
+
     folder = choose_folder(options.cache_dir, os.environ, compat=options.compat)
     if not folder:
-        return log_in()
-    parts = (application.authority, application.tenant, application.client_id, options.resource)
-    path = entry_path(folder, *parts, options.login, options.username, str(options.is_legacy))
-    return use_cache(path, deadline, log_in, lambda kept: _refresh(options, application, kept, deadline))
+        return obtain("")
+    parts = [
+        application.authority,
+        application.tenant,
+        application.client_id,
+        options.resource,
+        options.login,
+        options.username,
+        str(options.is_legacy),
+    ]
+    path = os.path.join(folder, f"{_CACHE_PREFIX}{digest_of(parts)[:32]}.json")
+    return use_token_file(
+        path,
+        deadline,
+        obtain,
+        margin_seconds=_MARGIN_SECONDS,
+        complaint=f"the token cannot be cached in {os.path.dirname(path)!r}; the next run logs in again",
+    )
 
 
-def _is_watched(options: Options, request: ExecRequest) -> bool:
-    """Return whether somebody can read a code; raise ProvideError if nobody can, unless --wait-for-login is set."""
-    from keyferry.sdk import ProvideError
-    from keyferry.sdk.prompt import is_watched
+def choose_folder(given: str, environ: Mapping[str, str], *, compat: bool) -> str:
+    """Return the folder for tokens: the one given, upstream's own with *compat*, or else an empty string."""
+    if given:
+        return os.path.expanduser(given)
+    if not compat:
+        return ""
+    return environ.get("KUBECACHEDIR") or os.path.expanduser("~/.kube/cache/kubelogin")
 
-    if is_watched(request) or options.waits_for_login:
-        return is_watched(request)
+
+def remove_entries(folder: str) -> tuple[int, int]:
+    """Remove the entries of this plugin and upstream; return how many were removed and how many files remain.
+
+    Other files stay, and so does a folder that contains some, in case the path is mistyped.
+    """
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return 0, 0
+    except OSError as error:
+        raise ProvideError(
+            f"the cache folder {folder!r} cannot be read: {str(error.strerror).lower()}"
+        ) from None
+    ours = [name for name in names if name.startswith(_CACHE_PREFIX) or name == "auth.json"]
+    for name in ours:
+        path = os.path.join(folder, name)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            raise ProvideError(f"{path!r} cannot be removed: {str(error.strerror).lower()}") from None
+    left = len(names) - len(ours)
+    if not left:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+    return len(ours), left
+
+
+def _refresh(options: Options, application: Application, kept: str, deadline: Deadline) -> Token | None:
+    """Return a token by a refresh token, or None if Entra rejects that, and the user must log in again."""
+    fields = {"grant_type": "refresh_token", "refresh_token": kept, **options.target(_SCOPES)}
+    try:
+        token = request_token(
+            application, fields, deadline=deadline, secrets=(kept,), is_legacy=options.is_legacy
+        )
+    except EntraError as error:
+        # Only a rejection of this refresh token leads to a new login; a server error does not.
+        if error.error not in ("invalid_grant", "interaction_required"):
+            raise
+        return None
+    return token.with_refresh_token(kept)
+
+
+def _log_in(options: Options, application: Application, request: ExecRequest, deadline: Deadline) -> Token:
+    if options.login == "ropc":
+        return _log_in_by_password(options, application, request, deadline, {})
+    if options.compat or options.waits_for_login or is_watched(request):
+        # A user who sees standard error can enter a code; otherwise the program's own deadline applies.
+        is_patient = not options.compat and is_watched(request)
+        return _log_in_by_device_code(options, application, deadline, is_patient=is_patient)
     raise ProvideError(
         "a code must be entered in a browser, but nobody can read it: the client has no terminal",
         "log in from a terminal, with --cache-dir so that others can use the token; or use --login azurecli, spn, msi"
@@ -60,46 +134,61 @@ def _is_watched(options: Options, request: ExecRequest) -> bool:
     )
 
 
-def _bound(options: Options, application: Application, request: ExecRequest, deadline: Deadline) -> Token:
-    # Never cached: the key it is bound to exists only in this run.
-    from keyferry_plugins.azure.pop import make_proof
-
-    proof = make_proof()
-    token = _by_password(options, application, request, deadline, proof.fields)
-    return replace(token, access_token=proof.wrap(token.access_token, options.pop_host))
-
-
-def _by_password(
+def _log_in_by_password(
     options: Options,
     application: Application,
     request: ExecRequest,
     deadline: Deadline,
-    proof: Mapping[str, str] | None = None,
+    proof: Mapping[str, str],
 ) -> Token:
-    from keyferry.sdk import ask
-    from keyferry_plugins.azure.device_code import USER_SCOPES
-    from keyferry_plugins.azure.entra import request_token
-
-    question = f"Password of {options.username}: "
-    password = options.password or ask(request, question, is_secret=True)
+    """Return a token for a user name and password; *proof* holds the fields that bind it to a key."""
+    password = options.password or ask(request, f"Password of {options.username}: ", is_secret=True)
     fields = {
         "grant_type": "password",
         "username": options.username,
         "password": password,
-        "scope": f"{options.scope} {USER_SCOPES}",
-        **(proof or {}),
+        "scope": f"{options.scope} {_SCOPES}",
+        **proof,
     }
     return request_token(application, fields, deadline=deadline, secrets=(password,))
 
 
-def _refresh(options: Options, application: Application, kept: str, deadline: Deadline) -> Token:
-    from keyferry_plugins.azure.device_code import USER_SCOPES
-    from keyferry_plugins.azure.entra import post_form, read_reply
-    from keyferry_plugins.azure.service_principal import LEGACY_PATH
-
-    fields = {"grant_type": "refresh_token", "client_id": application.client_id, "refresh_token": kept}
+def _log_in_by_device_code(
+    options: Options, application: Application, deadline: Deadline, *, is_patient: bool
+) -> Token:
+    """Return a token for the user who enters the code; *is_patient* waits until the code expires."""
+    device = _request_device_code(options, application, deadline)
+    message = device.message or f"to log in, open {device.url} and enter the code {device.user_code}"
+    tell(shown(message, 600, (device.code,)))
+    fields = {"grant_type": "device_code"}
     if options.is_legacy:
-        url, fields["resource"] = application.url(LEGACY_PATH), options.resource
+        fields |= {"code": device.code, "resource": options.resource}
     else:
-        url, fields["scope"] = application.token_url, f"{options.scope} {USER_SCOPES}"
-    return read_reply(post_form(url, fields, application, deadline=deadline), (kept,))
+        fields |= {"device_code": device.code}
+
+    def ask_once(limit: Deadline) -> Reply:
+        return application.post(application.token_url(is_legacy=options.is_legacy), fields, limit, ONCE)
+
+    reply = poll_for_login(device, ask_once, Deadline(device.seconds) if is_patient else deadline)
+    if reply is None:
+        raise ProvideError(
+            "nobody logged in before the time limit",
+            "run it again, and enter the code before it expires",
+        )
+    try:
+        return read_token(reply, secrets=(device.code,))
+    except EntraError as error:
+        refused = error
+    hint = _DEVICE_HINTS.get(refused.error, refused.hint)
+    raise EntraError(refused.message, hint, refused.error, refused.number)
+
+
+def _request_device_code(options: Options, application: Application, deadline: Deadline) -> DeviceCode:
+    path = "oauth2/devicecode?api-version=1.0" if options.is_legacy else "oauth2/v2.0/devicecode"
+    reply = application.post(application.url(path), options.target(_SCOPES), deadline)
+    if not reply.is_success:
+        raise refusal(reply)
+    device = read_device_code(reply.json())
+    if device is None:
+        raise HttpError(reply.url, "answered without a user code and a verification page")
+    return device

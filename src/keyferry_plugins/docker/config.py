@@ -1,17 +1,21 @@
-"""Docker config files: their logins, and the helpers they configure."""
+"""Docker config files, alone or in folders of secrets as Kubernetes mounts them: their logins and helpers."""
 
 from __future__ import annotations
 
+import os
+from binascii import Error, a2b_base64
+from collections.abc import Iterator, Mapping
+
 from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.text import hide_user_info
 from keyferry.sdk.values import Value, field
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["DockerConfig", "Login", "parse_config", "parse_old_config"]
+# The maximum size of a Kubernetes secret.
+MAX_BYTES = 1 << 20
+MAX_ENTRIES = 10_000
+_PAIR = ("username", "password", "registry")
 
 
 class Login(Value):
@@ -35,15 +39,17 @@ def parse_config(content: bytes, where: str) -> DockerConfig:
     fields = _object(_load(content, where), where)
     helpers = _object(_pick(fields, "credhelpers"), f"{where}: credHelpers")
     return DockerConfig(
-        _read_logins(_pick(fields, "auths"), f"{where}: auths"),
-        {registry: _text(name, f"{where}: credHelpers[{registry!r}]") for registry, name in helpers.items()},
-        _text(_pick(fields, "credsstore"), f"{where}: credsStore"),
+        logins=_read_logins(_pick(fields, "auths"), f"{where}: auths"),
+        helpers={
+            registry: _text(name, f"{where}: credHelpers[{registry!r}]") for registry, name in helpers.items()
+        },
+        store=_text(_pick(fields, "credsstore"), f"{where}: credsStore"),
     )
 
 
 def parse_old_config(content: bytes, where: str) -> DockerConfig:
     """Parse an old ``.dockercfg``, which contains only the entries."""
-    return DockerConfig(_read_logins(_load(content, where), where))
+    return DockerConfig(logins=_read_logins(_load(content, where), where))
 
 
 def _load(content: bytes, where: str) -> object:
@@ -72,13 +78,12 @@ def _read_login(fields: Mapping[str, object], where: str) -> Login:
     auth = _text(_pick(fields, "auth"), f"{where}.auth")
     if auth:
         username, password = _decode_auth(auth, f"{where}.auth")
-    return Login(username, password, bool(_text(_pick(fields, "identitytoken"), f"{where}.identitytoken")))
+    identity_token = _text(_pick(fields, "identitytoken"), f"{where}.identitytoken")
+    return Login(username=username, password=password, has_identity_token=bool(identity_token))
 
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:
     """Return user name and password of an ``auth`` field: base64, with optional padding and line breaks."""
-    from binascii import Error, a2b_base64
-
     text = auth.replace("\r", "").replace("\n", "")
     if not auth.strip().endswith("="):
         text += "=" * (-len(text) % 4)
@@ -115,3 +120,81 @@ def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise ProvideError(f"{where} is not a string")
     return value
+
+
+def read_config_file(path: str, notes: list[str]) -> DockerConfig:
+    """Read the docker config in a file; a name that ends in ``.dockercfg`` means the old format."""
+    what = "docker config"
+    content = read_bounded(path, what, MAX_BYTES)
+    _note_mode(path, notes)
+    parse = parse_old_config if path.endswith(".dockercfg") else parse_config
+    return parse(content, f"{what} {path!r}")
+
+
+def read_secrets(folder: str, notes: list[str]) -> Iterator[DockerConfig | ProvideError]:
+    """Yield every secret in *folder* and its direct subfolders; a broken one as its error."""
+    for name in ("", *_names(folder)):
+        place = os.path.join(folder, name) if name else folder
+        if os.path.isdir(place):
+            yield from _read_secret(place, notes)
+
+
+def _read_secret(folder: str, notes: list[str]) -> Iterator[DockerConfig | ProvideError]:
+    # Kubernetes updates all files of a secret at once through this link; all are read from one version.
+    version = os.path.join(folder, "..data")
+    if os.path.isdir(version):
+        folder = os.path.realpath(version)
+    names = _names(folder)
+    for name in names:
+        if name.endswith((".dockerconfigjson", ".dockercfg", ".json")):
+            try:
+                yield read_config_file(os.path.join(folder, name), notes)
+            except ProvideError as error:
+                yield error
+    if set(_PAIR) <= set(names):
+        try:
+            yield _read_pair(folder, notes)
+        except ProvideError as error:
+            yield error
+
+
+def _read_pair(folder: str, notes: list[str]) -> DockerConfig:
+    username, password, registries = [_read_value(os.path.join(folder, name)) for name in _PAIR]
+    _note_mode(os.path.join(folder, "password"), notes)
+    keys = [line.strip() for line in registries.splitlines() if line.strip()]
+    return DockerConfig(logins=dict.fromkeys(keys, Login(username=username, password=password)))
+
+
+def _read_value(path: str) -> str:
+    """Return the content of a file with one value, without the trailing line break of editors and ``echo``."""
+    try:
+        text = read_bounded(path, "secret", MAX_BYTES).decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None:
+        raise ProvideError(f"secret {path!r} is not UTF-8 text")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise ProvideError(f"folder of secrets {folder!r} cannot be read: {reason}") from None
+    if len(names) > MAX_ENTRIES:
+        raise ProvideError(f"folder of secrets {folder!r} has more than {MAX_ENTRIES} entries")
+    # Names that begin with two dots are Kubernetes' own: versions that the other names link to.
+    return [name for name in names if not name.startswith("..")]
+
+
+def _note_mode(path: str, notes: list[str]) -> None:
+    """Note a file that other users can read; this is not an error, as mounted secrets often are readable."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if mode & 0o077:
+        notes.append(
+            f"{path!r} can be read by other users (mode {mode & 0o777:03o}); chmod 600 would keep it private"
+        )

@@ -1,21 +1,15 @@
-"""Choose the logins of several docker configs for a response, by their keys and the kubelet's rules."""
+"""Choose the logins of docker configs for a response, by their keys and the kubelet's rules, and its lifetime."""
 
 from __future__ import annotations
 
-from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
+from collections.abc import Iterable
+
+from keyferry.sdk import GLOBAL, IMAGE, AuthConfig, ProvideError
 from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
+from keyferry.sdk.times import DurationError, parse_duration
 from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from keyferry_plugins.docker.config import Login
-
-    Kept = list[tuple["HostPath", Login]]
-
-__all__ = ["HostPath", "choose_logins", "covers", "normalise", "parse_host_path", "write_auth"]
+from keyferry_plugins.docker.config import Login
 
 # The characters of a host: letters, digits, a star for a glob, and a few more.
 _HOST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=")
@@ -36,6 +30,9 @@ class HostPath(Value):
         return f"{host}:{self.port}{self.path}" if self.port else host + self.path
 
 
+Kept = list[tuple[HostPath, Login]]
+
+
 def choose_logins(entries: Iterable[tuple[str, Login]], image: str, cache_key_type: str) -> Kept:
     """Return the logins that a response of *cache_key_type* for *image* must contain, in the order given.
 
@@ -51,7 +48,9 @@ def choose_logins(entries: Iterable[tuple[str, Login]], image: str, cache_key_ty
     if cache_key_type == IMAGE:
         return [kept for kept in places if covers(kept[0], asked)] or _hub_logins(places, image)
     same_host = [
-        (place, login) for place, login in places if covers(HostPath(place.host, place.port, ""), asked)
+        (place, login)
+        for place, login in places
+        if covers(HostPath(host=place.host, port=place.port, path=""), asked)
     ]
     return same_host or _hub_logins(places, image)
 
@@ -61,7 +60,7 @@ def _hub_logins(places: Kept, image: str) -> Kept:
     if not is_default_registry(image):
         return []
     host = image.partition("/")[0] if "/" in image else HUB
-    hub = parse_host_path(host) or HostPath(HUB, "", "")
+    hub = parse_host_path(host) or HostPath(host=HUB, port="", path="")
     return [(hub, login) for place, login in places if str(place) == LOGIN_HOST]
 
 
@@ -69,7 +68,7 @@ def write_auth(kept: Kept, notes: list[str]) -> dict[str, AuthConfig]:
     """Return the logins as the ``auth`` of a response; several logins under one key use several spellings of it."""
     logins: dict[str, list[AuthConfig]] = {}
     for place, login in kept:
-        entry = AuthConfig(login.username, login.password)
+        entry = AuthConfig(username=login.username, password=login.password)
         under = logins.setdefault(str(place), [])
         if entry not in under:
             under.append(entry)
@@ -83,6 +82,21 @@ def write_auth(kept: Kept, notes: list[str]) -> dict[str, AuthConfig]:
     return auth
 
 
+def read_cache_duration(text: str) -> float | None:
+    """Return the seconds of ``--cache-duration``, such as ``10m``; None if empty, as the config decides then."""
+    if not text:
+        return None
+    try:
+        nanoseconds = parse_duration(text)
+    except DurationError:
+        nanoseconds = -1
+    if nanoseconds < 0:
+        raise ProvideError(
+            f"--cache-duration: found {text[:40]!r}, expected a duration such as 10m, 1h or 0s"
+        )
+    return nanoseconds / 1e9
+
+
 def normalise(key: str) -> HostPath | None:
     """Return the host and path of a docker config's key, or None if the kubelet could not use it either.
 
@@ -94,7 +108,7 @@ def normalise(key: str) -> HostPath | None:
         _, host, port, path = split_registry_key(key)
     except UrlSyntaxError:
         return None
-    return HostPath(host, port, path) if _is_host(host) else None
+    return HostPath(host=host, port=port, path=path) if _is_host(host) else None
 
 
 def parse_host_path(text: str) -> HostPath | None:
@@ -103,7 +117,7 @@ def parse_host_path(text: str) -> HostPath | None:
         _, host, port, path = split_registry_url(text)
     except UrlSyntaxError:
         return None
-    return HostPath(host, port, path) if _is_host(host) else None
+    return HostPath(host=host, port=port, path=path) if _is_host(host) else None
 
 
 def covers(key: HostPath, image: HostPath) -> bool:

@@ -22,7 +22,7 @@ CODE = {
     "user_code": "ABC-123",
     "verification_uri": "https://microsoft.com/devicelogin",
     "expires_in": 900,
-    "interval": 0,
+    "interval": 1,
     "message": "open https://microsoft.com/devicelogin and enter ABC-123",
 }
 PENDING = Reply(400, {"error": "authorization_pending", "error_description": "AADSTS70016: pending"})
@@ -60,7 +60,7 @@ def test_a_device_login_shows_the_message_and_waits(azure: Azure) -> None:
 
 def test_a_legacy_device_login_has_its_own_words(azure: Azure) -> None:
     """Other endpoints, a resource for a scope, a code for a device code, and numbers as text."""
-    code: dict[str, object] = {"expires_in": "900", "interval": "0", "verification_url": "https://x.test"}
+    code: dict[str, object] = {"expires_in": "900", "interval": "1", "verification_url": "https://x.test"}
     azure.on(ENTRA, *device(PENDING, cloud.token_reply(), code=code))
     assert ask(azure, *NAMED, "--legacy", exec_info=INTERACTIVE).status == 0
     first, *polls = azure.sent(ENTRA)

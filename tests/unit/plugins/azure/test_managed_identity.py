@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import Deadline, HttpError, ProvideError
-from keyferry.sdk.http import ONCE
-from keyferry_plugins.azure.arc import ask_arc
-from keyferry_plugins.azure.managed_identity import (
-    Identity,
-    IdentityRequest,
-    choose_source,
-    request_identity_token,
-)
+from keyferry_plugins.azure import managed_identity
+from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 from support.azure_cloud import ENTRA_TOKEN, in_turn
 from support.fake_cloud import Authority, Handler, Received, Reply, serving
 
@@ -26,7 +20,7 @@ TOKEN = Reply(200, {"access_token": ENTRA_TOKEN, "expires_on": "1893456000"})
 
 def question(environ: dict[str, str], identity: Identity = Identity()) -> IdentityRequest:
     """A question for a registry's token."""
-    return IdentityRequest(RESOURCE, identity, environ, Deadline(20))
+    return IdentityRequest(resource=RESOURCE, identity=identity, environ=environ, deadline=Deadline(20))
 
 
 def expect(
@@ -49,7 +43,7 @@ def expect(
     ("identity", "named"),
     [
         (Identity(), {}),
-        (Identity("c"), {"client_id": "c"}),
+        (Identity(client_id="c"), {"client_id": "c"}),
         (Identity.parse("/subscriptions/r"), {"mi_res_id": "/subscriptions/r"}),
     ],
 )
@@ -59,7 +53,7 @@ def test_app_service_answers(identity: Identity, named: dict[str, str]) -> None:
     with serving(expect("GET", {"x-identity-header": "hdr"}, query)) as server:
         environ = {"IDENTITY_ENDPOINT": f"{server.url}/token", "IDENTITY_HEADER": "hdr"}
         token = request_identity_token(question(environ, identity))
-    assert (token.access_token, token.expires_at) == (ENTRA_TOKEN, 1893456000)
+    assert (token.value, token.expires_at) == (ENTRA_TOKEN, 1893456000)
 
 
 @pytest.mark.parametrize(("client", "default"), [("c", "d"), ("", "c")])
@@ -72,7 +66,7 @@ def test_machine_learning_answers(client: str, default: str) -> None:
             "MSI_SECRET": "sec",
             "DEFAULT_IDENTITY_CLIENT_ID": default,
         }
-        assert request_identity_token(question(environ, Identity(client))).access_token == ENTRA_TOKEN
+        assert request_identity_token(question(environ, Identity(client_id=client))).value == ENTRA_TOKEN
         with pytest.raises(ProvideError, match="client ID"):
             request_identity_token(question(environ, Identity(resource_id="/r")))
 
@@ -81,9 +75,9 @@ def test_cloud_shell_answers() -> None:
     """To a form, and for the user alone."""
     with serving(expect("POST", {"metadata": "true"}, {}, {"resource": RESOURCE})) as server:
         environ = {"MSI_ENDPOINT": f"{server.url}/token"}
-        assert request_identity_token(question(environ)).access_token == ENTRA_TOKEN
+        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
         with pytest.raises(ProvideError, match="does not support user-assigned"):
-            request_identity_token(question(environ, Identity("c")))
+            request_identity_token(question(environ, Identity(client_id="c")))
 
 
 def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
@@ -98,13 +92,13 @@ def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
             "IDENTITY_HEADER": "sec",
             "IDENTITY_SERVER_THUMBPRINT": found.upper(),
         }
-        assert request_identity_token(question(environ)).access_token == ENTRA_TOKEN
+        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
         before = len(server.received)
         with pytest.raises(HttpError, match="IDENTITY_SERVER_THUMBPRINT"):
             request_identity_token(question({**environ, "IDENTITY_SERVER_THUMBPRINT": "0" * 40}))
         assert len(server.received) == before
         with pytest.raises(ProvideError, match="does not support user-assigned"):
-            request_identity_token(question(environ, Identity("c")))
+            request_identity_token(question(environ, Identity(client_id="c")))
         for endpoint in ("http://x/", f"https://u:p@127.0.0.1:{server.port}/"):
             with pytest.raises(HttpError, match="IDENTITY_ENDPOINT: is not an https:// URL"):
                 request_identity_token(question({**environ, "IDENTITY_ENDPOINT": endpoint}))
@@ -134,17 +128,17 @@ def arc_server(path: str, key: str = "key content") -> Handler:
     return in_turn(Reply(401, headers={"WWW-Authenticate": f"Basic realm={path}"}), check)
 
 
-def ask(url: str, folder: Path) -> int:
-    """Ask an agent of Arc; gives the status of its last answer."""
-    asked = IdentityRequest(RESOURCE, Identity(), {}, Deadline(20), ONCE)
-    return ask_arc(lambda headers: asked.fetch(url, headers, {"resource": RESOURCE}), str(folder)).status
+def ask_arc(monkeypatch: pytest.MonkeyPatch, url: str, folder: Path) -> str:
+    """Ask an agent of Arc, whose key files are in *folder*; gives the token."""
+    monkeypatch.setattr(managed_identity, "ARC_KEYS", str(folder))
+    return request_identity_token(question({"IDENTITY_ENDPOINT": url, "IMDS_ENDPOINT": url})).value
 
 
-def test_arc_wants_to_see_a_file(tmp_path: Path) -> None:
+def test_arc_wants_to_see_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which proves that one may read it."""
     (tmp_path / "x.key").write_text("key content")
     with serving(arc_server(f"{tmp_path}/x.key")) as server:
-        assert ask(server.url, tmp_path) == 200
+        assert ask_arc(monkeypatch, server.url, tmp_path) == ENTRA_TOKEN
 
 
 @pytest.mark.parametrize(
@@ -161,7 +155,9 @@ def test_arc_wants_to_see_a_file(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_arc_cannot_make_one_read_another_file(tmp_path: Path, name: str) -> None:
+def test_arc_cannot_make_one_read_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """Nothing is sent of a file that is elsewhere, is no key, or is too long."""
     folder = tmp_path / "tokens"
     (folder / "deep").mkdir(parents=True)
@@ -172,20 +168,25 @@ def test_arc_cannot_make_one_read_another_file(tmp_path: Path, name: str) -> Non
     (folder / "lines.key").write_text("a\r\nX-Other: b")
     with serving(arc_server(f"{folder}/{name}" if not name.startswith("/") else name)) as server:
         with pytest.raises(ProvideError):
-            ask(server.url, folder)
+            ask_arc(monkeypatch, server.url, folder)
         assert len(server.received) == 1
 
 
-def test_arc_is_asked_where_its_variables_or_its_agent_are(tmp_path: Path) -> None:
+def test_arc_is_asked_where_its_variables_or_its_agent_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The variables name it, or its program is there; it has no user-assigned identities."""
+    agent = tmp_path / "himds"
+    monkeypatch.setattr(managed_identity, "ARC_AGENT", str(agent))
     both = {"IDENTITY_ENDPOINT": "http://127.0.0.1:1/x", "IMDS_ENDPOINT": "http://127.0.0.1:1"}
     with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
-        request_identity_token(question(both, Identity("c")))
-    agent = tmp_path / "himds"
-    imds = choose_source(question({}), str(agent))
-    agent.write_text("")
-    assert choose_source(question({}), str(agent)) is choose_source(question(both), "/nowhere")
-    assert imds is not choose_source(question({}), str(agent))
+        request_identity_token(question(both, Identity(client_id="c")))
+    with serving(in_turn(TOKEN)) as server:
+        machine = {"AZURE_POD_IDENTITY_AUTHORITY_HOST": server.url}
+        assert request_identity_token(question(machine, Identity(client_id="c"))).value == ENTRA_TOKEN
+        agent.write_text("")
+        with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
+            request_identity_token(question(machine, Identity(client_id="c")))
 
 
 def test_a_secret_of_the_environment_is_masked_in_a_refusal() -> None:

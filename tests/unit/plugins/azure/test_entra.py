@@ -1,14 +1,16 @@
-"""Tokens in answers: what counts as one, and when it expires."""
+"""Tokens in answers: what counts as one, when it expires, and what binding one to a key needs."""
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Reply
-from keyferry_plugins.azure.tokens import check_https, read_instant, read_token
+from keyferry_plugins.azure.entra import read_instant, read_token
+from keyferry_plugins.azure.signatures import make_proof
 
 
 @pytest.mark.parametrize(
@@ -42,54 +44,35 @@ def test_a_time_comes_in_many_forms(value: object, seconds: float | None) -> Non
     assert read_instant(value) == seconds
 
 
+def answer(body: bytes) -> Reply:
+    """A response of a token endpoint."""
+    return Reply(url="https://x/y", status=200, headers=(), body=body)
+
+
 def test_the_instant_counts_before_the_lifetime() -> None:
     """And the lifetime where the instant makes no sense."""
     body = b'{"access_token": "t", "expires_on": "%s", "expires_in": "60"}'
-    assert read_token(Reply("u", 200, (), body % b"1893456000")).expires_at == 1893456000
-    at = read_token(Reply("u", 200, (), body % b"soon")).expires_at
+    assert read_token(answer(body % b"1893456000")).expires_at == 1893456000
+    at = read_token(answer(body % b"soon")).expires_at
     assert at is not None
     assert 0 < at - time.time() <= 60
-    assert read_token(Reply("u", 200, (), b'{"access_token": "t"}')).expires_at is None
+    assert read_token(answer(b'{"access_token": "t"}')).expires_at is None
 
 
 def test_a_token_does_not_show() -> None:
     """Neither in a repr nor in an error."""
     body = b'{"access_token": "hidden", "refresh_token": "hidden"}'
-    assert "hidden" not in repr(read_token(Reply("u", 200, (), body)))
+    assert "hidden" not in repr(read_token(answer(body)))
     with pytest.raises(HttpError) as caught:
-        read_token(Reply("https://x/y", 200, (), b'{"access_token": "hidden hidden"}'))
+        read_token(answer(b'{"access_token": "hidden hidden"}'))
     assert "hidden" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://x/y",
-        "HTTPS://x",
-        "http://localhost:1/x",
-        "http://127.0.0.1",
-        "http://127.0.0.2",
-        "http://[::1]:2/",
-    ],
-)
-def test_secrets_go_over_tls_or_stay_here(url: str) -> None:
-    """Loopback needs no TLS."""
-    assert check_https(url, "it") == url
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://x",
-        "ftp://localhost",
-        "localhost",
-        "",
-        "http://localhost@x/",
-        "http://127.0.0.1.x/",
-        "http://127..1/",
-    ],
-)
-def test_secrets_go_nowhere_else(url: str) -> None:
-    """Not by plain HTTP to another machine, however it is written."""
-    with pytest.raises(ProvideError, match="it is not an https:// URL"):
-        check_https(url, "it")
+@pytest.mark.parametrize(("module", "package"), [("cryptography", "cryptography"), ("jwt", "PyJWT")])
+def test_without_the_packages_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, package: str
+) -> None:
+    """A token bound to a key needs both, and says so before anything is asked for."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ProvideError, match=rf"{package}.*'\.\[crypto\]'"):
+        make_proof()

@@ -1,15 +1,17 @@
-"""Which registry an image is pulled from, ours and upstream's way, and which mirror applies."""
+"""Which registry an image is pulled from, ours and upstream's way, its mirrors and challenges, and upstream's waits."""
 
 from __future__ import annotations
 
 import pytest
 
-from keyferry_plugins.azure.login_server import (
-    Mirrored,
+from keyferry.sdk.challenge import ChallengeError
+from keyferry_plugins.acr import PROVIDER_BACKOFF
+from keyferry_plugins.azure.registry import (
     apply_mirror,
     find_login_server,
     find_login_server_compat,
     parse_mirrors,
+    read_bearer,
 )
 
 STACK = ".azurecr.my.cloud"
@@ -115,7 +117,7 @@ def test_pairs_are_read_and_others_passed_over(
 def test_the_source_is_replaced_by_the_target() -> None:
     """Once, at the beginning."""
     found = apply_mirror({"mcr.microsoft.com": "abc.azurecr.io"}, "mcr.microsoft.com/bar/mcr.microsoft.com")
-    assert found == Mirrored("abc.azurecr.io/bar/mcr.microsoft.com", "mcr.microsoft.com")
+    assert found == ("abc.azurecr.io/bar/mcr.microsoft.com", "mcr.microsoft.com")
 
 
 MIRRORS = {"a.io": "x.azurecr.io", "a.io/team": "y.azurecr.io/team", "a.io/te": "z.azurecr.io"}
@@ -134,6 +136,83 @@ MIRRORS = {"a.io": "x.azurecr.io", "a.io/team": "y.azurecr.io/team", "a.io/te": 
 )
 def test_the_longest_source_wins_at_a_boundary(image: str, ours: str, theirs: str) -> None:
     """Whatever the order; upstream takes any beginning of the text, and here the first."""
-    assert apply_mirror(MIRRORS, image).image == ours
-    assert apply_mirror(dict(reversed(MIRRORS.items())), image).image == ours
-    assert apply_mirror(MIRRORS, image, compat=True).image == theirs
+    assert apply_mirror(MIRRORS, image)[0] == ours
+    assert apply_mirror(dict(reversed(MIRRORS.items())), image)[0] == ours
+    assert apply_mirror(MIRRORS, image, compat=True)[0] == theirs
+
+
+GOOD = 'Bearer realm="https://r/t",service="r"'
+
+
+@pytest.mark.parametrize(
+    ("header", "parameters"),
+    [
+        (GOOD, {"realm": "https://r/t", "service": "r"}),
+        ('bearer REALM = "https://r/t" ,  Service= "r"', {"realm": "https://r/t", "service": "r"}),
+        ("BEARER realm=https://r/t, service=r", {"realm": "https://r/t", "service": "r"}),
+        ('Bearer realm="a,b",service="r"', {"realm": "a,b", "service": "r"}),
+        ('Bearer realm="a\\"b\\\\",service="s"', {"realm": 'a"b\\', "service": "s"}),
+        (
+            'Bearer realm="r",service="s",error="invalid_token"',
+            {"realm": "r", "service": "s", "error": "invalid_token"},
+        ),
+        ('Bearer realm="r",service=s, Basic realm="x"', {"realm": "r", "service": "s"}),
+        ('Bearer realm="r"service="s"', {"realm": "r", "service": "s"}),
+    ],
+)
+def test_parameters_are_read(header: str, parameters: dict[str, str]) -> None:
+    """In quotes or without, in any case, with blanks."""
+    assert read_bearer([header]) == parameters
+    assert read_bearer([header], compat=True) == parameters
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        'Bearer realm="x',
+        'Bearer realm="x\\',
+        'Bearer realm="a",realm="b",service="s"',
+        "Bearer",
+        "Bearer ,,,",
+        'Bearer realm="a",service=""',
+    ],
+)
+def test_what_can_be_taken_in_two_ways_or_is_not_complete_is_refused(header: str) -> None:
+    """An open quote, two values for one name, and none."""
+    with pytest.raises(ChallengeError):
+        read_bearer([header])
+
+
+@pytest.mark.parametrize("header", ['Basic realm="x"', 'Basic realm="x', "", "Bearerrealm=x"])
+def test_another_scheme_is_none_of_ours(header: str) -> None:
+    """Even with a fault in it."""
+    assert read_bearer([header, GOOD])["service"] == "r"
+    with pytest.raises(ChallengeError, match="it has no Bearer challenges"):
+        read_bearer([header])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[], ['Basic realm="x"'], [GOOD, GOOD], ['Bearer service="r"'], ['Bearer realm="https://r/t"']],
+)
+def test_there_is_one_challenge_with_realm_and_service(headers: list[str]) -> None:
+    """Anything else is an error, whichever way."""
+    for compat in (False, True):
+        with pytest.raises(ChallengeError):
+            read_bearer(headers, compat=compat)
+
+
+def test_another_scheme_beside_it_disturbs_only_upstream() -> None:
+    """Which wants one header."""
+    headers = ['Basic realm="x"', GOOD]
+    assert read_bearer(headers)["service"] == "r"
+    with pytest.raises(ChallengeError):
+        read_bearer(headers, compat=True)
+
+
+def test_waits_grow_as_upstreams_do() -> None:
+    """With --compat some 5, 15 and 35 seconds, and then no more attempts."""
+    assert PROVIDER_BACKOFF.attempts == 4
+    for number, full in ((1, 5.0), (2, 15.0), (3, 35.0)):
+        assert all(0.8 * full <= PROVIDER_BACKOFF.delay(number) <= 1.2 * full for _ in range(50))
+    assert PROVIDER_BACKOFF.delay(9) == 60.0
