@@ -51,7 +51,6 @@ from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
 from keyferry.clusters.kubeconfig.decode import decode_file as decode_kubeconfig
 from keyferry.errors import HttpError, KeyferryError
-from keyferry.images.agent_answer import read_lookup
 from keyferry.images.config.files import read_config
 from keyferry.images.config.validate import validate
 from keyferry.images.dockerconfig import parse_docker_config_json, parse_dockercfg
@@ -505,13 +504,9 @@ def read_plugin_caches(data: bytes) -> object:
 
 
 def read_agent_answer(data: bytes) -> object:
-    """Read the agent's answer as a caller does: of one provider, and of all."""
-    image = parse_image(IMAGE)
-    return (
-        read_provider_answer(SocketReply(200, data), V1_IMAGES, "hash"),
-        read_provider_answer(SocketReply(404, data), V1_IMAGES, "hash"),
-        read_lookup(SocketReply(200, data).read_object(), image),
-    )
+    """Read the agent's answer as a caller does, also one that is a refusal."""
+    replies = (SocketReply(status=status, body=data) for status in (200, 404))
+    return [read_provider_answer(reply, V1_IMAGES, "hash") for reply in replies]
 
 
 def read_node_images(data: bytes) -> object:

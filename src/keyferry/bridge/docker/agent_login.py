@@ -1,12 +1,20 @@
-"""The node agent's login for a server: with the standard library alone, unless the environment names a config."""
+"""The node agent's login for a server."""
 
 from __future__ import annotations
 
 import os
 from time import monotonic, time
 
-from keyferry._core.json import dumps
-from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, AUTO, VARIABLE, Fallback, ask_agent, find_socket
+from keyferry._net.agent import (
+    AGENT_VARIABLE,
+    ANSWER_SECONDS,
+    API_VERSION,
+    AUTO,
+    Fallback,
+    ask_agent,
+    encode_question,
+    find_socket,
+)
 from keyferry.bridge.docker.login import Login, LoginOutcome, ambiguous_login, first_known, give_login
 
 TYPE_CHECKING = False
@@ -52,7 +60,7 @@ def ask_for_registries(environ: Mapping[str, str]) -> list[str]:
     place = find_socket(environ)
     if not place or environ.get("KEYFERRY_CONFIG"):
         return []
-    reply = ask_agent(place, "/v1/registries", b"", method="GET")
+    reply = ask_agent(place, "/v1/registries", method="GET")
     document = {} if isinstance(reply, Fallback) or reply.status != 200 else reply.read_object()
     registries = document.get("registries") if _is_known(document, "RegistryList") else None
     return [each for each in registries if isinstance(each, str)] if isinstance(registries, list) else []
@@ -61,10 +69,10 @@ def ask_for_registries(environ: Mapping[str, str]) -> list[str]:
 def why_silent(environ: Mapping[str, str]) -> str:
     """Return why the agent that KEYFERRY_AGENT names does not answer; empty if it does, or none is named."""
     place = find_socket(environ)
-    if not place or environ.get(VARIABLE, AUTO) in ("", AUTO):
+    if not place or environ.get(AGENT_VARIABLE, AUTO) in ("", AUTO):
         return ""
-    reply = ask_agent(place, "/v1/registries", b"", method="GET", answer_seconds=_SILENCE_SECONDS)
-    return f"{VARIABLE}: {reply.message}" if isinstance(reply, Fallback) else ""
+    reply = ask_agent(place, "/v1/registries", method="GET", answer_seconds=_SILENCE_SECONDS)
+    return f"{AGENT_VARIABLE}: {reply.message}" if isinstance(reply, Fallback) else ""
 
 
 def _named_config(place: str, environ: Mapping[str, str]) -> dict[str, str] | None:
@@ -95,10 +103,9 @@ class _Agent:
 
     def ask(self, question: dict[str, str]) -> Login | None:
         """Return the agent's answer, or None if it has none that is understood; raise if there is no agent."""
-        body = dumps({"apiVersion": API_VERSION, "kind": "LookupRequest", **question, **self._config})
-        data = body.encode("utf-8", "surrogateescape")
+        body = encode_question("LookupRequest", {**question, **self._config})
         left = self._until - monotonic()
-        reply = ask_agent(self._place, "/v1/lookup", data, answer_seconds=left)
+        reply = ask_agent(self._place, "/v1/lookup", body, answer_seconds=left)
         if isinstance(reply, Fallback):
             raise _NoAgentError
         document = reply.read_object() if reply.status == 200 else {}
