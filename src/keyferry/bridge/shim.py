@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping
 
 from keyferry._net.agent import AGENT_VARIABLE, API_VERSION, AUTO, ROOT, Fallback, ask_agent, find_socket
-from keyferry.bridge.json_spans import read_members
 from keyferry.invoke.shim import BEHIND, IN_FRONT, LINK, read_shim_mark
 
 _MAX_INPUT_BYTES = 1 << 20
@@ -22,6 +21,7 @@ _MEMORY_FILE = "keyferry-shim-"
 # The command that pip installs: its file has no mark of a shim, and is never a plugin's.
 _OWN_NAME = "keyferry-shim"
 _MAX_ROUNDS = 3
+_MAX_DEPTH = 64
 _FAILED = 1
 _KIND = b'"CredentialProviderRequest"'
 _PROTOCOL = f'"{API_VERSION}"'.encode()
@@ -30,6 +30,17 @@ _ANSWER_FIELDS = (b"apiVersion", b"outcome", b"response", b"exitCode", b"stderr"
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 # Escapes by number are undone together, since two may be the halves of one character.
 _ESCAPED = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\(.)", re.DOTALL)
+# The parts of a JSON object; what stands between the brackets of a value is its reader's business.
+_BLANKS = rb"[ \t\r\n]*"
+_STRING = rb'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
+_BEGIN = re.compile(rb'%s{%s(?=["}])' % (_BLANKS, _BLANKS))
+_MEMBER = re.compile(
+    rb"(%s)%s:%s(%s|[-+.0-9A-Za-z]+|(?=[{[]))" % (_STRING, _BLANKS, _BLANKS, _STRING), re.DOTALL
+)
+_NEXT = re.compile(rb'%s(?:,%s(?=")|(?=}))' % (_BLANKS, _BLANKS))
+_END = re.compile(rb"}%s\Z" % _BLANKS)
+_MARK = re.compile(rb'%s|[][{}"]' % _STRING, re.DOTALL)
+_CLOSING = {b"{": b"}", b"[": b"]"}
 
 
 def main() -> None:
@@ -111,6 +122,39 @@ def read_answer(status: int, body: bytes, api_version: bytes) -> dict[bytes, byt
     # A version that the kubelet did not ask for would be refused by it.
     is_right = response == {b"apiVersion": api_version, b"kind": b'"CredentialProviderResponse"'}
     return answer if is_right and answer.get(b"outcome") == b'"answered"' else None
+
+
+def read_members(text: bytes, *names: bytes) -> dict[bytes, bytes] | None:
+    """Return the values of the members *names* of the one object in *text*, each as it is written.
+
+    Return None if *text* is not one object, or has one of them twice.
+    """
+    found: dict[bytes, bytes] = {}
+    before = _BEGIN.match(text)
+    while before is not None and (member := _MEMBER.match(text, before.end())) is not None:
+        end = member.end() if member[2] else _find_end(text, member.end())
+        name = member[1][1:-1]
+        if name in found:
+            return None
+        if name in names:
+            found[name] = text[member.start(2) : end]
+        before = _NEXT.match(text, end)
+    return found if before is not None and _END.match(text, before.end()) else None
+
+
+def _find_end(text: bytes, at: int) -> int:
+    """Return the end of the object or array at *at*; that of the text if its brackets or strings are wrong."""
+    closing: list[bytes] = []
+    for mark in _MARK.finditer(text, at):
+        if mark[0] in _CLOSING and len(closing) < _MAX_DEPTH:
+            closing.append(_CLOSING[mark[0]])
+        elif closing and mark[0] == closing[-1]:
+            closing.pop()
+            if not closing:
+                return mark.end()
+        elif len(mark[0]) == 1:
+            break
+    return len(text)
 
 
 def _print(text: bytes, fd: int = 1) -> int:
