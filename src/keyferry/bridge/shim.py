@@ -61,9 +61,8 @@ def _run(path: str) -> int:
         return _print(answer[b"response"] + b"\n")
     if answer[b"outcome"] == b'"failed"':
         return _print_failure(answer)
-    if os.path.lexists(
-        path + IN_FRONT
-    ):  # the agent has no match, and its config may be older than the kubelet's
+    # The agent has no match; in front of a plugin, its config may be older than the kubelet's.
+    if os.path.lexists(path + IN_FRONT):
         return _fall_back(path, data)
     return _print(
         b'{"kind":"CredentialProviderResponse","apiVersion":%s,"cacheKeyType":"Image","cacheDuration":"0s","auth":{}}\n'
