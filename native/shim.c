@@ -26,7 +26,7 @@
 #define MOST_INPUT (1 << 20)
 #define MOST_REQUEST (256 << 10)
 #define MOST_MESSAGE_HEAD 256
-#define MOST_HEAD (16 << 10)
+#define MOST_HEAD (64 << 10)
 #define MOST_BODY (1 << 20)
 #define MOST_SHIM (256 << 10)
 #define MOST_DEPTH 64
@@ -228,6 +228,24 @@ static int read_status(struct span line) {
     return status >= 200 ? status : 0;
 }
 
+/* What two readers could read differently is refused, as by the client in Python. */
+static int has_break(struct span line) {
+    return memchr(line.at, '\r', line.size) != NULL || memchr(line.at, '\n', line.size) != NULL ||
+           memchr(line.at, '\0', line.size) != NULL;
+}
+
+static int is_token(char found) {
+    return (found >= '0' && found <= '9') || (lower(found) >= 'a' && lower(found) <= 'z') ||
+           (found != '\0' && strchr("!#$%&'*+-.^_`|~", found) != NULL);
+}
+
+static int is_header(struct span line) {
+    size_t name = 0;
+    while (name < line.size && is_token(line.at[name]))
+        name++;
+    return name > 0 && name < line.size && line.at[name] == ':' && !has_break(line);
+}
+
 static struct span take_line(struct text *head) {
     const char *end = memmem(head->at, (size_t)(head->end - head->at), "\r\n", 2);
     struct span line = {head->at, (size_t)(end - head->at)};
@@ -243,12 +261,13 @@ static int read_head(const char *data, size_t size, struct head *head) {
     if (end - data > MOST_HEAD)
         return -1;
     struct text text = {data, end + 2};
-    head->status = read_status(take_line(&text));
+    struct span first = take_line(&text);
+    head->status = has_break(first) ? 0 : read_status(first);
     head->body_at = (size_t)(end + 4 - data);
     int sizes = 0;
     while (text.at < text.end) {
         struct span line = take_line(&text);
-        if (is_field(line, SPAN("transfer-encoding")))
+        if (!is_header(line) || is_field(line, SPAN("transfer-encoding")))
             return -1;
         if (!is_field(line, SPAN("content-length")))
             continue;

@@ -44,14 +44,12 @@ from keyferry.api.credentialprovider.v1 import (
 from keyferry.api.kubeletconfig.records import encode_intent, encode_record
 from keyferry.api.link_line import LinkLine, decode_link, encode_link
 from keyferry.api.meta import format_duration, format_instant, parse_duration, parse_time
-from keyferry.bridge.docker.server import parse_server
-from keyferry.bridge.json_spans import read_members
-from keyferry.bridge.shim import unquote
+from keyferry.bridge.docker.login import parse_server
+from keyferry.bridge.shim import read_members, unquote
 from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
 from keyferry.clusters.kubeconfig.decode import decode_file as decode_kubeconfig
 from keyferry.errors import HttpError, KeyferryError
-from keyferry.images.agent_answer import read_lookup
 from keyferry.images.config.files import read_config
 from keyferry.images.config.validate import validate
 from keyferry.images.dockerconfig import parse_docker_config_json, parse_dockercfg
@@ -508,13 +506,9 @@ def read_plugin_caches(data: bytes) -> object:
 
 
 def read_agent_answer(data: bytes) -> object:
-    """Read the agent's answer as a caller does: of one provider, and of all."""
-    image = parse_image(IMAGE)
-    return (
-        read_provider_answer(SocketReply(200, data), V1_IMAGES, "hash"),
-        read_provider_answer(SocketReply(404, data), V1_IMAGES, "hash"),
-        read_lookup(SocketReply(200, data).read_object(), image),
-    )
+    """Read the agent's answer as a caller does, also one that is a refusal."""
+    replies = (SocketReply(status=status, body=data) for status in (200, 404))
+    return [read_provider_answer(reply, V1_IMAGES, "hash") for reply in replies]
 
 
 def read_node_images(data: bytes) -> object:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._net.agent import _NoReplyError, read_head
+from keyferry._net.agent import Fallback, SocketReply, ask_agent, encode_question
 from keyferry.bridge.shim import read_answer, unquote
-from support.agent_server import answered, http
+from support.agent_server import answered, http, serving
 from support.plugins import API_VERSION
 from support.shims import build_reader
 
@@ -50,6 +50,7 @@ PIECES = [
     *(b"\x00", b"\x1f", b"\xff", b"  ", b'"outcome":"failed",', b'"stderr":"x",', b"null"),
 ]
 COUNT = 4000
+QUESTION = encode_question("LookupRequest", {"image": "registry.example/app"})
 
 
 def mangle(source: random.Random) -> bytes:
@@ -65,15 +66,11 @@ def mangle(source: random.Random) -> bytes:
     return made
 
 
-def judge(data: bytes) -> bytes:
+def judge(reply: SocketReply | Fallback) -> bytes:
     """Return what the Python shim makes of an answer, in the words of the C one."""
-    try:
-        head = read_head(data)
-    except _NoReplyError:
-        head = None
-    if head is None or head[1] + head[2] != len(data):
+    if isinstance(reply, Fallback):
         return b"unusable"
-    answer = read_answer(head[0], data[head[1] :], json.dumps(API_VERSION).encode())
+    answer = read_answer(reply.status, reply.body, json.dumps(API_VERSION).encode())
     if answer is None:
         return b"unusable"
     outcome = answer[b"outcome"].strip(b'"')
@@ -95,6 +92,9 @@ def test_both_shims_read_any_answer_alike(tmp_path: Path) -> None:
     done = subprocess.run([build_reader(tmp_path)], input=data, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     verdicts = done.stdout.split(b"\0")[:-1]
-    expected = [judge(each) for each in examples]
+    place, left = tmp_path / "agent" / "agent.sock", iter(examples)
+    with serving(place, lambda _: next(left)):
+        replies = [ask_agent(str(place), "/v1/lookup", QUESTION) for _ in examples]
+    expected = [judge(each) for each in replies]
     assert [(e, v, w) for e, v, w in zip(examples, verdicts, expected, strict=True) if v != w][:3] == []
     assert {word.partition(b" ")[0] for word in expected} == {b"unusable", b"answered", b"noMatch", b"failed"}

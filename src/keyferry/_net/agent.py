@@ -1,55 +1,44 @@
 """The client of the node agent's Unix socket: one bounded request and answer, or the reason why there is none.
 
-The agent is an accelerator: every failure here is a value, on which the caller does the work itself. Programs that
-are started for every call use this module, so it imports neither ``socket`` nor ``json``.
+The agent is an accelerator: every failure here is a value, on which the caller does the work itself.
 """
 
 from __future__ import annotations
 
+import os
+import socket
+import stat
+import struct
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
-from time import monotonic
 
-try:
-    import posix as system  # not os, whose import takes a tenth of a shim's time
-except ImportError:
-    import os as system  # type: ignore[no-redef]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-__all__ = [
-    "API_VERSION",
-    "MAX_NAME_CHARACTERS",
-    "Fallback",
-    "FallbackReason",
-    "SocketReply",
-    "ask_agent",
-    "find_socket",
-    "try_agent",
-]
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value, field
+from keyferry._net.connection import Connection
+from keyferry._net.deadline import Deadline
+from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError
+from keyferry._net.messages import Incoming, encode_request_head
+from keyferry.errors import DocumentError
 
 API_VERSION = "agent.keyferry.dev/v1"
-VARIABLE = "KEYFERRY_AGENT"
+AGENT_VARIABLE = "KEYFERRY_AGENT"
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 AUTO, OFF = "auto", "off"
 ROOT_SOCKET = "/run/keyferry/agent.sock"
 ROOT = 0
 CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 20.0
-MOST_REQUEST_BYTES = 256 << 10
-MOST_HEAD_BYTES = 16 << 10
-MOST_BODY_BYTES = 1 << 20
+MAX_REQUEST_BYTES = 256 << 10
+MAX_BODY_BYTES = 1 << 20
 # Of an image or a registry: the agent, its page and docker's helper refuse longer ones before they parse them.
 MAX_NAME_CHARACTERS = 1024
 
-_CHUNK = 65536
-_LONGEST_LENGTH = 8
-_SOCKET, _KIND = 0o140000, 0o170000  # of a file's mode; importing stat takes time
+_MAX_LENGTH_DIGITS = 8
+_NOT_HTTP = "the agent's answer is not HTTP/1.1 with one Content-Length"
 _OTHERS_WRITE = 0o022
 _IS_LINUX = sys.platform == "linux"
+_MAX_PATH_BYTES = 107 if _IS_LINUX else 103
 
 
 class FallbackReason(StrEnum):
@@ -73,41 +62,25 @@ class FallbackReason(StrEnum):
     FAILED = "failed"
 
 
-class Fallback:
+class Fallback(Value):
     """No answer of the agent: the reason, a sentence about it, and whether nobody listens at the socket.
 
     The socket of an agent that was killed may still be there, so its reason may be another than absence.
     """
 
-    __slots__ = ("is_unattended", "message", "reason")
-
-    def __init__(self, reason: FallbackReason, message: str, *, is_unattended: bool = False) -> None:
-        self.reason = reason
-        self.message = message
-        self.is_unattended = is_unattended
-
-    def __repr__(self) -> str:
-        return f"Fallback({self.reason!r}, {self.message!r})"
+    reason: FallbackReason
+    message: str
+    is_unattended: bool = False
 
 
-class SocketReply:
+class SocketReply(Value):
     """An answer of the agent: its HTTP status and its body, which may hold secrets."""
 
-    __slots__ = ("body", "status")
-
-    def __init__(self, status: int, body: bytes) -> None:
-        self.status = status
-        self.body = body
-
-    def __repr__(self) -> str:
-        return f"SocketReply({self.status})"
+    status: int
+    body: bytes = field(repr=False)
 
     def read_object(self) -> dict[str, object]:
         """Return the JSON object in the body, or an empty one; no error quotes it."""
-        # Imported here: a shim passes bytes on, and reads no JSON.
-        from keyferry._core.json import loads
-        from keyferry.errors import DocumentError
-
         found: object = None
         try:
             found = loads(self.body)
@@ -121,7 +94,7 @@ class _NoReplyError(Exception):
 
     def __init__(self, reason: FallbackReason, message: str, *, is_unattended: bool = False) -> None:
         super().__init__(reason, message)
-        self.fallback = Fallback(reason, message, is_unattended=is_unattended)
+        self.fallback = Fallback(reason=reason, message=message, is_unattended=is_unattended)
 
 
 def find_socket(environ: Mapping[str, str], given: str = "") -> str:
@@ -129,61 +102,69 @@ def find_socket(environ: Mapping[str, str], given: str = "") -> str:
 
     ``off`` means none, ``auto`` the usual place.
     """
-    for place in (given, environ.get(VARIABLE, "")):
+    for place in (given, environ.get(AGENT_VARIABLE, "")):
         if place == OFF:
             return ""
         if place and place != AUTO:
             return place
     if sys.platform == "win32":
         return ""
-    if system.geteuid() == 0:
+    if os.geteuid() == ROOT:
         return ROOT_SOCKET
     runtime = environ.get(RUNTIME_VARIABLE, "")
     return f"{runtime}/keyferry/agent.sock" if runtime.startswith("/") else ""
 
 
+def encode_question(kind: str, fields: Mapping[str, object]) -> bytes:
+    """Return a document of the agent's protocol as the body of a request."""
+    return dumps({"apiVersion": API_VERSION, "kind": kind, **fields}).encode("utf-8", "surrogateescape")
+
+
 def ask_agent(
     place: str,
     target: str,
-    body: bytes,
+    body: bytes = b"",
     *,
     owner: int | None = ROOT,
     only_uid: int | None = None,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
-    most_bytes: int = MOST_BODY_BYTES,
+    max_bytes: int = MAX_BODY_BYTES,
     method: str = "POST",
 ) -> SocketReply | Fallback:
     """Send a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
     Nothing is sent unless only root, this user and *owner* can replace the socket; with None as *owner*, that does not
     matter, because the question is no secret. With *only_uid*, nothing is sent unless this user listens. Connecting and
-    answering have time limits; an answer has to state its size, and its body has at most *most_bytes*.
+    answering have time limits; an answer has to state its size, and its body has at most *max_bytes*.
     """
-    if not place:
-        return Fallback(FallbackReason.OFF, "no agent is configured")
-    if len(body) > MOST_REQUEST_BYTES:
-        return Fallback(FallbackReason.TOO_LARGE, f"the request has more than {MOST_REQUEST_BYTES} bytes")
+    headers = [
+        ("Host", "keyferry-agent"),
+        ("Connection", "close"),
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ]
     try:
-        connection = _connect(place, connect_seconds, owner)
-        try:
+        if len(body) > MAX_REQUEST_BYTES:
+            raise _NoReplyError(
+                FallbackReason.TOO_LARGE, f"the request has more than {MAX_REQUEST_BYTES} bytes"
+            )
+        with _connect(place, connect_seconds, owner) as opened:
             if only_uid is not None:
-                _check_listener(connection, place, only_uid)
-            until = monotonic() + answer_seconds
-            _send(connection, _head(method, target, len(body)) + body, until)
-            return _receive(connection, until, most_bytes)
-        finally:
-            connection.close()
+                _check_listener(opened, place, only_uid)
+            connection = Connection(opened, Deadline(answer_seconds))
+            connection.send(encode_request_head(method, target, headers) + body)
+            return _receive(connection, max_bytes)
     except _NoReplyError as error:
         return error.fallback
+    except (OSError, ClosedEarlyError, MalformedAnswerError) as error:
+        return _explain(error)
 
 
 def try_agent(
     place: str, connect_seconds: float = CONNECT_SECONDS, *, owner: int | None = ROOT
 ) -> Fallback | None:
     """Connect to the agent and ask nothing; return the reason if that is impossible."""
-    if not place:
-        return Fallback(FallbackReason.OFF, "no agent is configured")
     try:
         _connect(place, connect_seconds, owner).close()
     except _NoReplyError as error:
@@ -191,190 +172,109 @@ def try_agent(
     return None
 
 
-def _connect(place: str, seconds: float, owner: int | None) -> Any:
+def _connect(place: str, seconds: float, owner: int | None) -> socket.socket:
+    if not place:
+        raise _NoReplyError(FallbackReason.OFF, "no agent is configured")
     folder, _, name = place.rpartition("/")
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
     try:
-        flags = (system.O_PATH if _IS_LINUX else system.O_RDONLY) | system.O_DIRECTORY | system.O_CLOEXEC
-        fd = system.open(folder or "/", flags)
+        flags = (os.O_PATH if _IS_LINUX else os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+        fd = os.open(folder or "/", flags)
+        try:
+            if owner is not None:
+                _check_owners(fd, folder, name, owner)
+            # Through the folder that was checked, so that nobody can put another one in its place.
+            return _open_socket(f"/proc/self/fd/{fd}/{name}" if _IS_LINUX else place, place, seconds)
+        finally:
+            os.close(fd)
     except OSError as error:
-        raise _unreachable(place, error) from None
-    try:
-        if owner is not None:
-            _check(fd, folder, name, owner)
-        return _open_socket(f"/proc/self/fd/{fd}/{name}" if _IS_LINUX else place, place, seconds)
-    except OSError as error:
-        raise _unreachable(place, error) from None
-    finally:
-        system.close(fd)
+        is_absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        raise _NoReplyError(
+            FallbackReason.ABSENT if is_absent else FallbackReason.REFUSED,
+            f"the agent at {place!r} cannot be reached: {(error.strerror or 'unknown').lower()}",
+            is_unattended=is_absent or isinstance(error, ConnectionRefusedError),
+        ) from None
 
 
-def _check(fd: int, folder: str, name: str, owner: int) -> None:
+def _check_owners(fd: int, folder: str, name: str, owner: int) -> None:
     """Raise unless only root, this user and *owner* can change the folder, and the socket in it is theirs."""
-    trusted = (ROOT, system.geteuid(), owner)
-    found = system.fstat(fd)
+    trusted = (ROOT, os.geteuid(), owner)
+    found = os.fstat(fd)
     if found.st_uid not in trusted or found.st_mode & _OTHERS_WRITE:
         raise _NoReplyError(
             FallbackReason.UNTRUSTED,
-            f"the socket's folder {folder!r} belongs to user {found.st_uid} and has mode {found.st_mode & 0o7777:04o};"
-            " expected root or this user, and nobody else who can write",
+            f"the socket's folder {folder!r} belongs to user {found.st_uid} and has mode "
+            f"{stat.S_IMODE(found.st_mode):04o}; expected root or this user, and nobody else who can write",
         )
-    found = system.stat(name, dir_fd=fd, follow_symlinks=False)
-    if found.st_uid not in trusted or found.st_mode & _KIND != _SOCKET:
+    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if found.st_uid not in trusted or not stat.S_ISSOCK(found.st_mode):
         raise _NoReplyError(
             FallbackReason.UNTRUSTED, f"{folder + '/' + name!r} is not a socket of root or of this user"
         )
 
 
-def _check_listener(connection: Any, place: str, uid: int) -> None:
-    """Raise unless a process of this user listens."""
-    import _socket
-
-    # struct ucred: the ids of the process, the user and the group, with 4 bytes each.
-    found = int.from_bytes(
-        connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder
-    )
-    if found != uid:
-        message = f"another user than {uid} listens at {place!r}"
-        raise _NoReplyError(FallbackReason.UNTRUSTED, message)
-
-
-def _open_socket(address: str, place: str, seconds: float) -> Any:
-    import _socket  # not socket, which imports selectors and enum
-
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def _open_socket(address: str, place: str, seconds: float) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX)
     try:
-        # A blocking connect: Python's own time limit gives up at once where the queue of connections is full.
-        _limit(connection, _socket.SO_SNDTIMEO, seconds)
-        connection.connect(address)
+        # The system's time limit: Python's own gives up at once where the queue of connections is full.
+        whole, part = divmod(max(round(seconds * 1_000_000), 1), 1_000_000)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", whole, part))
+        opened.connect(address)
     except BlockingIOError:
-        connection.close()
+        opened.close()
         message = f"the agent at {place!r} accepts no connection within {seconds:g} seconds"
         raise _NoReplyError(FallbackReason.BUSY, message) from None
     except OSError as error:
-        connection.close()
+        opened.close()
         if error.errno is None:  # the one error that is Python's own
-            raise _too_long(address, place) from None
+            raise _NoReplyError(FallbackReason.ABSENT, _too_long(address, place)) from None
         raise
-    return connection
+    return opened
 
 
-def _too_long(address: str, place: str) -> _NoReplyError:
-    """Return the error for an address that the system cannot have; only the name counts if the folder is open."""
+def _too_long(address: str, place: str) -> str:
+    """Return the message for an address that the system cannot have; only the name counts if the folder is open."""
     what, start = ("path", 0) if address == place else ("name", address.rindex("/") + 1)
     shown = address[start:]
-    most = (107 if _IS_LINUX else 103) - start
-    size = len(shown.encode("utf-8", "surrogateescape"))
-    message = f"the {what} {shown!r} of the agent's socket has {size} bytes, expected at most {most}"
-    return _NoReplyError(FallbackReason.ABSENT, f"{message}; have the agent listen at a shorter one")
-
-
-def _unreachable(place: str, error: OSError) -> _NoReplyError:
-    is_absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
-    reason = FallbackReason.ABSENT if is_absent else FallbackReason.REFUSED
-    message = f"the agent at {place!r} cannot be reached: {(error.strerror or 'unknown').lower()}"
-    return _NoReplyError(
-        reason, message, is_unattended=is_absent or isinstance(error, ConnectionRefusedError)
-    )
-
-
-def _limit(connection: Any, option: int, seconds: float) -> None:
-    """Set a time limit of the system, as the ``struct timeval`` of 64-bit systems."""
-    import _socket
-
-    whole, part = divmod(max(round(seconds * 1_000_000), 1), 1_000_000)
-    value = whole.to_bytes(8, sys.byteorder) + part.to_bytes(8, sys.byteorder)
-    connection.setsockopt(_socket.SOL_SOCKET, option, value)
-
-
-def _head(method: str, target: str, size: int) -> bytes:
     return (
-        f"{method} {target} HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
-    ).encode()
+        f"the {what} {shown!r} of the agent's socket has {len(os.fsencode(shown))} bytes, expected at most "
+        f"{_MAX_PATH_BYTES - start}; have the agent listen at a shorter one"
+    )
 
 
-def _send(connection: Any, data: bytes, until: float) -> None:
-    import _socket
-
-    view = memoryview(data)
-    while view:
-        _limit(connection, _socket.SO_SNDTIMEO, _left(until))
-        try:
-            view = view[connection.send(view) :]
-        except OSError as error:
-            raise _broken(error) from None
+def _check_listener(opened: socket.socket, place: str, uid: int) -> None:
+    """Raise unless a process of this user listens."""
+    # struct ucred: the ids of the process, the user and the group.
+    credentials = struct.Struct("3i")
+    data = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size)
+    if credentials.unpack(data)[1] != uid:
+        raise _NoReplyError(FallbackReason.UNTRUSTED, f"another user than {uid} listens at {place!r}")
 
 
-def _receive(connection: Any, until: float, most_bytes: int) -> SocketReply:
-    import _socket
-
-    data, head = bytearray(), None
-    while True:
-        if head is None:
-            head = read_head(data, most_bytes)
-        if head is not None and len(data) >= head[1] + head[2]:
-            break
-        _limit(connection, _socket.SO_RCVTIMEO, _left(until))
-        try:
-            chunk = connection.recv(_CHUNK)
-        except OSError as error:
-            raise _broken(error) from None
-        if not chunk:
-            raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer ends early")
-        data += chunk
-    status, start, size = head
-    if len(data) != start + size:
+def _receive(connection: Connection, max_bytes: int) -> SocketReply:
+    incoming = Incoming(connection.receive)
+    head = incoming.read_head()
+    if head.values("transfer-encoding"):
+        raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer does not state its size")
+    sizes = head.values("content-length")
+    is_size = len(sizes) == 1 and sizes[0].isdecimal() and len(sizes[0]) <= _MAX_LENGTH_DIGITS
+    if head.version != "HTTP/1.1" or not is_size:
+        raise _NoReplyError(FallbackReason.GARBLED, _NOT_HTTP)
+    if int(sizes[0]) > max_bytes:
+        raise _NoReplyError(FallbackReason.TOO_LARGE, f"the agent's answer has more than {max_bytes} bytes")
+    body = b"".join(incoming.read_body(head))
+    if incoming.has_more:
         raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer is longer than it says")
-    return SocketReply(status, bytes(memoryview(data)[start:]))
+    return SocketReply(status=head.status, body=body)
 
 
-def _left(until: float) -> float:
-    left = until - monotonic()
-    if left <= 0:
-        raise _NoReplyError(FallbackReason.SLOW, "the agent did not answer in time")
-    return left
-
-
-def _broken(error: OSError) -> _NoReplyError:
-    if isinstance(error, BlockingIOError):
-        return _NoReplyError(FallbackReason.SLOW, "the agent did not answer in time")
-    return _NoReplyError(
-        FallbackReason.REFUSED, f"the agent broke off: {(error.strerror or 'unknown').lower()}"
-    )
-
-
-def read_head(data: bytes | bytearray, most_bytes: int = MOST_BODY_BYTES) -> tuple[int, int, int] | None:
-    """Return the status, the place and the size of the body of an answer, or None while its head has not ended."""
-    end = data.find(b"\r\n\r\n")
-    if end < 0 and len(data) <= MOST_HEAD_BYTES:
-        return None
-    if not 0 <= end <= MOST_HEAD_BYTES:
-        raise _NoReplyError(FallbackReason.TOO_LARGE, "the head of the agent's answer does not end")
-    first, *lines = data[:end].split(b"\r\n")
-    sizes = []
-    for line in lines:
-        name, colon, value = line.partition(b":")
-        if colon and name.lower() == b"transfer-encoding":
-            raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer does not state its size")
-        if colon and name.lower() == b"content-length":
-            sizes.append(value.strip(b" \t"))
-    status = _read_status(first)
-    if not status or len(sizes) != 1 or not sizes[0].isdigit() or len(sizes[0]) > _LONGEST_LENGTH:
-        raise _NoReplyError(
-            FallbackReason.GARBLED, "the agent's answer is not HTTP/1.1 with one Content-Length"
-        )
-    if int(sizes[0]) > most_bytes:
-        raise _NoReplyError(FallbackReason.TOO_LARGE, f"the agent's answer has more than {most_bytes} bytes")
-    return status, end + 4, int(sizes[0])
-
-
-def _read_status(line: bytes | bytearray) -> int:
-    """Return the status of an answer's first line, or 0 if it has none."""
-    digits = line[9:12]
-    is_read = (
-        line.startswith(b"HTTP/1.1 ") and len(digits) == 3 and digits.isdigit() and line[12:13] in (b"", b" ")
-    )
-    status = int(digits) if is_read else 0
-    return status if status >= 200 else 0
+def _explain(error: OSError | ClosedEarlyError | MalformedAnswerError) -> Fallback:
+    if isinstance(error, TimeoutError):
+        return Fallback(reason=FallbackReason.SLOW, message="the agent did not answer in time")
+    if isinstance(error, ClosedEarlyError):
+        return Fallback(reason=FallbackReason.GARBLED, message="the agent's answer ends early")
+    if isinstance(error, MalformedAnswerError):
+        return Fallback(reason=FallbackReason.GARBLED, message=_NOT_HTTP)
+    message = f"the agent broke off: {(error.strerror or 'unknown').lower()}"
+    return Fallback(reason=FallbackReason.REFUSED, message=message)

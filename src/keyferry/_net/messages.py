@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Head", "Incoming", "encode_request_head", "header_values"]
+__all__ = ["MAX_HEAD_BYTES", "Head", "Incoming", "encode_request_head", "header_values"]
 
-_MOST_HEAD_BYTES = 1 << 16
+MAX_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _LONGEST_CHUNK_LINE = 1 << 12
 # The overhead of chunks may be this much, and beyond that no more than their content.
@@ -35,6 +35,7 @@ class Head(Value):
     status: int
     reason: str
     headers: tuple[tuple[str, str], ...] = ()
+    version: str = "HTTP/1.1"
 
     def values(self, name: str) -> list[str]:
         """Return all values of a field."""
@@ -71,6 +72,11 @@ class Incoming:
         self._buffer = b""
         self._at = 0
 
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes have arrived that are not read yet, such as some after the end of the body."""
+        return self._at < len(self._buffer)
+
     def read_head(self) -> Head:
         """Return the head of the final response; informational responses are skipped."""
         while True:
@@ -106,7 +112,7 @@ class Incoming:
             self._more("the response was cut off" if begun else "it closed the connection without a response")
         if begun != _START:
             raise MalformedAnswerError("the response is not HTTP")
-        return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the response is too long")
+        return self._take_until(b"\r\n\r\n", MAX_HEAD_BYTES, "the head of the response is too long")
 
     def _take_until(self, end: bytes, most: int, problem: str) -> str:
         """Return the text before *end*; the limit *most* applies regardless of how the data arrives."""
@@ -153,7 +159,7 @@ class Incoming:
         read = 0
         while line := self._line():
             read += len(line)
-            if read > _MOST_HEAD_BYTES:
+            if read > MAX_HEAD_BYTES:
                 raise MalformedAnswerError("the trailer of the response is too long")
 
     def _line(self) -> str:
@@ -169,7 +175,8 @@ def _parse_head(text: str) -> Head:
         raise MalformedAnswerError("the response is not HTTP")
     if len(lines) > _MOST_HEADERS:
         raise MalformedAnswerError("the response has too many headers")
-    return Head(int(code), reason, tuple(map(_parse_header, lines)))
+    headers = tuple(map(_parse_header, lines))
+    return Head(status=int(code), reason=reason, headers=headers, version=version)
 
 
 def _parse_header(line: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ _ANSWER_SECONDS = 70.0
 # A successor does not wait for an agent that is stuck.
 _STATUS_SECONDS = 5.0
 # The whole cache, for a successor.
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 # A refused config is an answer: the document has its problems.
 _ANSWERS = (200, 422)
 
@@ -53,12 +53,11 @@ def ask_for_document(
     reply = ask_agent(
         os.path.abspath(path),
         target,
-        b"",
         owner=owner,
         only_uid=only_uid,
         connect_seconds=_CONNECT_SECONDS,
         answer_seconds=answer_seconds,
-        most_bytes=_MOST_BYTES,
+        max_bytes=_MAX_BYTES,
         method=method,
     )
     if not isinstance(reply, Fallback):

@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from keyferry._core.values import replace
-from keyferry._net.agent import VARIABLE as AGENT_VARIABLE
-from keyferry._net.agent import Fallback, ask_agent, find_socket
+from keyferry._net.agent import AGENT_VARIABLE, Fallback, ask_agent, find_socket
 from keyferry.api.meta import parse_time
 from keyferry.doctor.facts import AgentFacts, AgentFailure, ConfigFacts
 from keyferry.errors import TimeError
@@ -38,7 +37,7 @@ def find_agents(
 
 def question_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) -> AgentFacts:
     """Return the facts with what the agent tells about itself."""
-    reply = ask_agent(facts.socket, "/v1/status", b"", answer_seconds=timeout_seconds, method="GET")
+    reply = ask_agent(facts.socket, "/v1/status", answer_seconds=timeout_seconds, method="GET")
     if isinstance(reply, Fallback):
         return replace(facts, problem=reply.message)
     if reply.status == 403:

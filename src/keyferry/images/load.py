@@ -18,16 +18,11 @@ from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
 from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import ServiceAccounts
-from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
+from keyferry.images.provider.agent import AgentSource, AgentUse, check_agent, choose_agent
 from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.provider.agent import AgentSource
-
 
 _CONFIG_ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
 _BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
@@ -196,9 +191,6 @@ def make_unrun_providers(
 
 
 def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_dir: str) -> AgentSource:
-    # Imported here: most machines have no agent.
-    from keyferry.images.provider.agent import AgentSource
-
     assert settings.agent is not None  # noqa: S101 - the caller has checked it
     return AgentSource(
         settings.agent,

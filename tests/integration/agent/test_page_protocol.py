@@ -190,7 +190,7 @@ def test_what_is_waited_for_is_on_the_page() -> None:
     turns = f"{MOST_TURNS // 2} at once; {MOST_WAITING} more wait"
     assert limit("lookups of one user that need a plugin run") == turns
     waits = f"{client.CONNECT_SECONDS:g} s for a connection and {client.ANSWER_SECONDS:g} s for an answer"
-    assert f"wait {waits}, and take at most {client.MOST_BODY_BYTES >> 20} MiB" in PAGE
+    assert f"wait {waits}, and take at most {client.MAX_BODY_BYTES >> 20} MiB" in PAGE
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from keyferry._net import agent
+from keyferry._net.messages import MAX_HEAD_BYTES
 from keyferry.invoke.shim import MOST_SHIM_BYTES
 from support import parts
 from support.agent_server import (
@@ -114,9 +115,13 @@ GARBAGE: dict[str, Answer] = {
     "two sizes": http(answered()).replace(b"\r\n\r\n", b"\r\ncontent-length: 3\r\n\r\n", 1),
     "a size that is no number": http(answered()).replace(b"length: ", b"length: +"),
     "chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 2\r\n\r\n{}",
+    "a header without a name": http(answered()).replace(b"\r\n", b"\r\n: x\r\n", 1),
+    "a header without a colon": http(answered()).replace(b"\r\n", b"\r\nx\r\n", 1),
+    "a blank before the colon": http(answered()).replace(b"\r\n", b"\r\nx : y\r\n", 1),
+    "a bare line break": http(answered()).replace(b"\r\n", b"\r\nx: y\nz\r\n", 1),
     "cut": http(answered())[:-1],
     "more than stated": http(answered()) + b"x",
-    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 4000,
+    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 12_000,
     "a size too large": b"HTTP/1.1 200 OK\r\ncontent-length: 1048577\r\n\r\n" + b" " * 1048577,
     "no object": raw(b"[]"),
     "a string without end": raw(b'{"outcome": "noMatch}'),
@@ -319,9 +324,9 @@ def test_the_c_shim_has_the_limits_of_the_client_in_python() -> None:
     numbers = {
         "CONNECT_MS": agent.CONNECT_SECONDS * 1000,
         "ANSWER_MS": agent.ANSWER_SECONDS * 1000,
-        "MOST_REQUEST": agent.MOST_REQUEST_BYTES,
-        "MOST_HEAD": agent.MOST_HEAD_BYTES,
-        "MOST_BODY": agent.MOST_BODY_BYTES,
+        "MOST_REQUEST": agent.MAX_REQUEST_BYTES,
+        "MOST_HEAD": MAX_HEAD_BYTES,
+        "MOST_BODY": agent.MAX_BODY_BYTES,
         "MOST_SHIM": MOST_SHIM_BYTES,
     }
     for name, number in numbers.items():

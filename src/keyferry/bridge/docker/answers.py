@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 
 from keyferry._core.docker_hub import HUB
 from keyferry._net.agent import MAX_NAME_CHARACTERS
@@ -11,20 +12,17 @@ from keyferry.bridge.docker.login import (
     IMAGE_VARIABLE,
     Login,
     LoginOutcome,
+    Server,
     ambiguous_login,
     first_known,
     give_login,
 )
+from keyferry.errors import ImageNameError, KeyferryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from keyferry.bridge.docker.server import Server
     from keyferry.images.lookup import Providers
     from keyferry.images.result import Failure
-
-__all__ = ["find_login", "is_served", "list_registries"]
 
 # Docker's tools wait without end.
 _SECONDS = 60.0
@@ -38,7 +36,7 @@ def find_login(server: Server, environ: Mapping[str, str] | None = None) -> Logi
     given = variables.get(IMAGE_VARIABLE, "")
     if len(given) > MAX_NAME_CHARACTERS:
         note = f"{IMAGE_VARIABLE} is longer than {MAX_NAME_CHARACTERS} characters"
-        return Login(LoginOutcome.FAILED, note=note)
+        return Login(outcome=LoginOutcome.FAILED, note=note)
     images = _images(server, given)
     told = ask_for_login(server, images, variables)
     if told is None or told.outcome is LoginOutcome.FAILED:
@@ -61,29 +59,25 @@ def _look_up(server: Server, images: Sequence[str], told: Login | None) -> Login
 
     A run in this process may do better, and says why if it does not.
     """
-    from keyferry.errors import KeyferryError
-
     try:
         providers = _load_configured()
     except KeyferryError as error:
         return told or Login(
-            LoginOutcome.NONE, note="; ".join(filter(None, (why_silent(os.environ), str(error))))
+            outcome=LoginOutcome.NONE, note="; ".join(filter(None, (why_silent(os.environ), str(error))))
         )
     by_image = (_look_up_image(providers, image) for image in images)
     by_host = (_look_up_registry(server, providers, host) for host in server.hosts)
-    return first_known(by_image if images else by_host) or Login(LoginOutcome.NONE)
+    return first_known(by_image if images else by_host) or Login(outcome=LoginOutcome.NONE)
 
 
 def _look_up_image(providers: Providers, image: str) -> Login:
-    from keyferry.errors import ImageNameError
-
     try:
         answer = providers.lookup(image, timeout_seconds=_SECONDS)
     except ImageNameError:
-        return Login(LoginOutcome.NONE)
+        return Login(outcome=LoginOutcome.NONE)
     if answer.credentials:
         return give_login(answer.credentials[0].username, answer.credentials[0].password)
-    return _failed(answer.failures) if answer.failures else Login(LoginOutcome.NONE)
+    return _failed(answer.failures) if answer.failures else Login(outcome=LoginOutcome.NONE)
 
 
 def _look_up_registry(server: Server, providers: Providers, host: str) -> Login:
@@ -91,7 +85,7 @@ def _look_up_registry(server: Server, providers: Providers, host: str) -> Login:
 
     found = lookup_registry(providers, host, timeout_seconds=_SECONDS)
     if found.outcome is RegistryOutcome.NONE:
-        return Login(LoginOutcome.NONE)
+        return Login(outcome=LoginOutcome.NONE)
     if found.outcome is RegistryOutcome.FAILED:
         return _failed(found.failures)
     if found.credential is None:
@@ -104,7 +98,6 @@ def list_registries() -> tuple[Sequence[str], str]:
 
     The second part is a note about an agent that does not answer, or empty.
     """
-    from keyferry.errors import KeyferryError
     from keyferry.images.registries import exact_registries
 
     try:
@@ -116,7 +109,6 @@ def list_registries() -> tuple[Sequence[str], str]:
 
 def is_served(server: Server) -> bool:
     """Return whether a provider of this node's config is for a server, without a config one of the agent."""
-    from keyferry.errors import KeyferryError
     from keyferry.images.registries import paths_of
 
     try:
@@ -137,4 +129,4 @@ def _load_configured() -> Providers:
 
 
 def _failed(failures: Iterable[Failure]) -> Login:
-    return Login(LoginOutcome.FAILED, note="; ".join(map(str, failures)))
+    return Login(outcome=LoginOutcome.FAILED, note="; ".join(map(str, failures)))

@@ -13,7 +13,7 @@ from keyferry import __version__
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
-from keyferry.bridge.docker.server import parse_server
+from keyferry.bridge.docker.login import LoginOutcome, parse_server
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.show.report import report
 from keyferry.show.writer import Guard, hold_descriptors, write_exact
@@ -83,7 +83,6 @@ def _get() -> str:
     if server is None:
         raise _RefusedError(_NOT_FOUND)
     from keyferry.bridge.docker.answers import find_login
-    from keyferry.bridge.docker.login import LoginOutcome
 
     login = find_login(server)
     if login.outcome is LoginOutcome.FAILED:

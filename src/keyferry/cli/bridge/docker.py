@@ -95,7 +95,7 @@ def _plan_docker(args: argparse.Namespace) -> FileChange:
 def _hosts(given: list[str]) -> list[str]:
     """Return the keys under which docker's tools look for hosts; raise WrongUsage."""
     from keyferry._core.docker_hub import HUB, LOGIN_URL
-    from keyferry.bridge.docker.server import parse_server
+    from keyferry.bridge.docker.login import parse_server
 
     hosts = []
     for text in given:

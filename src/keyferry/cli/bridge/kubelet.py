@@ -194,7 +194,7 @@ def _try_uninstall(name: str, found: Discovery) -> Exit:
 
 
 def _remove_socket(path: str) -> None:
-    from keyferry.bridge.kubelet.leftovers import remove_socket_folder
+    from keyferry.bridge.kubelet.socket_folder import remove_socket_folder
 
     others = remove_socket_folder(path)
     if others:

@@ -129,7 +129,7 @@ def add_agent_argument(parser: argparse.ArgumentParser) -> None:
 def parse_agent(text: str) -> str:
     """Return *text* if it is ``auto``, ``off`` or the path of a socket; raise ArgumentTypeError if not."""
     # Imported here: few command lines name an agent.
-    from keyferry.images.provider.agent_use import check_agent
+    from keyferry.images.provider.agent import check_agent
 
     try:
         return check_agent(text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from keyferry._core.values import Value, replace
-from keyferry._net.agent import Fallback
 from keyferry.cli.frame.arguments import (
     add_agent_argument,
     add_config_arguments,
@@ -34,7 +32,7 @@ from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.provider.agent_use import AgentUse, choose_agent
+from keyferry.images.provider.agent import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
@@ -220,27 +218,6 @@ def look_up_image(args: argparse.Namespace, sources: Sources | None = None) -> I
     return look_up(args, image, *open_providers(args, inputs))
 
 
-def ask_agent(args: argparse.Namespace, image: ImageName, inputs: Inputs) -> Answer | Fallback | None:
-    """Ask the node agent for all providers at once, so that none is loaded here; None if it cannot answer for all.
-
-    That is so if the command line has other sources than the providers, or nobody names or has an agent.
-    """
-    found, sources, use = inputs.found, inputs.sources, agent_of(args)
-    has_others = sources.pod is not None or sources.pull_secrets or sources.docker_config is not None
-    if use is None or use.why_not or has_others or not (found.config and found.bin_dir):
-        return None
-    if not os.path.lexists(use.place) or not _takes_tokens(args, found):
-        return None
-    # Imported here: most machines have no agent.
-    from keyferry.images.agent_answer import ask_for_answer
-
-    with Waiting("asking the node agent"):
-        answer = ask_for_answer(use.place, image, found.config, found.bin_dir, args.timeout)
-    return (
-        answer if answer is None or isinstance(answer, Fallback) else replace(answer, untold=sources.missing)
-    )
-
-
 def look_up(args: argparse.Namespace, image: ImageName, inputs: Inputs, providers: Providers) -> ImageLookup:
     """Look up one image; with a pull secret that cannot be read, no other source is asked, as in the kubelet."""
     sources = inputs.sources
@@ -270,16 +247,12 @@ def _programs(providers: Providers, name: str) -> str:
     return f"running {names}" if names else ""
 
 
-def open_providers(
-    args: argparse.Namespace, inputs: Inputs, *, is_agent_asked: bool = False
-) -> tuple[Inputs, Providers]:
+def open_providers(args: argparse.Namespace, inputs: Inputs) -> tuple[Inputs, Providers]:
     """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
 
-    If *is_agent_asked*, the node agent has been asked for all of them, and is not asked again.
     Raise ConfigError for a config that would stop a kubelet, unless plugins are not run; for a question about a
     kubelet that runs, not for an executable that is missing.
     """
-    # Imported here: with an answer of the node agent, no provider is loaded.
     from keyferry.images.load import ProviderSettings, make_unrun_providers
     from keyferry.images.lookup import Providers
 
@@ -293,7 +266,7 @@ def open_providers(
         withhold_env=frozenset(args.withhold_env),
         environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
-        agent=None if is_agent_asked else agent_of(args),
+        agent=agent_of(args),
     )
     if not args.no_run and found.bin_dir:
         providers, problems = _make_providers(found, settings, is_start=args.is_start)

@@ -6,22 +6,16 @@ import sys
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, masked, printable
-from keyferry._net.agent import Fallback
 from keyferry.cli.frame.image_lookup import (
-    ImageLookup,
     add_image_and_output_arguments,
     add_lookup_arguments,
     add_question_arguments,
-    ask_agent,
     code_for,
-    gather_inputs,
-    look_up,
-    open_providers,
+    look_up_image,
     report_failed_plugins,
 )
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
-from keyferry.images.reference import parse_image
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import fitting_table
@@ -69,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; report failures on standard error."""
-    lookup = _look_up(args)
+    lookup = look_up_image(args)
     lookup.report(args)
     answer = lookup.answer
     text = _WRITERS[args.output](answer, args.reveal)
@@ -86,17 +80,6 @@ def run(args: argparse.Namespace) -> int:
         report(f"no credentials for {answer.name}{said}; {hint}")
     report_failed_plugins(lookup)
     return code_for(answer)
-
-
-def _look_up(args: argparse.Namespace) -> ImageLookup:
-    """Look up the image: by the node agent alone if it has the whole answer, else by each provider."""
-    image = parse_image(args.image)  # reports a wrong image name before any file is read
-    inputs = gather_inputs(args, (args.image,))
-    answer = ask_agent(args, image, inputs)
-    if answer is None or isinstance(answer, Fallback):
-        is_agent_asked = answer is not None
-        return look_up(args, image, *open_providers(args, inputs, is_agent_asked=is_agent_asked))
-    return ImageLookup(answer, inputs)
 
 
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer

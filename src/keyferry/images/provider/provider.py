@@ -10,6 +10,7 @@ from time import monotonic
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field, replace
+from keyferry._net.agent import FallbackReason
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import (
@@ -30,6 +31,7 @@ from keyferry.images.provider.accounts import (
     ServiceAccounts,
     identify,
 )
+from keyferry.images.provider.agent import AgentSource
 from keyferry.images.provider.cache import (
     CACHE_KEY_TYPES,
     NO_OTHER_INPUTS,
@@ -54,9 +56,6 @@ from keyferry.invoke.flight import Flight, Flights
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-
-    from keyferry.images.provider.agent import AgentSource
-
 
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
@@ -451,9 +450,6 @@ class Provider:
             problem = self._refuse(told.response, identity)
             if problem is None:
                 return self._answered(told.response, identity, told.outcome, None, seconds, note)
-            # Imported here: no agent should give such an answer.
-            from keyferry._net.agent import FallbackReason
-
             message = f"the agent's answer is not allowed: {problem}"
             note = AgentNote(str(FallbackReason.OTHER_VERSION), message)
         left = None if timeout_seconds is None else timeout_seconds - seconds

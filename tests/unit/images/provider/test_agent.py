@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
+from keyferry.images.provider.agent import AgentUse, check_agent, choose_agent
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_age
     ],
 )
 def test_what_is_given_goes_before_the_environment(given: str | None, variable: str, place: str) -> None:
-    expected = AgentUse(place) if place else None
+    expected = AgentUse(place=place) if place else None
     assert choose_agent(given, {"KEYFERRY_AGENT": variable}) == expected
 
 
@@ -31,10 +31,10 @@ def test_an_agent_that_nobody_names_has_to_be_there(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("keyferry._net.agent.ROOT_SOCKET", str(tmp_path / "keyferry" / "agent.sock"))
     environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
     assert choose_agent(None, environ) is None
-    assert choose_agent("auto", environ) == AgentUse(str(tmp_path / "keyferry" / "agent.sock"))
+    assert choose_agent("auto", environ) == AgentUse(place=str(tmp_path / "keyferry" / "agent.sock"))
     (tmp_path / "keyferry").mkdir()
     (tmp_path / "keyferry" / "agent.sock").touch()
-    assert choose_agent(None, environ) == AgentUse(str(tmp_path / "keyferry" / "agent.sock"))
+    assert choose_agent(None, environ) == AgentUse(place=str(tmp_path / "keyferry" / "agent.sock"))
 
 
 @pytest.mark.parametrize("given", [None, "auto"])
@@ -42,7 +42,7 @@ def test_a_variable_that_names_no_agent_is_refused_where_it_counts(given: str | 
     environ = {"KEYFERRY_AGENT": "foo"}
     with pytest.raises(EnvironmentProblem, match="KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the"):
         choose_agent(given, environ)
-    assert choose_agent("/a.sock", environ) == AgentUse("/a.sock")
+    assert choose_agent("/a.sock", environ) == AgentUse(place="/a.sock")
     assert choose_agent("off", environ) is None
 
 
