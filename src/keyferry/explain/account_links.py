@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 
@@ -19,7 +20,6 @@ from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
-from keyferry.show.paste import quote_word
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
 from keyferry.workloads.pods import token_audiences
 from keyferry.workloads.rbac import node_manifests, user_manifests
@@ -79,7 +79,7 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     path = f"{question.path}/serviceaccounts/{encode_percent(question.name)}"
     found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
     if isinstance(found, ApiProblem):
-        words = f"{quote_word(question.name)} --namespace {quote_word(question.namespace)}"
+        words = f"{shlex.quote(question.name)} --namespace {shlex.quote(question.namespace)}"
         cure = f"{question.kubectl} create serviceaccount {words}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
     item = KubernetesObject(hide_in_url(question.session.server), ObjectKind.SERVICE_ACCOUNT, found)
@@ -88,8 +88,10 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     name = f"{question.namespace}/{question.name}"
     if lacking:
         text = f"{name} lacks the annotation {lacking!r}; the kubelet then does not use the provider"
-        command = f"{question.kubectl} annotate serviceaccount {quote_word(question.name)}"
-        cure = f'{command} --namespace {quote_word(question.namespace)} {quote_word(lacking)}="${{VALUE:?}}"'
+        command = f"{question.kubectl} annotate serviceaccount {shlex.quote(question.name)}"
+        cure = (
+            f'{command} --namespace {shlex.quote(question.namespace)} {shlex.quote(lacking)}="${{VALUE:?}}"'
+        )
         return Link(LinkName.ACCOUNT, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
     facts = {f"annotation {key}": value for key, value in picked.items()}
     return Link(LinkName.ACCOUNT, LinkState.OK, f"{name} exists", {"uid": account.uid, **facts}), account

@@ -111,9 +111,10 @@ def _has_contexts(args: argparse.Namespace) -> bool:
 def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
     # Imported here: only an error needs them.
+    import shlex
+
     from keyferry.cli.frame.paste import command_line
     from keyferry.invoke.kuberc import find_kuberc
-    from keyferry.show.paste import join_words
 
     contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
     files = sorted({problem.file for problem in error.problems if problem.file})
@@ -121,7 +122,7 @@ def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
         return contexts if _has_contexts(args) else ""
     is_kuberc = files == [find_kuberc()[0]]
     if any(map(os.path.exists, files)):
-        step = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
+        step = f"to check the file, try: {shlex.join(('keyferry', 'lint', *files))}"
     else:
         step = f"looked for {', '.join(map(os.path.abspath, files))}"
         step += "" if is_kuberc else "; give another one with --kubeconfig or KUBECONFIG"

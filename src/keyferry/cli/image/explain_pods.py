@@ -22,10 +22,8 @@ from keyferry.explain.registry import PullVerdict
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.marks import Mark, mark
-from keyferry.show.report import report
-from keyferry.show.text import fold
-from keyferry.show.writer import Lines, style
+from keyferry.show.text import Mark, fold, mark
+from keyferry.show.writer import Lines, report, style
 from keyferry.workloads.events import PullEvent, events_about
 from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(output: str, session: ClusterSession, answer: Review) -> str:
     if output == "table":
-        from keyferry.show.tables import fitting_table
+        from keyferry.show.text import fitting_table
 
         return fitting_table(("ATTRIBUTE", "VALUE"), _rows(answer))
     from keyferry.show.documents import render_document

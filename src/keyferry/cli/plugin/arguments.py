@@ -12,7 +12,7 @@ from keyferry.kit.lab.plugin_under_test import (
     full_api_version,
 )
 from keyferry.kit.plugin_kind import PluginKind
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
