@@ -103,8 +103,8 @@ if TYPE_CHECKING:
     from ._core.reasons import ReasonStage as ReasonStage
     from .clusters.exec_info import ExecInfo as ExecInfo
     from .clusters.exec_info import load_exec_info as load_exec_info
-    from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
+    from .clusters.session import load_cluster as load_cluster
     from .errors import ClusterAuthError as ClusterAuthError
     from .errors import ConfigError as ConfigError
     from .errors import ContainerRuntimeError as ContainerRuntimeError
@@ -261,7 +261,7 @@ else:
         "check_registry": "pulls.registry.check",
         "check_registry_async": "pulls.registry.check",
         "cluster_metrics_collector": "metrics.collectors",
-        "load_cluster": "clusters.load",
+        "load_cluster": "clusters.session",
         "load_exec_info": "clusters.exec_info",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",

@@ -49,7 +49,7 @@ from keyferry.bridge.json_spans import read_members
 from keyferry.bridge.shim import unquote
 from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
-from keyferry.clusters.kubeconfig.decode import decode_file as decode_kubeconfig
+from keyferry.clusters.kubeconfig.files import decode_file as decode_kubeconfig
 from keyferry.errors import HttpError, KeyferryError
 from keyferry.images.agent_answer import read_lookup
 from keyferry.images.config.files import read_config

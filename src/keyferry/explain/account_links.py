@@ -12,10 +12,8 @@ from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.api.meta import format_instant
-from keyferry.clusters.api_call import ApiAction, ApiProblem, call_api
-from keyferry.clusters.review import review
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, BoundPod, call_api, request_token, review
 from keyferry.clusters.session import ClusterSession
-from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.images.credential import ServiceAccountRef

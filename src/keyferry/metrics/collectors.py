@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 
 from keyferry._core.clock import time_ns
 from keyferry._core.extras import missing_extra
-from keyferry.clusters.auth.authenticator import Authenticator, living_authenticators
-from keyferry.clusters.auth.calls import CALLS, CallMetrics
+from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics, living_authenticators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_session(args: argparse.Namespace) -> ClusterSession:
     """Return a session for the context of the command line."""
-    from keyferry.clusters.load import load_cluster
+    from keyferry.clusters.session import load_cluster
 
     return load_cluster(
         args.context,
@@ -89,8 +89,9 @@ def open_session(args: argparse.Namespace) -> ClusterSession:
 
 def resolve_context(args: argparse.Namespace) -> ClientConfig:
     """Return the context of the command line, without running a plugin."""
+    from keyferry.clusters.kubeconfig.choose import Overrides
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+    from keyferry.clusters.kubeconfig.resolve import resolve
 
     overrides = Overrides(
         context=args.context or "",

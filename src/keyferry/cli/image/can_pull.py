@@ -26,7 +26,7 @@ from keyferry.cli.frame.registry_arguments import (
     code_for_check,
     image_mirrors,
 )
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.document import failures_document
 from keyferry.explain.evidence import AttemptKind, see

@@ -14,7 +14,7 @@ from keyferry.cli.frame.live_target import live_sources, read_target
 from keyferry.cli.frame.source_files import sources_of
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import ImageNameError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.explanation_document import event_document, explanation_document

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.review import Review
+    from keyferry.clusters.api_calls import Review
     from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the review to the server, and print its result."""
-    from keyferry.clusters.review import review
+    from keyferry.clusters.api_calls import review
 
     session = open_session(args)
     answer = review(session, timeout_seconds=args.timeout)
