@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.values import Value
 from keyferry.sdk.flags import LOG_FLAGS, Flag
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _locate(image: str, mirrors: str, cloud: Cloud, *, compat: bool) -> Registry
     targets, refused = parse_mirrors(mirrors)
     for entry in refused:
         from keyferry.sdk import tell
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
     mirrored = apply_mirror(targets, image, compat=compat)

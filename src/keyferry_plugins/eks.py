@@ -172,7 +172,7 @@ def _token_host(environment: Environment, options: Options, region: str) -> tupl
     A configured endpoint applies only to calls made here: EKS would reject it in the token, unless it is one
     of STS' own hosts.
     """
-    from keyferry.sdk.proxy import split_url
+    from keyferry._net.http_errors import split_url
 
     origin = split_url(find_endpoint(environment, STS, region).url)
     if options.is_compat or (origin.scheme == "https" and is_sts_host(origin.authority)):

@@ -151,8 +151,8 @@ def _try_as_upstream(calls: Calls) -> Token:
 
 def _serve_as_upstream(flags: Flags) -> Never:
     """Write the response in v1beta1 and indented, whatever KUBERNETES_EXEC_INFO requests."""
+    from keyferry._core.json import loads
     from keyferry.sdk.cluster import respond_cluster
-    from keyferry.sdk.json import loads
     from keyferry.sdk.stdio import deliver
     from keyferry_plugins.google.cache import format_indented
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from time import time
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster, tell
 from keyferry.sdk.flags import read_flags
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.options import FLAGS, read_options
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ def _get(request: ExecRequest, options: Options, refresh_token: str) -> _Fresh:
 
 def _renew(issuer: Issuer, options: Options, refresh_token: str) -> _Fresh | None:
     """Return a token for a refresh token, or None if the issuer rejects it and the user must log in again."""
-    from keyferry.sdk.values import replace
+    from keyferry._core.values import replace
     from keyferry_plugins.openid.client import Refusal, explain
     from keyferry_plugins.openid.grants import refresh
 

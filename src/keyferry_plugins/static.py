@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
-from keyferry.sdk.text import shown
+from keyferry.sdk.messages import shown
 from keyferry_plugins.docker.config import DockerConfig, Login
 from keyferry_plugins.docker.durations import read_cache_duration
 from keyferry_plugins.docker.keyring import choose_logins, write_auth
@@ -102,7 +102,7 @@ def _ask_helpers(
     *,
     is_wanted: bool,
 ) -> list[tuple[str, Login]]:
-    from keyferry.sdk.docker_hub import HUB, LOGIN_URL
+    from keyferry._core.docker_hub import HUB, LOGIN_URL
     from keyferry_plugins.docker.helper import ask_helper, host_of
 
     registry = request.registry

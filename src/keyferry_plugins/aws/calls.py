@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Retry, fetch
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def query_call(
     secrets: tuple[str, ...] = (),
 ) -> Call:
     """Return a call in AWS' query protocol, a form; *secrets* are the field values that no message may contain."""
-    from keyferry.sdk.forms import encode_form
+    from keyferry._net.forms import encode_form
 
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     return Call(fields["Action"], endpoint, headers, encode_form(fields), right, retried, secrets)
@@ -113,7 +113,7 @@ def _is_transient(reply: Reply, call: Call) -> bool:
 
 
 def _sign(call: Call, credentials: Credentials, now: float) -> dict[str, str]:
-    from keyferry.sdk.proxy import split_url
+    from keyferry._net.http_errors import split_url
     from keyferry_plugins.signing.sigv4 import sign_headers
 
     origin = split_url(call.endpoint.url)
@@ -139,7 +139,7 @@ def _skew(reply: Reply, now: float) -> float:
 def _failure(
     call: Call, credentials: Credentials | None, reply: Reply, refusal: Refusal, skew: float
 ) -> ProvideError:
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
 
     known = (*call.secrets, *(credentials.secrets if credentials is not None else ()))
     said = ": ".join(filter(None, (refusal.code, shown(refusal.message, known=known))))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from keyferry._net.address import is_loopback_host
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.url import is_loopback_host
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.failures import is_transient, read_refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.sdk.proxy import Origin
+    from keyferry._net.proxy import Origin
     from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["container_credentials", "container_url"]
@@ -57,7 +57,7 @@ def container_credentials(environment: Environment) -> Credentials:
         options=_http_options(environment, origin),
     )
     if not reply.is_success:
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         refusal = read_refusal(reply)
         said = shown(

@@ -41,7 +41,7 @@ def read_time(value: object, source: str) -> float | None:
     """Return an RFC 3339 time in Unix seconds, or None if there is none; raise ProvideError if it is invalid."""
     if value is None or value == "":
         return None
-    from keyferry.sdk.times import parse_time
+    from keyferry.api.meta import parse_time
 
     try:
         return parse_time(value if isinstance(value, str) else "") / _NANOSECONDS

@@ -56,7 +56,7 @@ class CredentialCache:
         """Store *credentials* if they expire, and drop the entries that have expired."""
         if credentials.expires_at is None:
             return
-        from keyferry.sdk.json import dumps
+        from keyferry._core.json import dumps
 
         with Lock(self._path, Deadline(_LOCK_SECONDS)) as is_held:
             entries = self._entries()
@@ -70,7 +70,7 @@ class CredentialCache:
         """Return all entries; None if the file must not be written: another tool's, or accessible to other users."""
         if not os.path.lexists(self._path):
             return {}
-        from keyferry.sdk.json import loads
+        from keyferry._core.json import loads
 
         document: object = None
         try:
@@ -90,7 +90,7 @@ def _is_alive(entry: object, now: float) -> bool:
 
 def _key(environment: Environment, options: Options) -> str:
     """Return a digest of everything that selects the identity, so that identities which share a file stay apart."""
-    from keyferry.sdk.json import dumps
+    from keyferry._core.json import dumps
 
     variables = sorted(
         (name, value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _read_file(path: str) -> dict[str, str]:
 
 
 def _read_json(text: str, path: str) -> list[tuple[str, str]]:
-    from keyferry.sdk.json import loads
+    from keyferry._core.json import loads
 
     document: object = None
     try:

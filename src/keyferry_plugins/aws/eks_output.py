@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from keyferry.api.meta import format_time
 from keyferry.sdk import tell
 from keyferry.sdk.cluster import V1BETA1, VARIABLE, ExecRequest, read_exec_request, respond_cluster
 from keyferry.sdk.stdio import program_name
-from keyferry.sdk.times import format_time
 from keyferry_plugins.aws.eks_options import CLI
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def write_as_upstream(
 
 def choose_version(exec_info: str, tool: str) -> tuple[str, str]:
     """Return the apiVersion that *tool* responds with and its warning; the tools accept any KUBERNETES_EXEC_INFO."""
-    from keyferry.sdk.json import loads
+    from keyferry._core.json import loads
 
     document: object = None
     try:
@@ -72,7 +72,7 @@ def _may_ask() -> bool:
 
 
 def _encode(response: ExecResponse, version: str) -> bytes:
-    from keyferry.sdk.json import dumps
+    from keyferry._core.json import dumps
 
     expiry = format_time(int(response.expires_at or 0) * _NANOSECONDS)
     document = {

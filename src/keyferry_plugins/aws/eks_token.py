@@ -111,7 +111,7 @@ def _decode(token: str) -> str:
 
 
 def _check_query(query: str) -> None:
-    from keyferry.sdk.forms import decode_percent
+    from keyferry._net.forms import decode_percent
 
     fields: dict[str, str] = {}
     for part in query.split("&"):

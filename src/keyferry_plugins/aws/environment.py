@@ -154,7 +154,7 @@ class Environment:
 
 def read_seconds(text: str) -> float:
     """Return the seconds of a duration such as ``50s``; raise ProvideError if it is invalid or not above 0."""
-    from keyferry.sdk.times import parse_duration
+    from keyferry.api.meta import parse_duration
 
     try:
         nanoseconds = parse_duration(text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

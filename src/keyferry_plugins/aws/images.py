@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
+from keyferry._net.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk import ProvideError
-from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
-from keyferry.sdk.values import Value
 
 __all__ = ["PUBLIC_HOSTS", "EcrHost", "ImageHost", "parse_ecr_host", "parse_image"]
 

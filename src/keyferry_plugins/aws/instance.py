@@ -102,13 +102,13 @@ def instance_credentials(environment: Environment) -> Credentials:
         )
     metadata = InstanceMetadata(environment)
     role = _first_role(metadata)
-    from keyferry.sdk.forms import encode_percent
+    from keyferry._net.forms import encode_percent
 
     reply = metadata.get(_ROLES + encode_percent(role))
     document = reply.json()
     code = text_of(document, "Code")
     if code.lower() != "success":
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         raise ProvideError(f"{SOURCE} {reply.url}: Code is {shown(code, 60)!r}, expected 'Success'")
     return read_credentials(document, f"{SOURCE} (role {role})")

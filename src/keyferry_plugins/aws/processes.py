@@ -16,7 +16,7 @@ __all__ = ["process_credentials"]
 
 def process_credentials(environment: Environment, command: str, profile: str) -> Credentials:
     """Run *command*, split into words as a shell does but without expansion; raise ProvideError on failure."""
-    from keyferry.sdk.json import loads
+    from keyferry._core.json import loads
     from keyferry.sdk.process import run_program
 
     argv = _split(command, profile)

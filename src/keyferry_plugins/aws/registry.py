@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.calls import json_call, send
 from keyferry_plugins.aws.endpoints import ECR_PUBLIC
 

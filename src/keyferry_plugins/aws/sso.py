@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import replace
+from keyferry._net.forms import encode_query
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import encode_query
-from keyferry.sdk.values import replace
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.sso_tokens import SOURCE, SsoLogin, ask_portal, refused, service_url, usable_token
 

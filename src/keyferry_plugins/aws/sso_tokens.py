@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import Retry, fetch
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.aws.credentials import read_time, text_of
 from keyferry_plugins.aws.endpoints import configured_endpoint
 from keyferry_plugins.aws.failures import is_transient, read_refusal
@@ -93,9 +93,9 @@ def _renewed_token(environment: Environment, login: SsoLogin, path: str) -> Toke
 def _renew(
     environment: Environment, login: SsoLogin, path: str, token: Token, parts: dict[str, str]
 ) -> Token:
+    from keyferry._core.json import dumps
+    from keyferry.api.meta import format_time
     from keyferry.sdk.files import write_private
-    from keyferry.sdk.json import dumps
-    from keyferry.sdk.times import format_time
 
     body = dumps({**parts, "grantType": "refresh_token"}).encode()
     url = f"{service_url(environment, 'sso-oidc', 'oidc', login.region)}/token"
@@ -119,8 +119,8 @@ def _renew(
 
 
 def _read_token(path: str, login: SsoLogin) -> Token:
+    from keyferry._core.json import loads
     from keyferry.sdk.files import read_bounded
-    from keyferry.sdk.json import loads
 
     document: object = None
     if not os.path.exists(path):
@@ -173,7 +173,7 @@ def ask_portal(
 
 def refused(reply: Reply, login: SsoLogin, secrets: tuple[str, ...]) -> ProvideError:
     """Return the error to raise for an error response."""
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
 
     refusal = read_refusal(reply)
     said = ": ".join(filter(None, (refusal.code, shown(refusal.message, known=secrets))))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value
 from keyferry_plugins.azure.clouds import REGISTRY_SCOPE
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def exchange_by_binding(
     bindings: Bindings, client_id: str, assertion: str, *, deadline: Deadline, retry: Retry | None = None
 ) -> Token:
     """Return a token for registries from the cluster's endpoint, in exchange for a pod's token."""
-    from keyferry.sdk.forms import encode_form
+    from keyferry._net.forms import encode_form
     from keyferry.sdk.http import HttpOptions, Retry, fetch
     from keyferry_plugins.azure.entra import assertion_fields
     from keyferry_plugins.azure.tokens import read_token

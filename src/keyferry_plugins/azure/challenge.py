@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.challenge import ChallengeError, read_challenges
+from keyferry._net.challenge import ChallengeError, read_challenges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

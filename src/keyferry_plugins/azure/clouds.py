@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, replace
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _read_object(data: bytes, what: str) -> dict[str, object]:
 
 
 def _read_any(data: bytes, what: str) -> object:
-    from keyferry.sdk.json import DocumentError, loads
+    from keyferry._core.json import loads
+    from keyferry.errors import DocumentError
 
     try:
         return loads(data)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def _read(data: bytes, where: str) -> Mapping[str, object]:
 
 
 def _read_json(data: bytes) -> object:
-    from keyferry.sdk.json import DocumentError, loads
+    from keyferry._core.json import loads
+    from keyferry.errors import DocumentError
 
     try:
         return loads(data)

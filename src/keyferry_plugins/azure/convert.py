@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import Flag
-from keyferry.sdk.values import Value
 from keyferry_plugins.azure.options import FLAGS as LOGIN_FLAGS
 from keyferry_plugins.azure.options import LOGINS
 

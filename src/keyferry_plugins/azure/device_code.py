@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import sleep
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, HttpError, ProvideError
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _start(options: Options, application: Application, deadline: Deadline) -> Co
 
 
 def _read_code(reply: Reply) -> Code:
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
     from keyferry_plugins.azure.tokens import read_instant, text_of
 
     document = reply.json()

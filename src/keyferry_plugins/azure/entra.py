@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def post_form(
     retry: Retry | None = None,
 ) -> Reply:
     """Send a form to one of the tenant's endpoints and return the response."""
-    from keyferry.sdk.forms import encode_form
+    from keyferry._net.forms import encode_form
     from keyferry.sdk.http import Retry, fetch
 
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
@@ -116,7 +116,7 @@ def read_reply(reply: Reply, secrets: tuple[str, ...] = ()) -> Token:
 
 def refusal(reply: Reply, secrets: tuple[str, ...] = ()) -> EntraError:
     """Return the error for an error response, with the text of known fields only."""
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
     from keyferry_plugins.azure.tokens import text_of
 
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import time
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.azure.login_server import host_of
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Exchange(Value):
 
 def exchange_token(exchange: Exchange, deadline: Deadline, retry: Retry) -> str:
     """Return the registry's refresh token for an Entra token, which is sent only to the registry itself."""
-    from keyferry.sdk.forms import encode_form
+    from keyferry._net.forms import encode_form
     from keyferry.sdk.http import fetch
 
     realm, service = _challenge(exchange, deadline, retry)
@@ -94,7 +94,7 @@ def _challenge(exchange: Exchange, deadline: Deadline, retry: Retry) -> tuple[st
 
 def _check_realm(realm: str, exchange: Exchange) -> str:
     """Return the realm's origin if it belongs to the registry, so that no response can redirect the token."""
-    from keyferry.sdk.proxy import split_url
+    from keyferry._net.http_errors import split_url
     from keyferry_plugins.azure.challenge import ChallengeError
 
     try:
@@ -149,7 +149,7 @@ def _hint(status: int, exchange: Exchange) -> str:
 
 def _said(reply: Reply, exchange: Exchange) -> str:
     """Return the registry's error text from its known fields."""
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
 
     try:
         errors = reply.json().get("errors")

@@ -42,7 +42,7 @@ def exchange_assertion(
 
 def describe_assertion(assertion: str) -> str:
     """Return the issuer, subject and audience that a federated credential must have; empty if the token is opaque."""
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
     from keyferry_plugins.signing.jose import read_claims
 
     try:

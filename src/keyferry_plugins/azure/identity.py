@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE
 from keyferry_plugins.azure.entra import Application
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.values import Value
+from keyferry._core.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.values import Value
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class IdentityRequest(Value):
 
     def fetch(self, url: str, headers: Mapping[str, str], fields: Mapping[str, str]) -> Reply:
         """Send a request to a local source, never through a proxy, and return the response."""
-        from keyferry.sdk.forms import encode_query
+        from keyferry._net.forms import encode_query
         from keyferry.sdk.http import HttpOptions, Retry, fetch
 
         mark = "&" if "?" in url else "?"
@@ -116,7 +116,7 @@ def _machine_learning(question: IdentityRequest) -> Reply:
 
 
 def _cloud_shell(question: IdentityRequest) -> Reply:
-    from keyferry.sdk.forms import encode_form
+    from keyferry._net.forms import encode_form
     from keyferry.sdk.http import HttpOptions, fetch
 
     _refuse_user_assigned(question.identity, "Cloud Shell")

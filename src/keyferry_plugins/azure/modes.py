@@ -106,7 +106,7 @@ def _as_application(options: Options, application: Application, deadline: Deadli
 
     if not options.pop_host:
         return log_in_as_application(options, application, deadline, {})
-    from keyferry.sdk.values import replace
+    from keyferry._core.values import replace
     from keyferry_plugins.azure.pop import make_proof
 
     proof = make_proof()

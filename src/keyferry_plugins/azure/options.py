@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field, replace
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
-from keyferry.sdk.values import Value, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def _override_timeout(options: Options, environ: Mapping[str, str]) -> Options:
 
 
 def _seconds(text: str) -> float:
-    from keyferry.sdk.times import DurationError, parse_duration
+    from keyferry.api.meta import parse_duration
+    from keyferry.errors import DurationError
 
     try:
         seconds = parse_duration(text) / _NANOSECONDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import time
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Proof(Value):
     @property
     def fields(self) -> dict[str, str]:
         """The fields of a token request that bind the token to the key."""
-        from keyferry.sdk.json import dumps
+        from keyferry._core.json import dumps
         from keyferry_plugins.signing.jose import encode_segment
 
         said = dumps({"kid": self.thumbprint, "xms_ksl": "sw"})
@@ -64,7 +64,7 @@ def make_proof() -> Proof:
 
     package = missing_package()
     if package:
-        from keyferry.sdk.extras import install_hint
+        from keyferry._core.extras import install_hint
 
         raise ProvideError(
             f"a token bound to a key needs the package {package!r}, which is not installed",

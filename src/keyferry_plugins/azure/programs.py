@@ -58,7 +58,8 @@ def _run(argv: list[str], name: str, deadline: Deadline, hint: str) -> Token:
 
 
 def _read(stdout: bytes, name: str, program: str) -> Token:
-    from keyferry.sdk.json import DocumentError, loads
+    from keyferry._core.json import loads
+    from keyferry.errors import DocumentError
     from keyferry_plugins.azure.tokens import Token, read_instant, text_of
 
     document: object = None

@@ -19,9 +19,9 @@ _MOST_BYTES = 1 << 20
 
 def ask_service_fabric(environ: Mapping[str, str], fields: Mapping[str, str], deadline: Deadline) -> Reply:
     """Return the response of the node's token service; the secret is sent only if the certificate matches."""
-    from keyferry.sdk.forms import encode_query
+    from keyferry._net.forms import encode_query
+    from keyferry._net.http_errors import split_url
     from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch
-    from keyferry.sdk.proxy import split_url
 
     endpoint = environ["IDENTITY_ENDPOINT"].partition("#")[0]
     origin = split_url(endpoint)

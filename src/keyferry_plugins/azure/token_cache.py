@@ -34,7 +34,7 @@ def entry_path(folder: str, *parts: str) -> str:
     """Return the path of a cache entry; *parts* are everything that determines its token."""
     from hashlib import sha256
 
-    from keyferry.sdk.json import dumps
+    from keyferry._core.json import dumps
 
     return os.path.join(folder, f"{_PREFIX}{sha256(dumps(list(parts)).encode()).hexdigest()[:32]}.json")
 
@@ -90,7 +90,7 @@ def _remove(path: str) -> bool:
 
 
 def _refreshed(kept: Token | None, refresh: Callable[[str], Token]) -> Token | None:
-    from keyferry.sdk.values import replace
+    from keyferry._core.values import replace
     from keyferry_plugins.azure.entra import EntraError
 
     if kept is None or not kept.refresh_token:
@@ -106,8 +106,9 @@ def _refreshed(kept: Token | None, refresh: Callable[[str], Token]) -> Token | N
 
 
 def _load(path: str) -> Token | None:
+    from keyferry._core.json import loads
+    from keyferry.errors import DocumentError
     from keyferry.sdk.files import read_private
-    from keyferry.sdk.json import DocumentError, loads
     from keyferry_plugins.azure.tokens import read_instant, text_of
 
     data = read_private(path)
@@ -126,9 +127,9 @@ def _load(path: str) -> Token | None:
 
 
 def _save(path: str, token: Token) -> None:
+    from keyferry._core.json import dumps
     from keyferry.sdk import tell
     from keyferry.sdk.files import write_private
-    from keyferry.sdk.json import dumps
 
     document = {
         "access_token": token.access_token,

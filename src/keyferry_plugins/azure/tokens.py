@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import time
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def text_of(document: Mapping[str, object], name: str) -> str:
 
 def check_https(url: str, what: str) -> str:
     """Return *url* if it is https or a loopback address; raise ProvideError otherwise."""
-    from keyferry.sdk.url import is_safe_for_secrets
+    from keyferry.sdk.http import is_safe_for_secrets
 
     if not is_safe_for_secrets(url):
         raise ProvideError(
@@ -70,7 +70,8 @@ def read_instant(value: object) -> float | None:
         return number if number <= _LAST_SECOND else None
     if not isinstance(value, str):
         return None
-    from keyferry.sdk.times import TimeError, parse_time
+    from keyferry.api.meta import parse_time
+    from keyferry.errors import TimeError
 
     try:
         return parse_time(_american(value) or value) / _NANOSECONDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk.values import replace
+from keyferry._core.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def log_in_as_user(
 def _is_watched(options: Options, request: ExecRequest) -> bool:
     """Return whether somebody can read a code; raise ProvideError if nobody can, unless --wait-for-login is set."""
     from keyferry.sdk import ProvideError
-    from keyferry.sdk.prompt import is_watched
+    from keyferry.sdk.messages import is_watched
 
     if is_watched(request) or options.waits_for_login:
         return is_watched(request)

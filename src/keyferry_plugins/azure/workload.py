@@ -34,7 +34,7 @@ def read_workload_assertion(options: Options, environ: Mapping[str, str], deadli
 
 def ask_github(url: str, request_token: str, deadline: Deadline) -> str:
     """Return the OIDC token of the current GitHub action."""
-    from keyferry.sdk.forms import encode_query
+    from keyferry._net.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
 
@@ -52,7 +52,7 @@ def ask_github(url: str, request_token: str, deadline: Deadline) -> str:
 
 def ask_pipelines(connection_id: str, environ: Mapping[str, str], deadline: Deadline) -> str:
     """Return the OIDC token of the current Azure pipeline, for one of its service connections."""
-    from keyferry.sdk.forms import encode_query
+    from keyferry._net.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import loads
+from keyferry._core.user_info import hide_user_info
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import DocumentError, loads
-from keyferry.sdk.text import hide_user_info
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

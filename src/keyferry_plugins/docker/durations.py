@@ -13,7 +13,8 @@ def read_cache_duration(text: str) -> float | None:
     """Return the seconds of a duration such as ``10m``; None if it is empty and the provider's config decides."""
     if not text:
         return None
-    from keyferry.sdk.times import DurationError, parse_duration
+    from keyferry.api.meta import parse_duration
+    from keyferry.errors import DurationError
 
     try:
         nanoseconds = parse_duration(text)

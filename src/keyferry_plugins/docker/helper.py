@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
+from keyferry._core.json import loads
+from keyferry._net.url import UrlSyntaxError, split_registry_url
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
-from keyferry.sdk.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.messages import shown
 from keyferry.sdk.process import run_program
-from keyferry.sdk.text import shown
-from keyferry.sdk.url import UrlSyntaxError, split_registry_url
 from keyferry_plugins.docker.config import Login
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.docker_hub import HUB, LOGIN_HOST, is_default_registry
+from keyferry._core.values import Value
+from keyferry._net.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
-from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
-from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def make_response(
 
 def _refuse_subject(username: str, password: str, subject: str) -> None:
     """Raise ProvideError if the login contains the token: the kubelet compares it with the whole password alone."""
-    from keyferry.sdk.forms import decode_percent
+    from keyferry._net.forms import decode_percent
 
     cores, digits = list(_base64_cores(subject.encode())), subject.encode().hex()
     for text in (username, password, decode_percent(username), decode_percent(password)):
@@ -94,7 +94,7 @@ def _seconds(text: str) -> float | None:
 
 def _remaining(password: str, now: float) -> float | None:
     """Return the seconds until the expiry in a JSON web token; None for any other password."""
-    from keyferry.sdk.jwt_claims import JwtError, read_claims
+    from keyferry._core.jwt_claims import JwtError, read_claims
 
     try:
         claims = read_claims(password)

@@ -95,18 +95,18 @@ def _send(call: ExchangeCall, values: Mapping[str, str], ca_file: str, deadline:
 
 
 def _query(call: ExchangeCall, fields: Mapping[str, str]) -> str:
-    from keyferry.sdk.forms import encode_query
+    from keyferry._net.forms import encode_query
 
     return f"?{encode_query(fields)}" if fields and call.encode is FieldEncoding.QUERY else ""
 
 
 def _body(call: ExchangeCall, fields: Mapping[str, str]) -> bytes:
     if call.encode is FieldEncoding.FORM:
-        from keyferry.sdk.forms import encode_form
+        from keyferry._net.forms import encode_form
 
         return encode_form(fields)
     if call.encode is FieldEncoding.JSON:
-        from keyferry.sdk.json import dumps
+        from keyferry._core.json import dumps
 
         return dumps(fields).encode()
     return b""
@@ -139,7 +139,7 @@ def _basic(username: str, password: str, encode: BasicEncoding) -> str:
     from binascii import b2a_base64
 
     if encode is BasicEncoding.FORM:
-        from keyferry.sdk.forms import encode_form_text
+        from keyferry._net.forms import encode_form_text
 
         username, password = encode_form_text(username), encode_form_text(password)
     if ":" in username:
@@ -201,7 +201,7 @@ def _refusal(reply: Reply, subject: SubjectToken, secrets: list[str]) -> Provide
 
 def _error_code(reply: Reply, secrets: list[str]) -> str:
     """Return OAuth's error code, or the first error of Vault's list; empty for what may be one of *secrets*."""
-    from keyferry.sdk.json import read_object
+    from keyferry._core.json import read_object
 
     body = read_object(reply.body) or {}
     code, errors = body.get("error"), body.get("errors")

@@ -50,7 +50,8 @@ def read_timeout(flags: Flags) -> float:
     text = flags.text("timeout")
     if text == _USUAL_TIMEOUT:
         return _USUAL_SECONDS
-    from keyferry.sdk.times import DurationError, parse_duration  # here: few set it
+    from keyferry.api.meta import parse_duration
+    from keyferry.errors import DurationError  # here: few set it
 
     try:
         seconds = parse_duration(text) / _NANOSECONDS

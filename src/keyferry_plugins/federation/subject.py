@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.federation import SubjectSource, is_cluster_audience
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> st
     """Return the token of the current job of GitHub Actions."""
     from time import monotonic
 
+    from keyferry._net.forms import encode_query
     from keyferry.sdk import Deadline
-    from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import HttpOptions, fetch
 
     url, token = environ.get(_GITHUB_URL, ""), environ.get(_GITHUB_TOKEN, "")
@@ -140,13 +140,13 @@ def check_subject(token: str, settings: SubjectSettings, now: float) -> SubjectT
 
 def _quote(text: str) -> str:
     """Return a claim for a message."""
-    from keyferry.sdk.text import shown  # here, because only messages need it
+    from keyferry.sdk.messages import shown  # here, because only messages need it
 
     return repr(shown(text, 200))
 
 
 def _read_claims(token: str) -> dict[str, object]:
-    from keyferry.sdk.jwt_claims import JwtError, read_claims, read_header
+    from keyferry._core.jwt_claims import JwtError, read_claims, read_header
 
     claims, problem = None, "the token is not a JSON web token"
     if len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token:

@@ -40,7 +40,7 @@ class VerboseTeller(Teller):
     def note(self, *words: object) -> None:
         """Write one line."""
         from keyferry.sdk import tell
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         tell(f"keyferry-federate: {shown(' '.join(map(str, words)), 500)}")
 
@@ -58,13 +58,13 @@ class LinkTeller(Teller):
 
     def done(self, text: str, facts: Mapping[str, object]) -> None:
         """Write the line of a step that succeeded."""
-        from keyferry.sdk.links import report_link
+        from keyferry.sdk.messages import report_link
 
         report_link(self._name, "ok", text, facts=facts)
 
     def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         """Write the line of a step that failed."""
-        from keyferry.sdk.links import report_link
+        from keyferry.sdk.messages import report_link
 
         if isinstance(error, ProvideError):
             report_link(self._name, "broken", error.message, cure=error.hint)

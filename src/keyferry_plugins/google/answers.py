@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.text import shown
+from keyferry.sdk.messages import shown
 from keyferry_plugins.google.calls import Token
 
 TYPE_CHECKING = False
@@ -84,7 +84,8 @@ def lifetime(value: object) -> float | None:
 
 def expiry(value: object) -> float | None:
     """Return an RFC 3339 time in Unix seconds, or None if it is invalid."""
-    from keyferry.sdk.times import TimeError, parse_time
+    from keyferry.api.meta import parse_time
+    from keyferry.errors import TimeError
 
     try:
         return parse_time(value) / 1e9 if isinstance(value, str) else None

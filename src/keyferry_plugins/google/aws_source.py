@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import dumps
+from keyferry._net.forms import encode_percent, encode_query
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import encode_percent, encode_query
-from keyferry.sdk.json import dumps
-from keyferry.sdk.proxy import split_url
 from keyferry_plugins.google.calls import fetch_source
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
 
@@ -58,7 +58,7 @@ def _signed(url: str, credentials: Credentials, region: str, audience: str, now:
 
 
 def _sorted(query: str) -> str:
-    from keyferry.sdk.forms import decode_percent
+    from keyferry._net.forms import decode_percent
 
     pairs = [each.partition("=") for each in query.split("&") if each]
     return encode_query(sorted((decode_percent(name), decode_percent(value)) for name, _, value in pairs))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value
+from keyferry.api.meta import format_time
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded, read_private, write_private
-from keyferry.sdk.json import DocumentError, dumps, loads
-from keyferry.sdk.times import format_time
-from keyferry.sdk.values import Value
 from keyferry_plugins.google.answers import expiry
 from keyferry_plugins.google.calls import Token
 from keyferry_plugins.google.kubeconfig import current_context, default_kubeconfig

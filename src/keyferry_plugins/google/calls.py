@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from time import time
 
+from keyferry._core.json import dumps
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_form
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.forms import encode_form
-from keyferry.sdk.http import HttpOptions, Retry, fetch
-from keyferry.sdk.json import dumps
-from keyferry.sdk.url import is_safe_for_secrets
-from keyferry.sdk.values import Value, field
+from keyferry.sdk.http import HttpOptions, Retry, fetch, is_safe_for_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 
+from keyferry._core.json import read_object
 from keyferry.sdk import AuthConfig, ProvideError
 from keyferry.sdk.http import HttpOptions, fetch
-from keyferry.sdk.json import read_object
 from keyferry_plugins.google.answers import refusal
 from keyferry_plugins.google.metadata import ask_metadata
 

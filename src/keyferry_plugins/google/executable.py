@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import read_object
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import read_object
 from keyferry_plugins.google.answers import told
 
 TYPE_CHECKING = False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import dumps
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import dumps
 from keyferry_plugins.google.calls import CLOUD_PLATFORM, check_endpoint
 from keyferry_plugins.google.exchange import GRANT, STS_URL, WANTED, exchange_subject_token
 from keyferry_plugins.google.user import basic_authorization

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import read_object
+from keyferry._core.values import Value
 from keyferry.sdk import Kind, ProvideError
-from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
-from keyferry.sdk.values import Value
 from keyferry_plugins.google.answers import check_token, expiry, told
 from keyferry_plugins.google.calls import Token
 

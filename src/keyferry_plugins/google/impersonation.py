@@ -18,7 +18,7 @@ _FORBIDDEN, _NOT_FOUND = 403, 404
 
 def impersonation_url(email: str) -> str:
     """Return the URL that issues tokens of a service account."""
-    from keyferry.sdk.forms import encode_percent
+    from keyferry._net.forms import encode_percent
 
     account = encode_percent(email, safe="@")
     return (

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.json import loads
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.json import DocumentError, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

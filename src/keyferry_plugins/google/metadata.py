@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._net.forms import encode_query
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.forms import encode_query
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry_plugins.google.answers import access_token, refusal
 

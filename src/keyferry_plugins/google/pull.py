@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
-from keyferry.sdk.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def _duration(environ: Mapping[str, str]) -> float | None:
     text = environ.get(_DURATION, "")
     if not text:
         return None
-    from keyferry.sdk.times import DurationError, parse_duration
+    from keyferry.api.meta import parse_duration
+    from keyferry.errors import DurationError
 
     try:
         return parse_duration(text) / _NANOSECONDS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import read_object
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import read_object
 from keyferry_plugins.google.calls import fetch_source
 
 TYPE_CHECKING = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import dumps, loads
+from keyferry.errors import DocumentError
 from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
-from keyferry.sdk.json import DocumentError, dumps, loads
 from keyferry_plugins.google.dockercfg import read_dockercfg
 from keyferry_plugins.google.exchange import STS_URL, pull_request
 from keyferry_plugins.google.pull import ANNOTATION

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
 from keyferry.sdk.files import read_private, write_private
-from keyferry.sdk.json import DocumentError, dumps, loads
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.fields import number_of, text_of
 
 TYPE_CHECKING = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_form, encode_form_text
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import encode_form, encode_form_text
 from keyferry.sdk.http import ONCE, Retry, fetch
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value, field
+from keyferry.sdk.messages import shown
 from keyferry_plugins.openid.discovery import http_options
 from keyferry_plugins.openid.fields import number_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from time import sleep
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, HttpError, ProvideError, tell
 from keyferry.sdk.http import Retry
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value, field
+from keyferry.sdk.messages import shown
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, read_refusal, scope_of, send
 from keyferry_plugins.openid.discovery import check_url
 from keyferry_plugins.openid.fields import number_of, text_of

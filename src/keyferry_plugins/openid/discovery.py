@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import Value
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import ProvideError
-from keyferry.sdk.http import HttpOptions, fetch
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.text import shown
-from keyferry.sdk.url import is_safe_for_secrets
-from keyferry.sdk.values import Value
+from keyferry.sdk.http import HttpOptions, fetch, is_safe_for_secrets
+from keyferry.sdk.messages import shown
 from keyferry_plugins.openid.fields import texts_of
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.values import replace
 from keyferry.sdk import Deadline, ProvideError, ask
 from keyferry.sdk.http import Retry
-from keyferry.sdk.prompt import is_watched
-from keyferry.sdk.values import replace
+from keyferry.sdk.messages import is_watched
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
 
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.values import Value, field
+from keyferry._net.forms import decode_percent, encode_query
 from keyferry.sdk import Deadline, ProvideError, ask, tell
-from keyferry.sdk.forms import decode_percent, encode_query
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
 from keyferry_plugins.signing.jose import encode_segment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import time
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.text import shown
+from keyferry.sdk.messages import shown
 from keyferry_plugins.openid.discovery import read_keys
 from keyferry_plugins.openid.fields import number_of
 from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
@@ -92,7 +92,7 @@ def _trust_transport(
 ) -> Mapping[str, object]:
     """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
-        from keyferry.sdk.extras import install_hint
+        from keyferry._core.extras import install_hint
 
         raise ProvideError(
             "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it"

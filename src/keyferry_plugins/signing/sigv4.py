@@ -6,8 +6,8 @@ import hashlib
 import hmac
 from time import gmtime, strftime
 
-from keyferry.sdk.forms import encode_percent, encode_query
-from keyferry.sdk.values import Value, field
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_percent, encode_query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

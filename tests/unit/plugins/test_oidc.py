@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.values import replace
 from keyferry.sdk import ExecRequest, ExecResponse, ProvideError
 from keyferry.sdk.flags import parse_flags
-from keyferry.sdk.values import replace
 from keyferry_plugins.oidc import provide
 from keyferry_plugins.openid.cache import KeptTokens, cache_path, load, save
 from keyferry_plugins.openid.options import FLAGS

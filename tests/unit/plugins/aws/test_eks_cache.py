@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.values import replace
 from keyferry.sdk import Deadline
-from keyferry.sdk.values import replace
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_cache import CredentialCache
 from keyferry_plugins.aws.eks_options import Options
