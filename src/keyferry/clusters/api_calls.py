@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from keyferry._core.json import read_object
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field, replace
 from keyferry._net.forms import encode_percent
@@ -83,22 +84,13 @@ def call_api(
     data = b"" if body is None else json.dumps(body).encode()
     method = "GET" if body is None else "POST"
     with request(session, path, method=method, body=data, timeout_seconds=timeout_seconds) as reply:
-        document = _read_json(reply)
+        document = read_object(reply.read()) or {}
         if not reply.is_success:
             message = _status_text(document) or reply.reason
             return ApiProblem(action=action, kind=_kind(reply.status), status=reply.status, message=message)
     if not document:
         return _unreadable(action, "is not a JSON object", reply.status)
     return document
-
-
-def _read_json(reply: ClusterResponse) -> Json:
-    """Return the JSON object in the body; empty for any other body."""
-    try:
-        document: object = json.loads(reply.read())
-    except (ValueError, RecursionError):
-        document = None
-    return document if isinstance(document, dict) else {}
 
 
 def _status_text(document: Json) -> str:
@@ -150,7 +142,7 @@ def read_refusal(reply: ClusterResponse) -> Review:
 
     The message is truncated, and secrets are masked.
     """
-    words = _status_text(_read_json(reply))
+    words = _status_text(read_object(reply.read()) or {})
     problem = f"{reply.reason}: {words}" if words else reply.reason
     found = re.search(_DENIAL, words) if reply.status == _FORBIDDEN else None
     if found is None:
@@ -174,7 +166,7 @@ def _review(session: ClusterAccess, version: str, timeout_seconds: float) -> Rev
 
 
 def _identity(reply: ClusterResponse) -> Review:
-    status = _read_json(reply).get("status")
+    status = (read_object(reply.read()) or {}).get("status")
     info = status.get("userInfo") if isinstance(status, dict) else None
     if not isinstance(info, dict) or not isinstance(info.get("username"), str):
         return Review(status=reply.status, problem="without a SelfSubjectReview")

@@ -21,8 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
 
-    ProvideCluster = Callable[["ExecRequest"], "ExecResponse"]
-
 VARIABLE = "KUBERNETES_EXEC_INFO"
 V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
 _VERSIONS = (V1, V1BETA1)
@@ -54,6 +52,9 @@ class ExecResponse(Value):
     expires_at: float | None = None
     client_certificate_data: str = ""
     client_key_data: str = field(default="", repr=False)
+
+
+ProvideCluster = Callable[[ExecRequest], ExecResponse]
 
 
 def serve_cluster(provide: ProvideCluster) -> Never:

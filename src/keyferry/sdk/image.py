@@ -19,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
 
-    Provide = Callable[["Request"], "Response"]
-
 # The images that a cached response is for: this one, all of its registry, or all that the provider matches.
 IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
 _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
@@ -73,6 +71,9 @@ class Response(Value):
         """Return one login for the requested image alone."""
         auth = {request.image: AuthConfig(username=username, password=password)}
         return cls(auth=auth, cache_key_type=IMAGE, cache_seconds=cache_seconds)
+
+
+Provide = Callable[[Request], Response]
 
 
 def serve(provide: Provide, *, is_lenient: bool = False) -> Never:

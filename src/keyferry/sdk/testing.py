@@ -31,13 +31,8 @@ from keyferry.api.credentialprovider.v1 import (
     read_response,
 )
 from keyferry.errors import DocumentError, ProvideError
-from keyferry.sdk.cluster import VARIABLE, respond_cluster
-from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, respond
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.sdk.cluster import ProvideCluster
-    from keyferry.sdk.image import Provide
+from keyferry.sdk.cluster import VARIABLE, ProvideCluster, respond_cluster
+from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, Provide, respond
 
 __all__ = ["Outcome", "ask", "ask_cluster", "run", "run_cluster"]
 
