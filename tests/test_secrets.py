@@ -23,8 +23,7 @@ from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import read_kubeconfigs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.load import load_cluster
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer
 from keyferry.images.config.files import read_config

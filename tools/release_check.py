@@ -44,8 +44,8 @@ STEPS = (
         "address",
         "a public address",
         "add [project.urls] and a place for reports in SECURITY.md, let pyproject.toml turn the README's links to "
-        "pages into absolute ones, set DOCS_ADDRESS in keyferry/show/sarif.py to where docs/ is served, and make each "
-        "runbook in deploy/prometheus a runbook_url of that address",
+        "pages into absolute ones, set DOCS_ADDRESS in keyferry/show/reports.py to where docs/ is served, and make "
+        "each runbook in deploy/prometheus a runbook_url of that address",
         sources.check_address,
     ),
     Step("generated", "generated pages are current", "make generated", sources.check_generated),

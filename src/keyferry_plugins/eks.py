@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from keyferry.sdk.json import dumps, read_object
+from keyferry.sdk.proxy import split_url
+from keyferry.sdk.times import format_time
+
 from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, ask, tell
 from keyferry.sdk.cluster import V1, V1BETA1, VARIABLE, read_exec_request, respond_cluster
 from keyferry.sdk.files import Lock
 from keyferry.sdk.flags import read_flags
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.proxy import split_url
 from keyferry.sdk.stdio import deliver, program_name
-from keyferry.sdk.times import format_time
 from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
 from keyferry_plugins.aws.eks_options import CLI, FLAGS, Options, read_options
 from keyferry_plugins.aws.eks_token import LIFETIME_SECONDS, check_token, is_sts_host, make_token

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from time import sleep, time
 
+from keyferry.sdk.json import loads
+
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
 from keyferry.sdk.cluster import respond_cluster
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.http import ONCE, Retry
-from keyferry.sdk.json import loads
 from keyferry.sdk.stdio import deliver
 from keyferry_plugins.google.adc import default_token, impersonate, impersonation_url
 from keyferry_plugins.google.cache import cache_key, cache_path, format_indented, read_cache, write_cache

@@ -20,8 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import keyferry
-from keyferry.clusters.load import load_cluster
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.lint.dispatch import lint_any
@@ -110,7 +109,7 @@ PROGRAM = """
 import os, sys
 sys.path[:0] = {paths!r}
 import ssl
-from keyferry.clusters.load import load_cluster
+from keyferry.clusters.session import load_cluster
 from keyferry.errors import KeyferryError
 from keyferry.invoke.policy import PluginPolicy
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

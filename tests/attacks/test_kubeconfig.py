@@ -24,8 +24,7 @@ import pytest
 
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import check_transport, resolve
-from keyferry.clusters.load import load_cluster
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.adapters_under_test import DRIVERS
@@ -472,7 +471,7 @@ def test_a_file_that_is_not_there_is_an_error_at_its_place(kube: Kube, name: str
 ALL_DOORS = """
 import sys
 sys.path[:0] = sys.argv[2:]
-from keyferry.clusters.load import load_cluster
+from keyferry.clusters.session import load_cluster
 from keyferry.errors import ClusterAuthError
 from keyferry.invoke.policy import PluginPolicy
 from support.adapters_under_test import DRIVERS

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
-from keyferry.sdk.proxy import split_url
 from support.certificates import make_certificate, make_key
 from support.fake_cloud import PATIENCE_SECONDS, FakeServer, Reply, serving
 from support.sdk_plugins import SECRET

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import keyferry
+from keyferry._net.http_errors import split_url
+from keyferry._net.proxy import Origin
 from keyferry.errors import KeyferryError
 from keyferry.sdk import (
     AuthConfig,
@@ -28,10 +30,9 @@ from keyferry.sdk.files import read_bounded, read_private, write_private
 from keyferry.sdk.flags import Flag, parse_flags
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry.sdk.image import respond
+from keyferry.sdk.messages import shown
 from keyferry.sdk.process import Finished, run_program
-from keyferry.sdk.proxy import Origin, choose_proxy, split_url
 from keyferry.sdk.testing import Outcome
-from keyferry.sdk.text import shown
 from support.errors import chain
 from support.fake_cloud import FakeServer
 from support.fake_cloud import Reply as Answer
@@ -178,10 +179,13 @@ PROXIES = [
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_a_proxy_that_is_no_url_is_named_by_its_variable_alone(proxy: str) -> None:
+def test_a_proxy_that_is_no_url_is_named_by_its_variable_alone(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The variable is in the message, with what to do; what it holds is not."""
+    monkeypatch.setenv("https_proxy", proxy)
     with pytest.raises(HttpError) as caught:
-        choose_proxy(split_url("https://host.example/"), {"https_proxy": proxy})
+        fetch("GET", "https://host.example/", deadline=Deadline(LATE))
     assert str(caught.value).startswith("the proxy in https_proxy: is not a URL of the form ")
     assert SECRET not in everything(caught.value)
 

@@ -18,10 +18,9 @@ from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.api.meta import format_instant
-from keyferry.clusters.auth.install_hints import HintLimiter
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO, merge_entries, plugin_entries
-from keyferry.clusters.auth.runner import ExecRunner, is_interactive
+from keyferry.clusters.auth.runner import ExecRunner, HintLimiter, is_interactive
 from keyferry.clusters.exec_info import ExecInfo, load_exec_info, read_exec_info
 from keyferry.errors import KeyferryError, PluginProtocolError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy

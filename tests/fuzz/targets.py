@@ -48,7 +48,7 @@ from keyferry.bridge.docker.login import parse_server
 from keyferry.bridge.shim import read_members, unquote
 from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
-from keyferry.clusters.kubeconfig.decode import decode_file as decode_kubeconfig
+from keyferry.clusters.kubeconfig.files import decode_file as decode_kubeconfig
 from keyferry.errors import HttpError, KeyferryError
 from keyferry.images.config.files import read_config
 from keyferry.images.config.validate import validate

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.sdk.forms import decode_percent, encode_form, encode_percent, encode_query
+from keyferry._net.forms import decode_percent, encode_form, encode_percent, encode_query
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PAIRS = st.lists(st.tuples(TEXT, TEXT))

@@ -17,8 +17,7 @@ from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve
-from keyferry.clusters.load import load_cluster
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.invoke.policy import PluginPolicy
 
 from .certificates import Pair

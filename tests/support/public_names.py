@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 SDK = [
-    "challenge",
-    "docker_hub",
     "files",
     "flags",
-    "forms",
     "http",
-    "json",
-    "jwt_claims",
-    "links",
     "process",
     "testing",
-    "text",
-    "times",
-    "url",
-    "values",
 ]
 API = [
     "keyferry.api.meta",

@@ -38,7 +38,7 @@ ROOMS = {
 }
 ADAPTERS = ("httpx", "requests", "aiohttp", "kubernetes")
 # Modules of the SDK for keyferry's own plugins.
-_NOT_PROMISED = {"extras", "federation", "proxy", "stdio"}
+_NOT_PROMISED = {"federation", "stdio"}
 _ABOUT_ERRORS = """\
 All of these names are also in `keyferry`. Every error has a `kind`, one of the closed set `Kind`, and the command \
 line has an exit code for each kind. Programs decide by the type and the kind of an error; its text is for people. \

@@ -37,8 +37,8 @@ def check_address(release: Release) -> str:
         raise Problem("pyproject.toml has no [project.urls]")
     if "no public address yet" in (ROOT / "SECURITY.md").read_text(encoding="utf-8"):
         raise Problem("SECURITY.md names no place for reports")
-    if 'DOCS_ADDRESS = ""' in (ROOT / "src/keyferry/show/sarif.py").read_text(encoding="utf-8"):
-        raise Problem("keyferry/show/sarif.py has no DOCS_ADDRESS")
+    if 'DOCS_ADDRESS = ""' in (ROOT / "src/keyferry/show/reports.py").read_text(encoding="utf-8"):
+        raise Problem("keyferry/show/reports.py has no DOCS_ADDRESS")
     return ", ".join(sorted(urls))
 
 

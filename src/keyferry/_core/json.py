@@ -59,6 +59,20 @@ def decode_utf8(data: bytes) -> str:
     return data.decode(errors=_HANDLER)
 
 
+def read_object(data: bytes | str) -> dict[str, object] | None:
+    """Return the JSON object in *data*; None if it is anything else.
+
+    Use it for data that may contain a secret: no exception keeps the data in its frames.
+    """
+    from keyferry.errors import DocumentError
+
+    try:
+        document = loads(data)
+    except DocumentError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
 def _replace_byte(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error

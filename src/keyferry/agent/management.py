@@ -83,10 +83,11 @@ def ask_for_page_link(path: str, *, is_opened: bool = False) -> tuple[str, str]:
 
 def _start_command(path: str) -> str:
     # Imported here: most agents are there.
-    from keyferry.agent.settings import socket_options
-    from keyferry.show.paste import join_words
+    import shlex
 
-    return join_words("keyferry", "agent", "run", *socket_options(path, os.environ))
+    from keyferry.agent.settings import socket_options
+
+    return shlex.join(("keyferry", "agent", "run", *socket_options(path, os.environ)))
 
 
 def _document(path: str, reply: SocketReply) -> dict[str, object]:

@@ -11,7 +11,7 @@ from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.compare import ConfigChanges, ProviderChange, Served, compare_configs
 from keyferry.images.load import check_config
 from keyferry.images.reference import normalise
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
         print(render_document(_document(args.old, args.new, changes), args.output))
     elif changes.has_changes:
-        from keyferry.show.tables import fitting_table
+        from keyferry.show.text import fitting_table
 
         print(fitting_table(_HEADER, list(_rows(changes))))
     report(_summary(changes, has_images=bool(args.images)))

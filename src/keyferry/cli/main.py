@@ -9,8 +9,7 @@ import sys
 from keyferry import __version__
 from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, load_module, report_failure
 from keyferry.errors import EnvironmentProblem
-from keyferry.show.report import report
-from keyferry.show.writer import Guard, Lines, hold_descriptors
+from keyferry.show.writer import Guard, Lines, hold_descriptors, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

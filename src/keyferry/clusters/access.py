@@ -6,13 +6,14 @@ share is here; an adapter only translates it to its HTTP library.
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Callable
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value, field
 from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
-from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonation
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["ClusterAccess", "Grant"]
+_TOKEN_FILE_NS = 60 * 1_000_000_000
+_MAX_TOKEN = 1 << 20
+# Not allowed in a header value: a line break ends the header and starts another one.
+FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# Allowed in a header name; other bytes are escaped, including '%', so that the name can be decoded.
+_NAME_BYTES = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+Headers = tuple[tuple[str, str], ...]
 
 
 class Grant(Value):
@@ -53,8 +61,8 @@ class ClusterAccess:
         # client-go itself never retries: it returns the 401, and the next request uses the new credential.
         self.retries = retries
         self._authenticator = authenticator
-        self._token_file = TokenFile(config, monotonic) if config.token_file else None
-        self._impersonation = impersonation(config)
+        self._token_file = _TokenFile(config, monotonic) if config.token_file else None
+        self._impersonation = _impersonation(config)
 
     @property
     def server(self) -> str:
@@ -141,9 +149,7 @@ class ClusterAccess:
         if ahead and grant is None and self._authenticator is not None:
             self._authenticator.credential()
         pair = self._pair if grant is None else lambda: (0, self._pair_of(grant.credential))
-        from keyferry.clusters.tls import (
-            ClusterContext,
-        )  # imported here: commands that print a token need no TLS
+        from keyferry.clusters.tls import ClusterContext
 
         return ClusterContext.make(
             ca=self.config.ca_data,
@@ -170,7 +176,7 @@ class ClusterAccess:
     def _grant(self, credential: ClusterCredential | None) -> Grant:
         authorization = self._authorization(credential)
         headers = (("Authorization", authorization),) if authorization else ()
-        return Grant((*headers, *self._impersonation), credential)
+        return Grant(headers=(*headers, *self._impersonation), credential=credential)
 
     def _authorization(self, credential: ClusterCredential | None) -> str:
         if credential is not None:
@@ -181,8 +187,6 @@ class ClusterAccess:
             return self._bearer(self.config.bearer_token)
         if self.config.username:
             pair = f"{self.config.username}:{self.config.password}".encode()
-            from base64 import b64encode  # imported here: few users have a password
-
             return f"Basic {b64encode(pair).decode()}"
         return ""
 
@@ -197,3 +201,55 @@ class ClusterAccess:
             plugin = self.config.exec.command if self.config.exec is not None else ""
             underlying = PluginProtocolError(plugin, message, text)
         raise ClusterAuthError(self.server, message, text, underlying)
+
+
+class _TokenFile:
+    """A token in a file, which is read again after a minute. If reading fails, the last token is kept.
+
+    A file larger than 1 MiB counts as a failure.
+    """
+
+    def __init__(self, config: ClientConfig, monotonic: Callable[[], int]) -> None:
+        self._path = config.token_file
+        self._token = config.bearer_token.strip()
+        self._monotonic = monotonic
+        # None means that the file is read at first use: as in client-go, it takes precedence over a static token.
+        self._read_ns: int | None = None
+
+    def read(self) -> str:
+        """Return the token in the file, or the last one that was read."""
+        now = self._monotonic()
+        if self._read_ns is None or now - self._read_ns > _TOKEN_FILE_NS:
+            self._read_ns = now
+            try:
+                with open(self._path, encoding="utf-8") as stream:
+                    text = stream.read(_MAX_TOKEN + 1)
+                if len(text) <= _MAX_TOKEN:
+                    self._token = text.strip() or self._token
+            except (OSError, ValueError):
+                pass
+        return self._token
+
+
+def _impersonation(config: ClientConfig) -> Headers:
+    """Return the impersonation headers. Raises ClusterAuthError for a value that cannot be sent."""
+    if not config.impersonate:
+        return ()
+    headers = [("Impersonate-User", config.impersonate)]
+    if config.impersonate_uid:
+        headers.append(("Impersonate-Uid", config.impersonate_uid))
+    headers += [("Impersonate-Group", group) for group in config.impersonate_groups]
+    for name, values in config.impersonate_user_extra.items():
+        headers += [(f"Impersonate-Extra-{_escape_name(name)}", value) for value in values]
+    for name, value in headers:
+        if FORBIDDEN.search(value):
+            text = f'net/http: invalid header field value for "{name}"'
+            message = f"the value of {name} contains a control character and cannot be sent"
+            raise ClusterAuthError(config.server, message, text, EnvironmentProblem(message, text))
+    return tuple(headers)
+
+
+def _escape_name(name: str) -> str:
+    """Return *name* escaped for a header name, as client-go does."""
+    encoded = name.encode("utf-8", "replace")
+    return "".join(chr(byte) if byte in _NAME_BYTES else f"%{byte:02X}" for byte in encoded)

@@ -45,7 +45,7 @@ class ExecInfo(Value):
         cluster = self.cluster
         return ClusterSession(
             ClientConfig(
-                cluster.server,
+                server=cluster.server,
                 tls_server_name=cluster.tls_server_name,
                 insecure=cluster.insecure_skip_tls_verify,
                 ca_data=cluster.certificate_authority_data,
@@ -76,7 +76,12 @@ def read_exec_info(data: bytes) -> ExecInfo:
             message = f"{EXEC_INFO} contains no cluster; set provideClusterInfo: true in the kubeconfig"
             raise EnvironmentProblem(message, "ExecCredential does not contain cluster information")
         cluster = _with_proxy(credential.cluster)
-        return ExecInfo(api_version, credential.interactive, cluster, credential.status)
+        return ExecInfo(
+            api_version=api_version,
+            interactive=credential.interactive,
+            cluster=cluster,
+            status=credential.status,
+        )
     # Raised outside the except clause, because the caught exception may hold the document.
     raise failure
 

@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from typing import Self
 
-__all__ = ["ClusterResponse", "request"]
-
 UNAUTHORIZED = 401
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MOST_REDIRECTS = 5
-_LONGEST_REASON = 100
+_MAX_REDIRECTS = 5
+_MAX_REASON = 100
 # Delimiters of a path or query, and '%' for characters that are already escaped.
 _SAFE = "/?&=%:;,@!$'()*+[]~"
 
@@ -47,7 +45,7 @@ class ClusterResponse:
 
     def __init__(self, answer: HttpResponse) -> None:
         self.status = answer.head.status
-        self.reason = printable(answer.head.reason)[:_LONGEST_REASON]
+        self.reason = printable(answer.head.reason)[:_MAX_REASON]
         self.content_type = answer.head.value("content-type")
         self.location = answer.head.value("location")
         self._answer = answer
@@ -145,7 +143,7 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     target = url.path.rstrip("/") + encode_percent(path, _SAFE)
     # Made before connecting, so that an invalid key or authority is reported without a server.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
-    for left in reversed(range(_MOST_REDIRECTS)):
+    for left in reversed(range(_MAX_REDIRECTS)):
         client = _client(session, tls, deadline.seconds_left, idle_seconds)
         place = replace(origin, target=target)
         reply = ClusterResponse(client.request(place, method, _headers(url, grant, body), body))
@@ -163,7 +161,7 @@ def _client(session: ClusterAccess, tls: SSLContext | None, seconds: float, idle
     configured = session.config.proxy_url
     return Client(
         lambda: tls or default_context(),
-        WaitLimits(seconds, seconds, idle_seconds),
+        WaitLimits(connect_seconds=seconds, answer_seconds=seconds, idle_seconds=idle_seconds),
         Deadline(NO_LIMIT),
         # The kubeconfig's certificate-authority and tls-server-name do not apply to the proxy.
         proxy_tls=default_context,
@@ -187,7 +185,6 @@ def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
     """Return the target of a redirect to the same server; empty for any other response."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
-
     origin = f"{url.scheme}://{url.host}"
     joined = join_url(origin + target, reply.location)
     inside = joined.startswith(f"{origin}/")

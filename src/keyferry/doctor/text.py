@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
 from keyferry.doctor.health import HealthLevel, HealthLine, NodeHealth
-from keyferry.show.marks import Mark, mark
-from keyferry.show.text import Whole, sections
+from keyferry.show.text import Mark, Whole, mark, sections
 from keyferry.show.writer import Lines, style
 
 __all__ = ["render_health"]

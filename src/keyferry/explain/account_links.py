@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 
@@ -11,15 +12,12 @@ from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.api.meta import format_instant
-from keyferry.clusters.api_call import ApiAction, ApiProblem, call_api
-from keyferry.clusters.review import review
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, BoundPod, call_api, request_token, review
 from keyferry.clusters.session import ClusterSession
-from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
-from keyferry.show.paste import quote_word
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
 from keyferry.workloads.pods import token_audiences
 from keyferry.workloads.rbac import node_manifests, user_manifests
@@ -79,7 +77,7 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     path = f"{question.path}/serviceaccounts/{encode_percent(question.name)}"
     found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
     if isinstance(found, ApiProblem):
-        words = f"{quote_word(question.name)} --namespace {quote_word(question.namespace)}"
+        words = f"{shlex.quote(question.name)} --namespace {shlex.quote(question.namespace)}"
         cure = f"{question.kubectl} create serviceaccount {words}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
     item = KubernetesObject(hide_in_url(question.session.server), ObjectKind.SERVICE_ACCOUNT, found)
@@ -88,8 +86,10 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
     name = f"{question.namespace}/{question.name}"
     if lacking:
         text = f"{name} lacks the annotation {lacking!r}; the kubelet then does not use the provider"
-        command = f"{question.kubectl} annotate serviceaccount {quote_word(question.name)}"
-        cure = f'{command} --namespace {quote_word(question.namespace)} {quote_word(lacking)}="${{VALUE:?}}"'
+        command = f"{question.kubectl} annotate serviceaccount {shlex.quote(question.name)}"
+        cure = (
+            f'{command} --namespace {shlex.quote(question.namespace)} {shlex.quote(lacking)}="${{VALUE:?}}"'
+        )
         return Link(LinkName.ACCOUNT, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
     facts = {f"annotation {key}": value for key, value in picked.items()}
     return Link(LinkName.ACCOUNT, LinkState.OK, f"{name} exists", {"uid": account.uid, **facts}), account

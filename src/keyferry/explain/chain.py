@@ -9,8 +9,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
 from keyferry.errors import KeyferryError, Kind
 from keyferry.show.documents import as_yaml, make_document
-from keyferry.show.marks import Mark, mark
-from keyferry.show.text import fold, wrap
+from keyferry.show.text import Mark, fold, mark, wrap
 from keyferry.show.writer import style
 
 __all__ = ["Chain", "Link", "LinkName", "LinkState", "chain_document", "chain_lines"]

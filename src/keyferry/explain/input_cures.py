@@ -5,13 +5,13 @@ Secrets and tokens are written to new files that only the user can read.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
 from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
 from keyferry.images.result import LookupOutcome
-from keyferry.show.paste import quote_word
 
 __all__ = ["input_cures"]
 
@@ -35,15 +35,15 @@ def _input_lines(facts: Facts, missing: MissingInput) -> Iterator[str]:
     if missing is next((each for each in facts.answer.missing if each.input in ACCOUNT_INPUTS), None):
         yield from facts.account_lines
     elif missing.input is LookupInput.PULL_SECRET and facts.pod is not None:
-        name, namespace = quote_word(missing.name), quote_word(facts.pod.namespace)
-        new_file = f"secret=$(mktemp {quote_word(f'{missing.name}.XXXXXX')})"
+        name, namespace = shlex.quote(missing.name), shlex.quote(facts.pod.namespace)
+        new_file = f"secret=$(mktemp {shlex.quote(f'{missing.name}.XXXXXX')})"
         get = f'kubectl get secret {name} -n {namespace} -o yaml > "$secret"'
         yield f'{new_file} && {get} && {command} --secret "$secret"'
     elif missing.input is LookupInput.DOCKER_CONFIG:
-        yield f"{command} --docker-config {quote_word(missing.name)}"
+        yield f"{command} --docker-config {shlex.quote(missing.name)}"
     elif missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN:
         namespace, _, name = missing.name.partition("/")
-        create = f"kubectl create token {quote_word(name)} -n {quote_word(namespace)}{_audience(facts)}"
+        create = f"kubectl create token {shlex.quote(name)} -n {shlex.quote(namespace)}{_audience(facts)}"
         yield (
             f'token=$(mktemp token.XXXXXX) && {create} > "$token" && {command} --service-account-token "$token"'
         )
@@ -55,5 +55,5 @@ def _audience(facts: Facts) -> str:
     lacking = {each.provider for each in answer.provisions if each.missing}
     for provider in answer.providers:
         if provider.name in lacking and provider.token_attributes is not None:
-            return f" --audience {quote_word(provider.token_attributes.service_account_token_audience)}"
+            return f" --audience {shlex.quote(provider.token_attributes.service_account_token_audience)}"
     return ""

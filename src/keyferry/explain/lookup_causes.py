@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from os.path import join
 
@@ -32,7 +33,6 @@ from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
 from keyferry.images.why.nearness import Miss, MissKind, find_misses
 from keyferry.images.why.traps import empty_login_text, is_empty_login
-from keyferry.show.paste import quote_word
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 __all__ = ["describe_miss", "find_lookup_cause", "trace_cure"]
@@ -86,7 +86,7 @@ def _node_may_not_request_token(facts: Facts) -> LikelyCause | None:
     if not isinstance(error, NodeAudienceError):
         return None
     objects = {"apiVersion": "v1", "kind": "List", "items": list(error.manifests)}
-    line = f"echo {quote_word(dumps(objects))} | kubectl apply -f -"
+    line = f"echo {shlex.quote(dumps(objects))} | kubectl apply -f -"
     text = "as an administrator of the cluster, permit it; this adds objects of their own, and takes nothing away"
     return LikelyCause(str(error), (Cure(text, (line,)),))
 
@@ -125,7 +125,7 @@ def _plugin_cures(facts: Facts, provider: str, error: KeyferryError) -> tuple[Cu
 def _start_cure(path: str) -> Cure:
     interpreter = missing_interpreter(path)
     if interpreter.endswith("\r"):
-        return Cure("convert its line ends", (f"sed -i 's/\\r$//' {quote_word(path)}",))
+        return Cure("convert its line ends", (f"sed -i 's/\\r$//' {shlex.quote(path)}",))
     if interpreter:
         return Cure(f"install {interpreter}, or change line 1 of {path}")
     return Cure(f"check that {path} is a program for this machine, and that its loader is installed")
@@ -144,8 +144,8 @@ def _annotation_cures(facts: Facts, key: str) -> tuple[Cure, ...]:
     pod = facts.pod
     if pod is None or not key or facts.is_static:
         return ()
-    account, namespace = quote_word(pod.service_account_name), quote_word(pod.namespace)
-    line = f'kubectl annotate serviceaccount {account} -n {namespace} {quote_word(key)}="${{VALUE:?}}"'
+    account, namespace = shlex.quote(pod.service_account_name), shlex.quote(pod.namespace)
+    line = f'kubectl annotate serviceaccount {account} -n {namespace} {shlex.quote(key)}="${{VALUE:?}}"'
     return (Cure("add the annotation, with the value that the plugin expects", (line,)),)
 
 

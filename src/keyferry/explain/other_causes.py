@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST, is_hub_host
@@ -12,7 +13,6 @@ from keyferry.explain.facts import Facts
 from keyferry.explain.secret_cures import new_secret
 from keyferry.explain.wording import registry, wait_cure, who
 from keyferry.pulls.failure_text import FailureKind, HostRole, PullFailure
-from keyferry.show.paste import quote_word
 
 __all__ = ["OtherCause", "find_other_cause"]
 
@@ -155,7 +155,7 @@ def _unknown_host(facts: Facts, failure: PullFailure) -> OtherCause:
     text = "see whether the node resolves it, there"
     if named:
         text = f"check the name in {named}; if it is right, {text}"
-    lines = _pasted(host, f"getent hosts {quote_word(_without_port(host))}")
+    lines = _pasted(host, f"getent hosts {shlex.quote(_without_port(host))}")
     return OtherCause(cause, (Cure(text, lines),))
 
 
@@ -170,7 +170,7 @@ def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
     text = f"check the name and the port in {named}, then {text}" if named else f"check {text}"
     path = "/v2/" if named else "/"
     url = f"{'http' if failure.is_plain else 'https'}://{host}{path}"
-    return OtherCause(cause, (Cure(text, _pasted(host, f"curl -sSIo /dev/null {quote_word(url)}")),))
+    return OtherCause(cause, (Cure(text, _pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")),))
 
 
 @_of(FailureKind.CANCELED)
@@ -213,7 +213,7 @@ def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
         f"compare the names and dates in the certificate with {name} and with the clock of the node; who runs "
         f"{_party(facts, failure)} can renew it. On the node"
     )
-    address = quote_word(host if _without_port(host) != host else f"{host}:443")
+    address = shlex.quote(host if _without_port(host) != host else f"{host}:443")
     line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
     return OtherCause(cause, (Cure(text, _pasted(host, line)),))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from os.path import join
 
 from keyferry.errors import KeyferryError, Kind, PluginError
-from keyferry.show.paste import join_words
 
 __all__ = ["lint_command", "plugin_command", "trace_command"]
 
@@ -21,10 +21,10 @@ def plugin_command(error: KeyferryError, provider: str, image: str, config: str,
 
 def lint_command(config: str, bin_dir: str) -> str:
     """Return the command that lists the plugins that are missing; empty without a config."""
-    return join_words("keyferry", "lint", config, "--bin-dir", bin_dir) if config else ""
+    return shlex.join(("keyferry", "lint", config, "--bin-dir", bin_dir)) if config else ""
 
 
 def trace_command(provider: str, image: str, config: str, bin_dir: str) -> str:
     """Return the command that shows a plugin's request and response."""
     options = ("--config", config) if config else ()
-    return join_words("keyferry", "plugin", "trace", join(bin_dir, provider), image, *options, "-o", "text")
+    return shlex.join(("keyferry", "plugin", "trace", join(bin_dir, provider), image, *options, "-o", "text"))

@@ -12,7 +12,7 @@ from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
-from keyferry.show.marks import Mark, mark
+from keyferry.show.text import Mark, mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ others may use is only added to: an object is patched, since 'kubectl apply' tak
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keyferry._core.json import dumps
@@ -18,7 +19,6 @@ from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import registry_of
-from keyferry.show.paste import quote_word
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 __all__ = ["new_secret", "recreated_pod", "renewed_secret", "used_secret"]
@@ -70,13 +70,13 @@ def _listed_secret(facts: Facts, pod: Pod, name: str) -> Cure:
 
 
 def _patch_account(account: str, namespace: str, *operations: dict[str, object]) -> str:
-    patch = quote_word(dumps(operations))
-    return f"kubectl patch serviceaccount {quote_word(account)} -n {quote_word(namespace)} --type=json -p {patch}"
+    patch = shlex.quote(dumps(operations))
+    return f"kubectl patch serviceaccount {shlex.quote(account)} -n {shlex.quote(namespace)} --type=json -p {patch}"
 
 
 def recreated_pod(facts: Facts, pod: Pod) -> Cure:
     """Return how to create the pod again, so that it gets the secrets of its service account."""
-    name, namespace = quote_word(pod.name), quote_word(pod.namespace)
+    name, namespace = shlex.quote(pod.name), shlex.quote(pod.namespace)
     if not pod.name:
         return Cure("create the pod again")
     if facts.is_replaced:
@@ -265,8 +265,8 @@ def _saved_as(name: str) -> str:
 
 def _save(kind: str, name: str, namespace: str) -> str:
     """Return the command that saves an object to a new file, ``$saved``, for the user alone."""
-    get = f"kubectl get {kind} {quote_word(name)} -n {quote_word(namespace)} -o yaml"
-    return f'saved=$(mktemp {quote_word(f"{name}-saved.XXXXXX")}) && {get} > "$saved"'
+    get = f"kubectl get {kind} {shlex.quote(name)} -n {shlex.quote(namespace)} -o yaml"
+    return f'saved=$(mktemp {shlex.quote(f"{name}-saved.XXXXXX")}) && {get} > "$saved"'
 
 
 def _edit_line(secret: PullSecret) -> str:
@@ -275,9 +275,9 @@ def _edit_line(secret: PullSecret) -> str:
     Nobody who lists the processes sees what is in it.
     """
     key = SECRET_KEYS.get(secret.type, _KEY)
-    name = f"{quote_word(secret.name)} -n {quote_word(secret.namespace)}"
-    template = quote_word(f'{{{{index .data "{key}" | base64decode}}}}')
-    edited = f"edited=$(mktemp {quote_word(f'{secret.name}-edited.XXXXXX')})"
+    name = f"{shlex.quote(secret.name)} -n {shlex.quote(secret.namespace)}"
+    template = shlex.quote(f'{{{{index .data "{key}" | base64decode}}}}')
+    edited = f"edited=$(mktemp {shlex.quote(f'{secret.name}-edited.XXXXXX')})"
     extract = f'kubectl get secret {name} -o go-template={template} > "$edited"'
     create = f'kubectl create secret generic {name} --type={secret.type} --from-file={key}="$edited"'
     return (
@@ -297,12 +297,12 @@ def _patch_secret(secret: PullSecret, patch: str) -> str:
     """Return the command that patches a secret; one that is immutable is patched in ``$saved``, and replaced."""
     if secret.is_immutable:
         return f'kubectl patch --local -f "$saved" {patch} -o json | kubectl replace --force -f -'
-    return f"kubectl patch secret {quote_word(secret.name)} -n {quote_word(secret.namespace)} {patch}"
+    return f"kubectl patch secret {shlex.quote(secret.name)} -n {shlex.quote(secret.namespace)} {patch}"
 
 
 def _create_secret(registry: str, namespace: str, name: str, username: str = "") -> str:
-    user = quote_word(username) if username else _USER
+    user = shlex.quote(username) if username else _USER
     return (
-        f"kubectl create secret docker-registry {quote_word(name)} -n {quote_word(namespace)} "
-        f"--docker-server={quote_word(registry)} --docker-username={user} --docker-password={_PASSWORD}"
+        f"kubectl create secret docker-registry {shlex.quote(name)} -n {shlex.quote(namespace)} "
+        f"--docker-server={shlex.quote(registry)} --docker-username={user} --docker-password={_PASSWORD}"
     )

@@ -15,8 +15,7 @@ from keyferry.images.credential import SourceKind
 from keyferry.images.match.rules import MatchRule
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.why.nearness import find_misses
-from keyferry.show.marks import Mark, mark
-from keyferry.show.text import Whole, fold, sections
+from keyferry.show.text import Mark, Whole, fold, mark, sections
 from keyferry.show.writer import Lines, style
 
 __all__ = ["render"]

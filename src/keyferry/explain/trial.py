@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 
 from keyferry._core.secrets import secret_values
@@ -32,7 +33,6 @@ from keyferry.images.provider.accounts import (
 )
 from keyferry.images.provider.provision import Provision
 from keyferry.images.reference import ImageName
-from keyferry.show.paste import join_words, quote_word
 
 __all__ = ["TrialInput", "TrialTools", "try_chain"]
 
@@ -192,10 +192,10 @@ class _Trial:
     def _trace_command(self) -> str:
         """Return the commands that record the plugin's run with a token of the same account."""
         asked, name = self._asked, self._matched.config.name
-        token = f"{asked.kubectl} create token {quote_word(asked.account)} --namespace {quote_word(asked.namespace)}"
-        audience = quote_word(self._question.audience)
+        token = f"{asked.kubectl} create token {shlex.quote(asked.account)} --namespace {shlex.quote(asked.namespace)}"
+        audience = shlex.quote(self._question.audience)
         words = [f"{asked.bin_dir}/{name}", asked.image.text, "--config", asked.config, "--provider", name]
         annotations, _ = pick_annotations(self._question.attributes, self._account.annotations or {})
         words += [word for key, value in annotations.items() for word in ("--annotation", f"{key}={value}")]
-        trace = f'keyferry plugin trace {join_words(*words)} --service-account-token-file "$token"'
+        trace = f'keyferry plugin trace {shlex.join(words)} --service-account-token-file "$token"'
         return f'token=$(mktemp token.XXXXXX) && {token} --audience {audience} > "$token" && {trace}'

@@ -14,7 +14,7 @@ from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.show.junit import Case
+    from keyferry.show.reports import Case
 
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
@@ -129,14 +129,14 @@ def _result(result: Result) -> dict[str, object]:
 
 def to_junit(report: Report, *, strict: bool = False) -> str:
     """Return the report as JUnit XML, one case for each check; an info is a failure only if *strict*."""
-    from keyferry.show.junit import to_junit
+    from keyferry.show.reports import to_junit
 
     cases = [_case(report, result, strict=strict) for result in report.results]
     return to_junit(f"keyferry plugin test {report.plugin}", cases, report.seconds)
 
 
 def _case(report: Report, result: Result, *, strict: bool) -> Case:
-    from keyferry.show.junit import Case, CaseOutcome
+    from keyferry.show.reports import Case, CaseOutcome
 
     check = result.check
     case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")

@@ -6,19 +6,16 @@ program's registry.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from keyferry._core.clock import time_ns
 from keyferry._core.extras import missing_extra
-from keyferry.clusters.auth.authenticator import living_authenticators
-from keyferry.clusters.auth.calls import CALLS
+from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics, living_authenticators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from prometheus_client.registry import Collector
 
-    from keyferry.clusters.auth.authenticator import Authenticator
-    from keyferry.clusters.auth.calls import CallMetrics
     from keyferry.images.lookup import Providers
     from keyferry.pulls.records.records import Records
 
@@ -30,7 +27,7 @@ def metrics_collector(providers: Providers, *, clock: Callable[[], int] = time_n
     nanoseconds since 1970.
     """
     try:
-        from .images import ProvidersCollector
+        from keyferry.metrics.prometheus import ProvidersCollector
     except ImportError as missing:
         raise missing_extra("metrics", missing) from None
     return ProvidersCollector(providers, clock)
@@ -48,7 +45,7 @@ def cluster_metrics_collector(
     contains the name of a plugin, a user or a cluster.
     """
     try:
-        from .clusters import ClusterCollector
+        from keyferry.metrics.prometheus import ClusterCollector
     except ImportError as missing:
         raise missing_extra("metrics", missing) from None
     return ClusterCollector(calls, authenticators, clock)
@@ -60,7 +57,7 @@ def pull_metrics_collector(records: Records) -> Collector:
     Register it with ``REGISTRY.register(keyferry.pull_metrics_collector(records))``.
     """
     try:
-        from .pulls import RecordsCollector
+        from keyferry.metrics.prometheus import RecordsCollector
     except ImportError as missing:
         raise missing_extra("metrics", missing) from None
     return RecordsCollector(records)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from keyferry._core.json import decode_utf8
+from keyferry._core.json import decode_utf8, loads
 from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication.v1 import (
     GROUP,
@@ -18,19 +19,14 @@ from keyferry.sdk.stdio import deliver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Never
-
-    ProvideCluster = Callable[["ExecRequest"], "ExecResponse"]
-
-__all__ = ["ClusterInfo", "ExecRequest", "ExecResponse", "respond_cluster", "serve_cluster"]
 
 VARIABLE = "KUBERNETES_EXEC_INFO"
 V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
 _VERSIONS = (V1, V1BETA1)
 _NANOSECONDS = 1_000_000_000
 # The limit of RFC 3339, whose years have four digits.
-_LAST_SECOND = 253_402_300_799
+_MAX_SECOND = 253_402_300_799
 
 
 class ExecRequest(Value):
@@ -56,6 +52,9 @@ class ExecResponse(Value):
     expires_at: float | None = None
     client_certificate_data: str = ""
     client_key_data: str = field(default="", repr=False)
+
+
+ProvideCluster = Callable[[ExecRequest], ExecResponse]
 
 
 def serve_cluster(provide: ProvideCluster) -> Never:
@@ -94,7 +93,11 @@ def read_exec_request(exec_info: str) -> ExecRequest:
         raise ProvideError(f"{VARIABLE}: spec is not an object")
     is_interactive = spec is not None and spec.get("interactive") is True
     has_cluster = spec is not None and spec.get("cluster") is not None
-    return ExecRequest(str(api_version), is_interactive, _cluster(document, text) if has_cluster else None)
+    return ExecRequest(
+        api_version=str(api_version),
+        interactive=is_interactive,
+        cluster=_cluster(document, text) if has_cluster else None,
+    )
 
 
 def _name(value: object) -> str:
@@ -103,8 +106,6 @@ def _name(value: object) -> str:
 
 
 def _read(text: str) -> dict[str, object]:
-    from keyferry._core.json import loads
-
     document: object = None
     try:
         document = loads(text)
@@ -149,10 +150,10 @@ def _check(response: ExecResponse) -> ExecCredentialStatus:
     if response.client_certificate_data:
         _check_pem(response)
     return ExecCredentialStatus(
-        response.token,
-        response.client_certificate_data,
-        response.client_key_data,
-        _expiry(response.expires_at),
+        token=response.token,
+        client_certificate_data=response.client_certificate_data,
+        client_key_data=response.client_key_data,
+        expiration_ns=_expiry(response.expires_at),
     )
 
 
@@ -170,7 +171,7 @@ def _expiry(expires_at: float | None) -> int | None:
         raise ProvideError(
             f"response: expires_at is {type(expires_at).__name__}, expected seconds since 1970, such as time() + 600"
         )
-    if not 0 <= expires_at <= _LAST_SECOND:
+    if not 0 <= expires_at <= _MAX_SECOND:
         raise ProvideError(
             "response: expires_at is not between the years 1970 and 9999, in seconds since 1970"
         )

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from time import sleep
+from types import TracebackType
 
+from keyferry._core.files import Folder, open_folder
+from keyferry._net.deadline import Deadline
 from keyferry.errors import ProvideError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
-    from keyferry._core.files import Folder
-    from keyferry._net.deadline import Deadline
 
 __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
 
-_MOST_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 _OTHERS = 0o077
 _PAUSE_SECONDS = 0.05
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -27,7 +23,7 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 def read_bounded(
     path: str,
     what: str,
-    most_bytes: int = _MOST_BYTES,
+    most_bytes: int = _MAX_BYTES,
     *,
     check: Callable[[os.stat_result], None] | None = None,
 ) -> bytes:
@@ -57,8 +53,6 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def read_private(path: str) -> bytes | None:
     """Return the content of the user's own file; None if it is missing, unreadable, or readable by others."""
-    from keyferry._core.files import open_folder  # here, because most plugins only read files
-
     folder, name = os.path.split(path)
     try:
         with open_folder(folder) as opened:
@@ -80,8 +74,8 @@ def _read_own(fd: int) -> bytes | None:
     if hasattr(os, "getuid") and (status.st_mode & _OTHERS or status.st_uid != os.getuid()):
         return None
     with open(fd, "rb", closefd=False) as file:
-        data = file.read(_MOST_BYTES + 1)
-    return data if len(data) <= _MOST_BYTES else None
+        data = file.read(_MAX_BYTES + 1)
+    return data if len(data) <= _MAX_BYTES else None
 
 
 def write_private(path: str, data: bytes) -> bool:
@@ -89,8 +83,6 @@ def write_private(path: str, data: bytes) -> bool:
 
     Returns False if that fails: a cache that cannot be written only costs time.
     """
-    from keyferry._core.files import open_folder  # here, because most plugins only read files
-
     folder, name = os.path.split(path)
     try:
         with open_folder(folder, make=0o700) as opened:
@@ -113,8 +105,6 @@ class Lock:
         self._fd = -1
 
     def __enter__(self) -> bool:
-        from keyferry._core.files import open_folder  # here, because most plugins only read files
-
         folder, name = os.path.split(self._path)
         try:
             with open_folder(folder, make=0o700) as opened:

@@ -1,4 +1,4 @@
-"""Command line flags as Go's programs parse them, without argparse, which is slow to import.
+"""Command line flags as Go's programs parse them.
 
 The forms are ``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and, for switches, ``--name`` and
 ``--name=false``. Flags and words can be in any order; after ``--`` all arguments are words.
@@ -7,14 +7,15 @@ The forms are ``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 
+from keyferry import __version__
 from keyferry._core.values import Value
 from keyferry.errors import ProvideError
 from keyferry.sdk.stdio import leave, program_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Never
 
 __all__ = ["LOG_FLAGS", "Flag", "Flags", "parse_flags", "read_flags"]
@@ -52,9 +53,9 @@ _LOG_SWITCHES = (
 )
 # The flags of klog, which Kubernetes' own programs have and existing configs use.
 LOG_FLAGS = (
-    Flag("v", short="v", is_ignored=True),
-    *(Flag(name, is_ignored=True) for name in _LOG_TEXTS),
-    *(Flag(name, is_ignored=True, is_switch=True) for name in _LOG_SWITCHES),
+    Flag(name="v", short="v", is_ignored=True),
+    *(Flag(name=name, is_ignored=True) for name in _LOG_TEXTS),
+    *(Flag(name=name, is_ignored=True, is_switch=True) for name in _LOG_SWITCHES),
 )
 
 
@@ -91,8 +92,6 @@ def read_flags(
     if any(word in ("--help", "-h", "-help") for word in _before_dashes(argv)):
         _say(1, _help(flags, program, about, words), 0)
     if "--version" in _before_dashes(argv):
-        from keyferry import __version__
-
         _say(1, f"{program} (keyferry {__version__})\n", 0)
     try:
         return parse_flags(flags, argv)
@@ -130,7 +129,7 @@ def parse_flags(flags: Sequence[Flag], argv: Sequence[str]) -> Flags:
     complete = {
         flag.name: tuple(values.get(flag.name) or ([flag.default] if flag.default else [])) for flag in flags
     }
-    return Flags(complete, tuple(words), frozenset(values))
+    return Flags(values=complete, words=tuple(words), given=frozenset(values))
 
 
 def _by_spelling(flags: Sequence[Flag]) -> dict[str, Flag]:

@@ -6,29 +6,32 @@ A request never follows a redirect, so a credential in it is sent to its own hos
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from time import sleep, time
 
+from keyferry._core.json import read_object
 from keyferry._core.values import Value, field
+from keyferry._net.address import is_loopback_host
+from keyferry._net.client import Client
+from keyferry._net.dates import parse_date
+from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import NetworkError, UntrustedError
+from keyferry._net.http_errors import split_url, to_http_error
+from keyferry._net.messages import header_values
+from keyferry._net.proxy import Origin, choose_proxy
 from keyferry._net.trust import Thumbprint, Tls, Trust, default_context
-from keyferry.errors import DocumentError, HttpError
-from keyferry.sdk.proxy import split_url, to_http_error
+from keyferry.errors import HttpError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from keyferry._net.client import Client
-    from keyferry._net.deadline import Deadline
-    from keyferry._net.proxy import Origin
-
-__all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "Thumbprint", "fetch"]
+__all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "Thumbprint", "fetch", "is_safe_for_secrets"]
 
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
 _JITTER_STEPS = 65536
-_MOST_DIGITS = 12
-_LONGEST_PAUSE_SECONDS = 999_999_999
+_MAX_DIGITS = 12
+_MAX_PAUSE_SECONDS = 999_999_999
+_PRIVATE_AUTHORITY = (
+    "if a proxy or a private authority issued it, set SSL_CERT_FILE to a bundle with that authority"
+)
 
 
 class Reply(Value):
@@ -46,15 +49,11 @@ class Reply(Value):
 
     def values(self, name: str) -> list[str]:
         """Return all values of a header, whose name is given in lower case."""
-        from keyferry._net.messages import header_values
-
         return header_values(self.headers, name)
 
     @property
     def sent_at(self) -> float | None:
         """The Unix time of the server's own clock, from the Date; None without a valid one."""
-        from keyferry._net.dates import parse_date
-
         return parse_date(next(iter(self.values("date")), "").strip())
 
     @property
@@ -65,27 +64,19 @@ class Reply(Value):
         """
         asked = next(iter(self.values("retry-after")), "").strip()
         if asked.isascii() and asked.isdigit():
-            return min(int(asked[:_MOST_DIGITS]), _LONGEST_PAUSE_SECONDS)
-        from keyferry._net.dates import parse_date
-
+            return min(int(asked[:_MAX_DIGITS]), _MAX_PAUSE_SECONDS)
         until = parse_date(asked) if asked else None
         if until is None:
             return 0
         sent_at = self.sent_at
         pause = until - (time() if sent_at is None else sent_at)
         rounded_up = -int(-pause // 1)
-        return max(0, min(rounded_up, _LONGEST_PAUSE_SECONDS))
+        return max(0, min(rounded_up, _MAX_PAUSE_SECONDS))
 
     def json(self) -> dict[str, object]:
         """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""
-        from keyferry._core.json import loads
-
-        document: object = None
-        try:
-            document = loads(self.body)
-        except DocumentError:
-            pass
-        if not isinstance(document, dict):
+        document = read_object(self.body)
+        if document is None:
             raise HttpError(self.url, f"returned status {self.status} with a body that is not a JSON object")
         return document
 
@@ -146,16 +137,15 @@ def fetch(
     failure: HttpError | None = None
     try:
         origin = split_url(url)
-        reply, problem = _try(
-            _Request(method, origin, tuple((headers or {}).items()), body), options, deadline, retry
-        )
-        failure = None if problem is None else to_http_error(problem, str(origin))
+        request = _Request(method=method, origin=origin, headers=tuple((headers or {}).items()), body=body)
+        reply, problem = _try(request, options, deadline, retry)
+        failure = None if problem is None else to_http_error(problem, str(origin), _PRIVATE_AUTHORITY)
     except HttpError as error:
         failure = error.with_traceback(None)
     if failure is None:
         return reply
     # A traceback with locals must not show them either.
-    origin = reply = None  # type: ignore[assignment] # not read any more
+    origin = request = reply = None  # type: ignore[assignment] # not read any more
     del url, headers, body
     raise failure
 
@@ -175,7 +165,7 @@ def _try(
     """Make attempts as long as another one may succeed."""
     # A certificate with a known thumbprint needs no authority: the thumbprint is compared before any data is sent.
     is_insecure = options.is_insecure or options.thumbprint is not None
-    tls = Tls(Trust(options.ca_file, options.ca_data, is_insecure))
+    tls = Tls(Trust(ca_file=options.ca_file, ca_data=options.ca_data, is_insecure=is_insecure))
     number = 0
     while True:
         number += 1
@@ -201,19 +191,16 @@ def _attempt(
             request.origin, request.method, request.headers, request.body
         ) as answer:
             received = answer.read(options.most_bytes)
-            return Reply(url, answer.head.status, answer.head.headers, received), None
+            head = answer.head
+            return Reply(url=url, status=head.status, headers=head.headers, body=received), None
     except NetworkError as error:
-        return Reply(url, 0, (), b""), error.with_traceback(None)
+        return Reply(url=url, status=0, headers=(), body=b""), error.with_traceback(None)
 
 
 def _client(options: HttpOptions, tls: Tls, deadline: Deadline) -> Client:
-    from keyferry._net.client import Client
-    from keyferry._net.deadline import WaitLimits
-    from keyferry._net.proxy import choose_proxy
-
     return Client(
         tls.context,
-        WaitLimits(options.connect_seconds, options.attempt_seconds),
+        WaitLimits(connect_seconds=options.connect_seconds, answer_seconds=options.attempt_seconds),
         deadline,
         # The thumbprint is that of the server, not of a proxy.
         proxy_tls=(lambda: default_context(options.ca_file, options.ca_data)) if options.thumbprint else None,
@@ -221,3 +208,12 @@ def _client(options: HttpOptions, tls: Tls, deadline: Deadline) -> Client:
         address=options.address,
         judge=None if options.thumbprint is None else options.thumbprint.check,
     )
+
+
+def is_safe_for_secrets(url: str) -> bool:
+    """Return whether a secret may be sent to *url*: by https, or by http to a loopback host; False if it is invalid."""
+    try:
+        origin = split_url(url)
+    except HttpError:
+        return False
+    return origin.scheme == "https" or is_loopback_host(origin.host)

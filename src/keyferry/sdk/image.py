@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.credentialprovider.v1 import (
     GROUP,
@@ -14,12 +17,7 @@ from keyferry.sdk.stdio import deliver, program_name, read_request_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Never
-
-    Provide = Callable[["Request"], "Response"]
-
-__all__ = ["GLOBAL", "IMAGE", "REGISTRY", "AuthConfig", "Request", "Response", "respond", "serve"]
 
 # The images that a cached response is for: this one, all of its registry, or all that the provider matches.
 IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
@@ -27,7 +25,7 @@ _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha
 _USAGE = "to try it: keyferry plugin trace PROGRAM IMAGE"
 _NANOSECONDS = 1_000_000_000
 # The limit of a 64-bit number of nanoseconds.
-_LONGEST_SECONDS = 9_223_372_036
+_MAX_SECONDS = 9_223_372_036
 
 
 class Request(Value):
@@ -63,14 +61,19 @@ class Response(Value):
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
     ) -> Response:
         """Return one login for every image of the requested registry."""
-        return cls({request.registry: AuthConfig(username, password)}, REGISTRY, cache_seconds)
+        auth = {request.registry: AuthConfig(username=username, password=password)}
+        return cls(auth=auth, cache_key_type=REGISTRY, cache_seconds=cache_seconds)
 
     @classmethod
     def for_image(
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
     ) -> Response:
         """Return one login for the requested image alone."""
-        return cls({request.image: AuthConfig(username, password)}, IMAGE, cache_seconds)
+        auth = {request.image: AuthConfig(username=username, password=password)}
+        return cls(auth=auth, cache_key_type=IMAGE, cache_seconds=cache_seconds)
+
+
+Provide = Callable[[Request], Response]
 
 
 def serve(provide: Provide, *, is_lenient: bool = False) -> Never:
@@ -102,8 +105,6 @@ def _answer(provide: Provide, request: Request) -> bytes:
 
 
 def _read_request(data: bytes, *, is_lenient: bool) -> Request:
-    from keyferry._core.json import loads
-
     document: object = None
     try:
         document = loads(data)
@@ -120,10 +121,10 @@ def _read_request(data: bytes, *, is_lenient: bool) -> Request:
     if not isinstance(annotations, dict) or not all(isinstance(value, str) for value in annotations.values()):
         raise ProvideError("request: serviceAccountAnnotations is not an object of strings")
     request = Request(
-        _text(document, "image"),
-        _text(document, "serviceAccountToken"),
-        annotations,
-        _VERSIONS[0] if is_lenient else _text(document, "apiVersion"),
+        image=_text(document, "image"),
+        service_account_token=_text(document, "serviceAccountToken"),
+        service_account_annotations=annotations,
+        api_version=_VERSIONS[0] if is_lenient else _text(document, "apiVersion"),
     )
     if not request.image:
         raise ProvideError("request: image is empty")
@@ -161,7 +162,9 @@ def _check(response: Response) -> CredentialProviderResponse:
     for key, entry in response.auth.items():
         _check_entry(key, entry)
     return CredentialProviderResponse(
-        response.cache_key_type, _nanoseconds(response.cache_seconds), response.auth
+        cache_key_type=response.cache_key_type,
+        cache_duration_ns=_nanoseconds(response.cache_seconds),
+        auth=response.auth,
     )
 
 
@@ -199,6 +202,6 @@ def _nanoseconds(seconds: float | None) -> int | None:
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
         raise ProvideError(f"response: cache_seconds is {_kind(seconds)}, expected a number")
     # Not the other way round: NaN must fail, too.
-    if not 0 <= seconds <= _LONGEST_SECONDS:
+    if not 0 <= seconds <= _MAX_SECONDS:
         raise ProvideError("response: cache_seconds is not a number from 0 to 292 years")
     return round(seconds * _NANOSECONDS)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from typing import Never
 
-__all__ = ["deliver", "guard_stdout", "leave", "read_request_bytes", "report", "write_all"]
-
-MOST_REQUEST_BYTES = 4 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
 _CHUNK = 65536
 FAILED = 1
 INTERRUPTED = 130
-_LAST_STATUS = 255
-_SHORTEST_SECRET = 4
-_LONGEST_TEXT = 300
+_MAX_STATUS = 255
+_MIN_SECRET = 4
+_MAX_TEXT = 300
 
 
 def deliver(make_answer: Callable[[], bytes], known: Sequence[str] = ()) -> Never:
@@ -96,8 +94,8 @@ def _read_pieces() -> Iterator[bytes]:
     size = 0
     while piece := _read_piece():
         size += len(piece)
-        if size > MOST_REQUEST_BYTES:
-            raise ProvideError(f"the request on standard input is longer than {MOST_REQUEST_BYTES} bytes")
+        if size > MAX_REQUEST_BYTES:
+            raise ProvideError(f"the request on standard input is longer than {MAX_REQUEST_BYTES} bytes")
         yield piece
 
 
@@ -144,25 +142,25 @@ def report(program: str, error: BaseException, known: Sequence[str] = ()) -> Non
         lines = [f"{type(error).__name__} in the plugin itself{_place(error)}{_text(error)}"]
     text = "".join(f"{printable(f'{program}: {line}')}\n" for line in lines)
     for secret in known:
-        if len(secret) >= _SHORTEST_SECRET:
+        if len(secret) >= _MIN_SECRET:
             text = text.replace(secret, MASK)
     write_all(2, text.encode("utf-8", "backslashreplace"))
 
 
 def _text(error: BaseException) -> str:
     """Return the text of an exception; quoted parts are masked, except in an OSError, which quotes file names."""
+    import re
+
     from keyferry._core.secrets import MASK
-    from keyferry.sdk.text import shown
+    from keyferry.sdk.messages import shown
 
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - its __str__ may raise anything
         text = ""
     if not isinstance(error, OSError):
-        import re
-
-        text = re.sub(r"(?s)(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)", MASK, text[: 8 * _LONGEST_TEXT])
-    return f": {shown(text, _LONGEST_TEXT)}" if text else ""
+        text = re.sub(r"(?s)(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)", MASK, text[: 8 * _MAX_TEXT])
+    return f": {shown(text, _MAX_TEXT)}" if text else ""
 
 
 def _place(error: BaseException) -> str:
@@ -182,7 +180,7 @@ def _last_words(stop: SystemExit) -> str:
 
 
 def _status(stop: SystemExit) -> int:
-    return stop.code if isinstance(stop.code, int) and 0 < stop.code <= _LAST_STATUS else FAILED
+    return stop.code if isinstance(stop.code, int) and 0 < stop.code <= _MAX_STATUS else FAILED
 
 
 def leave(status: int) -> Never:
@@ -194,7 +192,7 @@ def leave(status: int) -> Never:
         except (OSError, ValueError):
             # Stray output without a reader is dropped; otherwise Python would fail at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
-    # Without this, the interpreter searches all remaining objects for garbage, twice, before it exits.
+    # The process ends, so the interpreter need not search what is left for garbage.
     gc.freeze()
     sys.exit(status)
 

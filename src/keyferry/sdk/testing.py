@@ -31,13 +31,8 @@ from keyferry.api.credentialprovider.v1 import (
     read_response,
 )
 from keyferry.errors import DocumentError, ProvideError
-from keyferry.sdk.cluster import VARIABLE, respond_cluster
-from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, respond
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.sdk.cluster import ProvideCluster
-    from keyferry.sdk.image import Provide
+from keyferry.sdk.cluster import VARIABLE, ProvideCluster, respond_cluster
+from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, Provide, respond
 
 __all__ = ["Outcome", "ask", "ask_cluster", "run", "run_cluster"]
 
@@ -123,9 +118,9 @@ def ask(
     """Call an image plugin's function with a request for *image*."""
     request = _request(image, service_account_token, service_account_annotations, api_version)
     try:
-        return Outcome(0, respond(provide, request))
+        return Outcome(status=0, stdout=respond(provide, request))
     except ProvideError as error:
-        return Outcome(1, stderr=f"{error}\n")
+        return Outcome(status=1, stderr=f"{error}\n")
 
 
 def ask_cluster(
@@ -138,9 +133,9 @@ def ask_cluster(
     """Call a cluster plugin's function with a client's request, *interactive* or not."""
     info = encode_exec_info(f"{clientauthentication.GROUP}/{api_version}", cluster, interactive=interactive)
     try:
-        return Outcome(0, respond_cluster(provide, info))
+        return Outcome(status=0, stdout=respond_cluster(provide, info))
     except ProvideError as error:
-        return Outcome(1, stderr=f"{error}\n")
+        return Outcome(status=1, stderr=f"{error}\n")
 
 
 def run(
@@ -170,7 +165,10 @@ def run_cluster(
 
 
 def _request(image: str, token: str, annotations: Mapping[str, str] | None, api_version: str) -> bytes:
-    return encode_request(CredentialProviderRequest(image, token, annotations), f"{GROUP}/{api_version}")
+    request = CredentialProviderRequest(
+        image=image, service_account_token=token, service_account_annotations=annotations
+    )
+    return encode_request(request, f"{GROUP}/{api_version}")
 
 
 def _run(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> Outcome:
@@ -182,4 +180,5 @@ def _run(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> Outcom
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+    stderr = done.stderr.decode("utf-8", "replace")
+    return Outcome(status=done.returncode, stdout=done.stdout, stderr=stderr)

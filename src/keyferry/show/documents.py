@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
+from keyferry._core.reasons import Reason
 from keyferry._core.secrets import escape_controls, printable
 from keyferry.show.writer import Lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry._core.reasons import Reason
-
-__all__ = ["API_VERSION", "as_json", "as_yaml", "make_document", "reason_document", "render_document"]
 
 API_VERSION = "keyferry.dev/v1alpha1"
 
@@ -42,8 +38,6 @@ def render_document(document: object, output: str) -> Lines:
 
 def as_json(document: object) -> Lines:
     """Return a document as JSON; characters that could harm a terminal are escaped, so it stays valid JSON."""
-    import json
-
     is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
     return Lines(escape_controls(json.dumps(document, indent=2, ensure_ascii=is_plain)))
 

@@ -1,28 +1,16 @@
-"""Text for terminals: sections with titles, lines that are folded to the terminal's width, durations."""
+"""Text for terminals: folded lines, sections, tables, marks, lines of a source text, durations."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from unicodedata import combining, east_asian_width
 
 from keyferry._core.secrets import printable
 from keyferry.show.writer import RESET, Lines, style
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = [
-    "Whole",
-    "display_width",
-    "duration_text",
-    "fold",
-    "fold_help",
-    "sections",
-    "terminal_width",
-    "text_width",
-    "wrap",
-]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 # Of output that is not a terminal, and the most of a terminal: longer lines are hard to read.
@@ -30,8 +18,10 @@ _WIDTH, _WIDEST = 100, 120
 # The fewest columns of text beside an indent: on a narrower terminal, the indent is reduced.
 _NARROWEST = 24
 _INDENT, _TITLE = 4, 10
-# Characters from here on may take two columns, or none; keyferry's own marks take one.
-_FIRST_UNUSUAL, _NARROW = "\u0300", "✓✗→"
+_DOTS = "..."
+_TAB = 4
+# The fewest columns of a source line.
+_NARROWEST_SOURCE = 20
 
 
 class Whole(str):
@@ -65,19 +55,10 @@ def _terminal_columns() -> int:
 
 def display_width(text: str) -> int:
     """Return the number of columns that printable *text* takes, without keyferry's own styles."""
-    bare = _without_styles(text) if "\033" in text else text
-    if bare.isascii() or all(char < _FIRST_UNUSUAL or char in _NARROW for char in bare):
+    bare = re.sub(r"\033\[[0-9;]*m", "", text) if "\033" in text else text
+    if bare.isascii():
         return len(bare)
-    # Imported here because nearly all text is of ordinary characters.
-    from unicodedata import combining, east_asian_width
-
     return sum(1 + (east_asian_width(char) in ("W", "F")) for char in bare if not combining(char))
-
-
-def _without_styles(text: str) -> str:
-    import re
-
-    return re.sub(r"\033\[[0-9;]*m", "", text)
 
 
 def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> Iterator[str]:
@@ -175,6 +156,127 @@ def wrap(title: str, text: str) -> Iterator[str]:
     """Yield the lines of a paragraph beside its title."""
     first = f"{'':{_INDENT}}{title:<{_TITLE}}"
     yield from fold(printable(text), first, " " * len(first))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
+    """Return a table whose columns are as wide as their widest cell."""
+    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(display_width(row[at]) for row in cells) for at in range(len(header))]
+    lines = ("   ".join(map(_padded, row, widths)) for row in cells)
+    return Lines("\n".join(line.rstrip() for line in lines))
+
+
+def fitting_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Lines:
+    """Return a table; on a terminal that is too narrow for it, each row as a paragraph with a line for each cell."""
+    shown = table(header, rows)
+    if not sys.stdout.isatty() or max(map(display_width, shown.split("\n"))) <= terminal_width():
+        return shown
+    return Lines("\n\n".join("\n".join(_paragraph(header, row)) for row in rows))
+
+
+def _paragraph(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    """Yield the first cell, and each other one after the name of its column; a mark in front is the first's."""
+    if row[0] in ("", "*"):
+        header, row = header[1:], (f"{row[0]} {row[1]}".strip(), *row[2:])
+    yield printable(row[0])
+    width = max(map(len, header))
+    for name, cell in zip(header[1:], row[1:], strict=True):
+        first = f"  {name:<{width}}  "
+        yield from fold(printable(cell), first, " " * len(first))
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - display_width(cell))
+
+
+class Mark(StrEnum):
+    """The meanings of marks."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    INFO = "info"
+    SKIPPED = "skipped"
+    NEXT = "next"
+
+
+# In Unicode, in ASCII, and its styles.
+_MARKS = {
+    Mark.YES: ("✓", "+", ("green", "bold")),
+    Mark.NO: ("✗", "x", ("red", "bold")),
+    Mark.UNKNOWN: ("?", "?", ("yellow", "bold")),
+    Mark.WARNING: ("!", "!", ("yellow", "bold")),
+    Mark.INFO: ("i", "i", ("cyan",)),
+    Mark.SKIPPED: ("-", "-", ("dim",)),
+    Mark.NEXT: ("→", ">", ("cyan", "bold")),
+}
+
+
+def mark(meaning: Mark) -> str:
+    """Return the mark, one column wide, in its colour if standard output takes colours."""
+    unicode, plain, styles = _MARKS[meaning]
+    return style(unicode if _encodes(unicode) else plain, *styles)
+
+
+def _encodes(text: str) -> bool:
+    """Return whether standard output can encode *text*."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True
+
+
+def source_frame(line: str, number: int, column: int, length: int, width: int) -> tuple[str, str, str]:
+    """Return a blank line, the source line with its number, and the line that marks *length* characters at *column*.
+
+    Numbers and columns begin at 1. A line that is wider than *width* is cut around the mark.
+    """
+    gutter = len(str(number))
+    room = max(width - gutter - 3, _NARROWEST_SOURCE)
+    at, end = min(column - 1, len(line)), min(column - 1 + max(length, 1), max(len(line), column))
+    before, marked, after = (_shown(part) for part in (line[:at], line[at:end], line[end:]))
+    before, marked, after = _cut(before, marked, after, room)
+    mark = "^" * max(display_width(marked), 1)
+    blank, edge = " " * gutter, " " * display_width(before)
+    return (
+        f"{blank} |",
+        f"{number} | {before}{marked}{after}".rstrip(),
+        f"{blank} | {edge}{mark}",
+    )
+
+
+def _shown(text: str) -> str:
+    return printable(text.replace("\t", " " * _TAB))
+
+
+def _cut(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
+    """Return the three parts, cut so that together they are at most *room* columns wide."""
+    if display_width(before + marked + after) <= room:
+        return before, marked, after
+    marked = _head(marked, room - 2 * len(_DOTS))
+    left = room - display_width(marked)
+    after = _head(after, max(left - min(display_width(before), left // 2), len(_DOTS)))
+    left -= display_width(after)
+    if display_width(before) > left:
+        before = _DOTS + _tail(before, left - len(_DOTS))
+    return before, marked, after
+
+
+def _head(text: str, room: int) -> str:
+    """Return the beginning of a text, with dots if it does not fit."""
+    if display_width(text) <= room:
+        return text
+    while text and display_width(text) > room - len(_DOTS):
+        text = text[:-1]
+    return text + _DOTS
+
+
+def _tail(text: str, room: int) -> str:
+    while text and display_width(text) > room:
+        text = text[1:]
+    return text
 
 
 def duration_text(seconds: float) -> str:

@@ -1,17 +1,18 @@
-"""The writer for all terminal output, and its colours."""
+"""The writer for all terminal output, its colours, notes on standard error, and lines that are redrawn in place."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
 from keyferry._core.secrets import printable
-from keyferry.errors import EnvironmentProblem
+from keyferry.errors import ConfigError, EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -20,6 +21,8 @@ _CLEAR = "\r\033[K"
 _CLEAR_SCREEN = "\033[H\033[J"
 # The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
 _MOVES = r"\r|\033\[[0-9]*[AJK]"
+# The columns and rows of a terminal whose size is not known.
+_DEFAULT_SIZE = 80, 24
 
 
 class ColorChoice(StrEnum):
@@ -142,8 +145,6 @@ def _harmless(text: str, keep: str = "") -> str:
     body, end = text.removesuffix("\n"), "\n" if text.endswith("\n") else ""
     if not keep:
         return printable(body, kept) + end
-    import re
-
     parts = re.split(f"({keep})", body)
     return "".join(part if at % 2 else printable(part, kept) for at, part in enumerate(parts)) + end
 
@@ -222,3 +223,73 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
     if not names or not (is_coloured() if coloured is None else coloured):
         return text
     return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{RESET}"
+
+
+def report(*lines: object) -> None:
+    """Write each of *lines* to standard error."""
+    for line in lines:
+        print(f"keyferry: {printable(str(line))}", file=sys.stderr)
+
+
+def report_error(error: Exception, edit: Callable[[str], str] = str) -> None:
+    """Write an error to standard error: one line for each problem of a ConfigError, one line for any other."""
+    problems = error.problems if isinstance(error, ConfigError) else ()
+    report(*(edit(str(line)) for line in problems or (str(error) or type(error).__name__,)))
+
+
+def terminal_size() -> tuple[int, int]:
+    """Return the columns and rows of the terminal of standard error."""
+    try:
+        columns, rows = os.get_terminal_size(2)
+    except OSError:
+        return _DEFAULT_SIZE
+    # A terminal whose size nobody has set has none.
+    return columns or _DEFAULT_SIZE[0], rows or _DEFAULT_SIZE[1]
+
+
+class LiveLines:
+    """Lines that ``draw`` replaces by new ones. One thread at a time may use them."""
+
+    def __init__(
+        self, stream: TextIO | None = None, size: Callable[[], tuple[int, int]] = terminal_size
+    ) -> None:
+        self._stream = stream or sys.stderr
+        self._size = size
+        self._shown: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """The number of characters that a line may have now; the last column stays empty."""
+        return max(1, self._size()[0] - 1)
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show *lines* in the place of those that are shown; what is too long or too much is cut."""
+        columns, rows = self._size()
+        shown = tuple(printable(line)[: max(1, columns - 1)] for line in lines[: max(1, rows - 1)])
+        if shown == self._shown:
+            return
+        text = "\n".join(f"{line}\033[K" for line in shown)
+        self._write(f"{self._back(columns)}{text}\033[J")
+        self._shown = shown
+
+    def clear(self) -> None:
+        """Take the lines away."""
+        if self._shown:
+            self._write(f"{self._back(self._size()[0])}\033[J")
+            self._shown = ()
+
+    def say(self, text: str) -> None:
+        """Print a line that stays, above the others."""
+        shown = self._shown
+        self.clear()
+        print(printable(text), file=self._stream, flush=True)
+        self.draw(shown)
+
+    def _back(self, columns: int) -> str:
+        """Return the movement to the first line; in a terminal that became narrower, a line takes several rows."""
+        rows = sum(max(1, -(-len(line) // columns)) for line in self._shown)
+        return f"\r\033[{rows - 1}A" if rows > 1 else "\r"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(Drawn(text))
+        self._stream.flush()

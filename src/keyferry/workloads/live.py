@@ -8,7 +8,7 @@ from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent, encode_query
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.api_call import ApiAction, ApiProblem, Json, call_api
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, Json, call_api
 from keyferry.errors import Kind
 from keyferry.workloads.events import PullEvent, pull_events
 from keyferry.workloads.objects import KubernetesObject, ObjectKind

@@ -6,9 +6,14 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.access_review import Reviewed, may_user, server_version
-from keyferry.clusters.api_call import ApiAction, ApiProblem
-from keyferry.clusters.token_request import BoundPod, request_token
+from keyferry.clusters.api_calls import (
+    ApiAction,
+    ApiProblem,
+    BoundPod,
+    may_user,
+    request_token,
+    server_version,
+)
 from keyferry.errors import NodeAudienceError
 from keyferry.images.credential import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
@@ -68,8 +73,8 @@ def review_node(
     if not isinstance(version, ApiProblem) and version < _RESTRICTED_SINCE:
         return NodePermission(PermissionReason.VERSION, f"{version[0]}.{version[1]}")
     action = ApiAction(AUDIENCE_VERB, audience, account.namespace, account.name)
-    user = Reviewed(f"system:node:{node.name or 'any'}", (NODE_GROUP, "system:authenticated"), action)
-    allowed = may_user(session, user, timeout_seconds=timeout_seconds)
+    user, groups = f"system:node:{node.name or 'any'}", (NODE_GROUP, "system:authenticated")
+    allowed = may_user(session, user, groups, action, timeout_seconds=timeout_seconds)
     if isinstance(allowed, ApiProblem):
         return NodePermission(PermissionReason.UNKNOWN, problem=allowed)
     return NodePermission(PermissionReason.RBAC if allowed else PermissionReason.REFUSED)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry.sdk.proxy import split_url
 from keyferry.sdk.values import Value, field
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry_plugins.aws.endpoints import Endpoint
 from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keyferry._core.json import read_object
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
-from keyferry.sdk.json import read_object
-from keyferry.sdk.values import Value
 from keyferry_plugins.oauth.answers import is_visible
 
 CLI, AUTHENTICATOR = "get-token", "token"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from keyferry._net.forms import decode_percent
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import decode_percent
 from keyferry_plugins.aws.endpoints import partition_of
 from keyferry_plugins.signing.jose import decode_segment, encode_segment
 from keyferry_plugins.signing.sigv4 import Credentials, presign_url

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
+
+from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.environment import Environment
 
 ECR, ECR_PUBLIC, STS = "ecr", "ecr-public", "sts"

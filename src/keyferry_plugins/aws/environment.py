@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import time
 
+from keyferry.sdk.times import DurationError, parse_duration
+
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions
-from keyferry.sdk.times import DurationError, parse_duration
 
 Section = dict[str, str | dict[str, str]]
 

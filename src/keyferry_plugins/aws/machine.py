@@ -5,12 +5,13 @@ The endpoint is that of ECS, of EKS Pod Identity, or of a compatible server.
 
 from __future__ import annotations
 
-from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.files import read_bounded
 from keyferry.sdk.forms import encode_percent
-from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
 from keyferry.sdk.proxy import Origin, split_url
 from keyferry.sdk.url import is_loopback_host
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
 from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.environment import Environment

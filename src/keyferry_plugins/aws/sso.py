@@ -9,13 +9,13 @@ import os
 from collections.abc import Mapping
 from hashlib import sha1
 
+from keyferry._core.json import dumps, read_object
+from keyferry._core.values import Value, field, replace
+from keyferry._net.forms import encode_query
+from keyferry.api.meta import format_time
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import Lock, read_bounded
-from keyferry.sdk.forms import encode_query
 from keyferry.sdk.http import Reply, Retry, fetch
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.times import format_time
-from keyferry.sdk.values import Value, field, replace
 from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials, read_expiry
 from keyferry_plugins.aws.endpoints import configured_endpoint, partition_of

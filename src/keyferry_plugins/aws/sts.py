@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from keyferry._net.forms import encode_form
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.forms import encode_form
 from keyferry_plugins.aws.calls import Call, send, xml_element, xml_text
 from keyferry_plugins.aws.credentials import read_expiry
 from keyferry_plugins.aws.endpoints import STS, find_endpoint

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.values import Value, replace
+
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import fetch
-from keyferry.sdk.json import DocumentError, loads
-from keyferry.sdk.values import Value, replace
 from keyferry_plugins.oauth.answers import object_of, text_of
 from keyferry_plugins.oauth.calls import check_https
 

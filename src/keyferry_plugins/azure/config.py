@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.values import Value, field
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from keyferry.sdk.values import Value, field, replace
+
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.flags import Flags
 from keyferry.sdk.http import HttpOptions, Retry
-from keyferry.sdk.values import Value, field, replace
 from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE, Cloud
 from keyferry_plugins.azure.config import Config
 from keyferry_plugins.azure.entra import Application, assertion_fields, read_token, refusal

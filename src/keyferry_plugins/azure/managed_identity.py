@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from keyferry.sdk import Deadline, HttpError, ProvideError
-from keyferry.sdk.files import read_bounded
 from keyferry.sdk.forms import encode_query
-from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch
 from keyferry.sdk.proxy import split_url
 from keyferry.sdk.values import Value
+
+from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch
 from keyferry_plugins.azure.entra import read_token, refusal
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.calls import post_form

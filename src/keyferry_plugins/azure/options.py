@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 from keyferry.sdk.times import DurationError, parse_duration
 from keyferry.sdk.values import Value, field, replace
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

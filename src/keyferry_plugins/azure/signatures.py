@@ -8,11 +8,12 @@ from hashlib import sha1, sha256
 from os import urandom
 from time import time
 
-from keyferry.sdk import ProvideError
 from keyferry.sdk.extras import install_hint
-from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import dumps
 from keyferry.sdk.values import Value, field
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
 from keyferry_plugins.azure.entra import Application
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.signing.jose import (

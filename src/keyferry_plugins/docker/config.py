@@ -6,11 +6,12 @@ import os
 from binascii import Error, a2b_base64
 from collections.abc import Iterator, Mapping
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.text import hide_user_info
 from keyferry.sdk.values import Value, field
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
 
 # The maximum size of a Kubernetes secret.
 MAX_BYTES = 1 << 20

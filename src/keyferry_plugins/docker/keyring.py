@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keyferry.sdk import GLOBAL, IMAGE, AuthConfig, ProvideError
 from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
 from keyferry.sdk.times import DurationError, parse_duration
 from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk.values import Value
+
+from keyferry.sdk import GLOBAL, IMAGE, AuthConfig, ProvideError
 from keyferry_plugins.docker.config import Login
 
 # The characters of a host: letters, digits, a star for a glob, and a few more.

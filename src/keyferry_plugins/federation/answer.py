@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 
-from keyferry.sdk import AuthConfig, ProvideError, Request, Response
-from keyferry.sdk.federation import CacheLifetime, CompleteRule
 from keyferry.sdk.forms import decode_percent
 from keyferry.sdk.jwt_claims import JwtError, read_claims
+
+from keyferry.sdk import AuthConfig, ProvideError, Request, Response
+from keyferry.sdk.federation import CacheLifetime, CompleteRule
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
 

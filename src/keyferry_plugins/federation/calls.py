@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
+from keyferry.sdk.forms import encode_form, encode_form_text, encode_query
+from keyferry.sdk.json import dumps, read_object
+
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.federation import (
     BasicEncoding,
@@ -14,9 +17,7 @@ from keyferry.sdk.federation import (
     build_url,
     is_plain,
 )
-from keyferry.sdk.forms import encode_form, encode_form_text, encode_query
 from keyferry.sdk.http import HttpOptions, Reply, fetch
-from keyferry.sdk.json import dumps, read_object
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.progress import Progress
 from keyferry_plugins.federation.subject import SubjectToken

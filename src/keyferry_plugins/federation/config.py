@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from keyferry.sdk.times import DurationError, parse_duration
+
 from keyferry.sdk import IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.federation import (
     RULE_FLAGS,
@@ -18,7 +20,6 @@ from keyferry.sdk.federation import (
 )
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
-from keyferry.sdk.times import DurationError, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_percent
 from keyferry.sdk.json import dumps
+
+from keyferry.sdk import ProvideError
 from keyferry_plugins.google.calls import (
     ACCESS_TOKEN_TYPE,
     CLOUD_PLATFORM,

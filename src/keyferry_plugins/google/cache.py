@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.files import read_bounded, write_private
 from keyferry.sdk.json import dumps, read_object
 from keyferry.sdk.times import format_time
 from keyferry.sdk.values import Value
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded, write_private
 from keyferry_plugins.google.adc import gcloud_folder
 from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.gcloud import GcloudCall

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.json import read_object
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.json import read_object
-from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

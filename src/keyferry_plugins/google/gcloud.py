@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from keyferry.sdk.json import read_object
+from keyferry.sdk.values import Value
+
 from keyferry.sdk import Kind, ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
-from keyferry.sdk.values import Value
 from keyferry_plugins.google.calls import Calls, check_token, told
 from keyferry_plugins.oauth.answers import Token, object_of, read_time
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 
-from keyferry.sdk import AuthConfig, HttpError, ProvideError
 from keyferry.sdk.forms import encode_query
-from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry.sdk.json import read_object
+
+from keyferry.sdk import AuthConfig, HttpError, ProvideError
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import Calls, access_token, refusal
 from keyferry_plugins.oauth.answers import Token
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
-from keyferry.sdk.flags import Flags
 from keyferry.sdk.times import DurationError, parse_duration
 from keyferry.sdk.values import Value
+
+from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
+from keyferry.sdk.flags import Flags
 from keyferry_plugins.google.calls import (
     ACCESS_TOKEN_TYPE,
     CLOUD_PLATFORM,

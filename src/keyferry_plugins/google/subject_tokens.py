@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from keyferry.sdk.forms import decode_percent, encode_percent, encode_query
+from keyferry.sdk.json import dumps, read_object
+from keyferry.sdk.proxy import split_url
+
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded, read_private
-from keyferry.sdk.forms import decode_percent, encode_percent, encode_query
 from keyferry.sdk.http import Reply
-from keyferry.sdk.json import dumps, read_object
 from keyferry.sdk.process import run_program
-from keyferry.sdk.proxy import split_url
 from keyferry_plugins.google.calls import Calls, told
 from keyferry_plugins.google.credential_file import CredentialFile, principal
 from keyferry_plugins.oauth.answers import is_number, is_visible

@@ -5,8 +5,8 @@ A member of another type, or out of range, counts as missing. No function quotes
 
 from __future__ import annotations
 
-from keyferry.sdk.json import read_object
-from keyferry.sdk.values import Value, field, replace
+from keyferry._core.json import read_object
+from keyferry._core.values import Value, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def number_of(document: Mapping[str, object], name: str) -> float | None:
 
 def read_time(value: object) -> float | None:
     """Return an RFC 3339 time in Unix seconds, or None if it is invalid."""
-    from keyferry.sdk.times import TimeError, parse_time
+    from keyferry.api.meta import parse_time
+    from keyferry.errors import TimeError
 
     try:
         return parse_time(value) / _NANOSECONDS if isinstance(value, str) else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 
+from keyferry._net.forms import encode_form
 from keyferry.sdk import ProvideError
-from keyferry.sdk.forms import encode_form
-from keyferry.sdk.http import HttpOptions, Retry, fetch
-from keyferry.sdk.url import is_safe_for_secrets
+from keyferry.sdk.http import HttpOptions, Retry, fetch, is_safe_for_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

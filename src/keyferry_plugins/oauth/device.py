@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import sleep
 
+from keyferry._core.values import Value, field
 from keyferry.sdk import HttpError
-from keyferry.sdk.values import Value, field
 from keyferry_plugins.oauth.answers import error_of, number_of, text_of
 
 TYPE_CHECKING = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 from time import time
 
+from keyferry._core.json import dumps, read_object
 from keyferry.sdk import tell
 from keyferry.sdk.files import Lock, read_private, write_private
-from keyferry.sdk.json import dumps, read_object
 from keyferry_plugins.oauth.answers import Token, number_of, text_of
 
 TYPE_CHECKING = False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from time import sleep, time
 
-from keyferry.sdk import Deadline, ExecRequest, ProvideError, ask, tell
 from keyferry.sdk.forms import decode_percent, encode_query
-from keyferry.sdk.http import Reply, Retry
 from keyferry.sdk.prompt import is_watched
 from keyferry.sdk.values import Value, field, replace
+
+from keyferry.sdk import Deadline, ExecRequest, ProvideError, ask, tell
+from keyferry.sdk.http import Reply, Retry
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.device import DeviceCode, poll_for_login, read_device_code
 from keyferry_plugins.openid.issuer import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from time import time
 
-from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.text import shown
+
+from keyferry.sdk import Deadline, ProvideError
 from keyferry_plugins.oauth.answers import number_of
 from keyferry_plugins.openid.issuer import Issuer, read_keys
 from keyferry_plugins.openid.options import Options

@@ -8,7 +8,8 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 
-from keyferry.sdk import ProvideError, jwt_claims
+from keyferry._core import jwt_claims
+from keyferry.sdk import ProvideError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def missing_package() -> str:
 def _need() -> None:
     package = missing_package()
     if package:
-        from keyferry.sdk.extras import install_hint
+        from keyferry._core.extras import install_hint
 
         raise ProvideError(
             f"RSA needs the package {package!r}, which is not installed", install_hint("crypto")

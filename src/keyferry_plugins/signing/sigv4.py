@@ -7,8 +7,8 @@ import hmac
 from collections.abc import Mapping
 from time import gmtime, strftime
 
-from keyferry.sdk.forms import encode_percent, encode_query
-from keyferry.sdk.values import Value, field
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_percent, encode_query
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 

@@ -10,9 +10,8 @@ import pytest
 
 from keyferry._core.jwt_claims import read_claims
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem, BoundPod, IssuedToken, request_token
 from keyferry.clusters.session import ClusterSession
-from keyferry.clusters.token_request import BoundPod, IssuedToken, request_token
 from keyferry.errors import Kind, NodeAudienceError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount

@@ -14,10 +14,9 @@ import pytest
 
 from keyferry._core.values import replace
 from keyferry.api.kubeconfig.v1 import ExecConfig, Kubeconfig
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile
+from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.load import check_trust, load_cluster
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.session import ClusterSession, check_trust, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.plugins import write_executable

@@ -17,8 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 import keyferry
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth.authenticator import Authenticator
-from keyferry.clusters.auth.calls import CALLS, CallMetrics
+from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.errors import KeyferryError

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.values import replace
 from keyferry.sdk import ExecRequest, ExecResponse, ProvideError
 from keyferry.sdk.flags import parse_flags
-from keyferry.sdk.values import replace
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.store import load_token, save_token
 from keyferry_plugins.oidc import provide

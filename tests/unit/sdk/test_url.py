@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.sdk.url import is_safe_for_secrets
+from keyferry.sdk.http import is_safe_for_secrets
 
 SAFE = [
     "https://x.example/", "HTTPS://x.example", "https://127..1/", "http://localhost:1/x", "http://LOCALHOST",

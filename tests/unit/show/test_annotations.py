@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry._core.severity import Severity
-from keyferry.show.annotations import annotation
+from keyferry.show.reports import annotation
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from keyferry.show.live import LiveLines, terminal_size
-from keyferry.show.writer import Output
+from keyferry.show.writer import LiveLines, Output, terminal_size
 from support.screen import Screen
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keyferry.show.marks import Mark, mark
+from keyferry.show.text import Mark, mark
 
 
 def marks(encoding: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 import keyferry
 from keyferry.errors import ConfigError, EnvironmentProblem, Problem
-from keyferry.show import report as reporter
-from keyferry.show.report import report, report_error
+from keyferry.show import writer
+from keyferry.show.writer import report, report_error
 
 SOURCE = Path(keyferry.__file__).parent
 
@@ -44,4 +44,4 @@ def test_nobody_else_speaks_in_our_name() -> None:
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Constant) and str(node.value).startswith("keyferry: ")
     }
-    assert found == {Path(reporter.__file__)}
+    assert found == {Path(writer.__file__)}

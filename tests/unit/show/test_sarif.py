@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keyferry._core.severity import Severity
-from keyferry.show.sarif import SarifResult, SarifRule, to_sarif
+from keyferry.show.reports import SarifResult, SarifRule, to_sarif
 
 RULES = (
     SarifRule("A1", Severity.ERROR, "one", "why one", "do one"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.show.source_frame import source_frame
+from keyferry.show.text import source_frame
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keyferry.show.tables import fitting_table, table
+from keyferry.show.text import fitting_table, table
 
 HEADER = ("IMAGE", "RESULT", "WHY")
 ROWS = [("reg.io/app:v1", "pulled", "it was not present on this node"), ("b\x1b", "failed", "see below")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.show.tables import table
+from keyferry.show.text import table
 from keyferry.show.writer import ColorChoice, Guard, Lines, Output, choose_color, is_coloured, style
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
@@ -23,7 +24,6 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import shorten_name
 from keyferry.images.why.nearness import find_misses
 from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
-from keyferry.show.paste import join_words
 
 __all__ = ["explain_cached"]
 
@@ -63,7 +63,7 @@ class _Explainer:
         ]
         settings = snapshot.state.settings
         options = ("--service-account", account) if account else ()
-        self._command = join_words("keyferry", "explain", answer.image, *options, *settings.place_options())
+        self._command = shlex.join(("keyferry", "explain", answer.image, *options, *settings.place_options()))
         self._facts = Facts(
             answer,
             config={"path": settings.text("providerConfig"), "binDir": settings.text("binDir")},
@@ -93,8 +93,10 @@ class _Explainer:
     def _in_full(self) -> tuple[Advice, ...]:
         """Return the commands that have what the agent has not."""
         namespace, slash, name = self._account.partition("/")
-        pod = join_words("keyferry", "explain", "pod/POD", "-n", namespace or "NAMESPACE", "--check-registry")
-        account = join_words("kubectl", "get", "serviceaccount", name, "-n", namespace, "-o", "yaml")
+        pod = shlex.join(
+            ("keyferry", "explain", "pod/POD", "-n", namespace or "NAMESPACE", "--check-registry")
+        )
+        account = shlex.join(("kubectl", "get", "serviceaccount", name, "-n", namespace, "-o", "yaml"))
         found = (
             _advice(
                 "With the node's docker config; plugins are run, and each credential is tried at the registry:",

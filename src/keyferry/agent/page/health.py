@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.page.model import Health, HealthProblem, ProviderCard, ProviderState
 from keyferry.page.wording import link_to
-from keyferry.show.paste import join_words
 
 __all__ = ["judge_health"]
 
@@ -49,7 +49,7 @@ def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
         return []
     settings = snapshot.state.settings
     configs = (settings.config_file, settings.text("providerConfig"))
-    command = join_words("keyferry", "lint", *filter(None, configs))
+    command = shlex.join(("keyferry", "lint", *filter(None, configs)))
     problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
     return [_Dated(problem, last.since)]
 

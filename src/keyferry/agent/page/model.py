@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import lru_cache
 
 from keyferry import __version__
@@ -29,7 +30,6 @@ from keyferry.page.model import (
     ProviderState,
     ReloadRow,
 )
-from keyferry.show.paste import join_words
 
 __all__ = ["ModelBuilder", "account_text", "cure_of"]
 
@@ -118,7 +118,7 @@ class ModelBuilder:
 
 
 def _options(words: tuple[str, ...]) -> str:
-    return "".join(f" {printable(join_words(word))}" for word in words)
+    return "".join(f" {printable(shlex.quote(word))}" for word in words)
 
 
 class _Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 import time
 from collections.abc import Awaitable, Callable, Container
@@ -25,7 +26,6 @@ from keyferry.agent.sockets import listen_at
 from keyferry.api.meta import format_time
 from keyferry.page.model import PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
-from keyferry.show.paste import join_words
 
 __all__ = ["PageServer"]
 
@@ -168,7 +168,7 @@ class PageServer:
 
     @property
     def _command(self) -> str:
-        return join_words("keyferry", "agent", "page", *self._source.socket_options)
+        return shlex.join(("keyferry", "agent", "page", *self._source.socket_options))
 
     def _is_allowed(self, request: AgentRequest) -> bool:
         key = cookie_of(request.headers, self._cookie)

@@ -15,8 +15,7 @@ from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
 from keyferry.bridge.docker.login import LoginOutcome, parse_server
 from keyferry.errors import DocumentError, EnvironmentProblem
-from keyferry.show.report import report
-from keyferry.show.writer import Guard, hold_descriptors, write_exact
+from keyferry.show.writer import Guard, hold_descriptors, report, write_exact
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _principals(rule: AccessRule | ManageRule) -> dict[str, object]:
 
 
 def _print_table(settings: AgentSettings) -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.text import table
 
     rows = [(name, settings.shown(name), settings.origins[name]) for name in NAMES if name in settings.values]
     print(table(("SETTING", "VALUE", "FROM"), rows))

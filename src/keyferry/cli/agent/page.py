@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.agent.management import ask_for_page_link
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

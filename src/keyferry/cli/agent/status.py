@@ -77,8 +77,9 @@ def _print(text: object, args: argparse.Namespace) -> None:
 
 
 def _text(answer: Json, path: str) -> Lines:
-    from keyferry.show.paste import join_words
-    from keyferry.show.tables import table
+    import shlex
+
+    from keyferry.show.text import table
 
     config, reload, refresh = (_object(answer, name) for name in ("config", "reload", "refresh"))
     sockets = answer.get("sockets")
@@ -95,7 +96,7 @@ def _text(answer: Json, path: str) -> Lines:
     if answer.get("metrics"):
         lines.append(f"metrics http://{answer.get('metrics')}/metrics")
     if answer.get("page"):
-        command = join_words("keyferry", "agent", "page", *socket_options(path, os.environ))
+        command = shlex.join(("keyferry", "agent", "page", *socket_options(path, os.environ)))
         lines.append(f"page    {answer.get('page')}; '{command}' prints a link to it")
     if answer.get("pageProblem"):
         lines.append(f"the page is not served: {answer.get('pageProblem')}")

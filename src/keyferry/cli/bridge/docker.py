@@ -7,8 +7,7 @@ import os
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import KeyferryError
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _status(args: argparse.Namespace) -> int:
         registries = [{"registry": registry, "file": file} for registry, file in rows]
         print(render_document(make_document("HelpedRegistryList", registries=registries), args.output))
     elif rows:
-        from keyferry.show.tables import table
+        from keyferry.show.text import table
 
         print(table(("REGISTRY", "FILE"), rows))
     if rows:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
 from keyferry.errors import EnvironmentProblem, KeyferryError
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -301,7 +300,7 @@ def _status(found: Discovery, output: str) -> int:
         document = make_document("ShimList", shims=[_document(found, shim) for shim in shims])
         print(render_document(document, output))
     elif shims:
-        from keyferry.show.tables import table
+        from keyferry.show.text import table
 
         print(table(("PROVIDER", "POSITION", "PROGRAM", "PLUGIN", "AGENT"), map(_cells, shims)))
     if shims:

@@ -10,9 +10,8 @@ import tempfile
 from keyferry.cli.demo.steps import REST, STEPS, DemoStep
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
-from keyferry.show.report import report
 from keyferry.show.text import fold, text_width
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import Lines, report, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -10,7 +11,6 @@ import time
 from keyferry.agent.management import AgentUnavailableError, ask_for_document, ask_for_page_link
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
-from keyferry.show.paste import quote_word
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
@@ -46,7 +46,7 @@ def show_page(run_command: Callable[[str, tuple[Exit, ...]], bool]) -> tuple[boo
     try:
         _wait(agent)
         expected = (Exit.OK, Exit.NO, Exit.PLUGIN)
-        where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {quote_word(_socket())}"
+        where = f"--config providers.yaml --bin-dir bin -f app.yaml --agent {shlex.quote(_socket())}"
         results = [run_command(f"get {image} {where}", expected) for image in _IMAGES]
         while (choice := _show_link()) not in (_NEXT, _END):
             pass

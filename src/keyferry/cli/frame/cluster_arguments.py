@@ -73,7 +73,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_session(args: argparse.Namespace) -> ClusterSession:
     """Return a session for the context of the command line."""
-    from keyferry.clusters.load import load_cluster
+    from keyferry.clusters.session import load_cluster
 
     return load_cluster(
         args.context,
@@ -89,8 +89,9 @@ def open_session(args: argparse.Namespace) -> ClusterSession:
 
 def resolve_context(args: argparse.Namespace) -> ClientConfig:
     """Return the context of the command line, without running a plugin."""
+    from keyferry.clusters.kubeconfig.choose import Overrides
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+    from keyferry.clusters.kubeconfig.resolve import resolve
 
     overrides = Overrides(
         context=args.context or "",
@@ -111,9 +112,10 @@ def _has_contexts(args: argparse.Namespace) -> bool:
 def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
     # Imported here: only an error needs them.
+    import shlex
+
     from keyferry.cli.frame.paste import command_line
     from keyferry.invoke.kuberc import find_kuberc
-    from keyferry.show.paste import join_words
 
     contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
     files = sorted({problem.file for problem in error.problems if problem.file})
@@ -121,7 +123,7 @@ def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
         return contexts if _has_contexts(args) else ""
     is_kuberc = files == [find_kuberc()[0]]
     if any(map(os.path.exists, files)):
-        step = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
+        step = f"to check the file, try: {shlex.join(('keyferry', 'lint', *files))}"
     else:
         step = f"looked for {', '.join(map(os.path.abspath, files))}"
         step += "" if is_kuberc else "; give another one with --kubeconfig or KUBECONFIG"

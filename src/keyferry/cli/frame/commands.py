@@ -8,7 +8,7 @@ from enum import IntEnum
 from keyferry import errors
 from keyferry._core.values import Value
 from keyferry.errors import Kind
-from keyferry.show.report import report, report_error
+from keyferry.show.writer import report, report_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from time import monotonic
 
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 __all__ = ["show_debug_logs"]
 

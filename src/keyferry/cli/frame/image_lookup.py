@@ -34,7 +34,7 @@ from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.provider.agent import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.source_files import accounts_of, changes_of, choose_for_pod, read_secret_file
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.frame.waiting import Waiting
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.workloads.live import LiveWorkload, fetch_workload
 from keyferry.workloads.objects import ObjectKind

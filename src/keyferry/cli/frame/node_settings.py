@@ -10,7 +10,7 @@ from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.node import Node
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from keyferry.cli.frame.commands import COMMANDS, load_module
 from keyferry.cli.frame.usual import Declarations
-from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def command_line(args: argparse.Namespace, command: str, *words: str) -> str:
     """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
     declared = Declarations()
     load_module(_module_of(command)).add_arguments(declared)
-    return join_words("keyferry", *command.split(), *words, *_options(declared, args))
+    return shlex.join(("keyferry", *command.split(), *words, *_options(declared, args)))
 
 
 def _module_of(command: str) -> str:

@@ -7,7 +7,7 @@ from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
-from keyferry.show.report import report
+from keyferry.show.writer import report
 from keyferry.workloads.objects import Change, KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
 from keyferry.workloads.secrets import (

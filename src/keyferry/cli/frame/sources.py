@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from keyferry._core.values import Value
 from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
-from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def advice(missing: LookupInput, args: argparse.Namespace) -> str:
     if missing is LookupInput.POD and image.replace("-", "").isalnum():
         # The name of a pod is an image of Docker Hub, too.
         where = ("-n", args.namespace) if args.namespace else ()
-        command = join_words("keyferry", "explain", f"pod/{image}", *where)
+        command = shlex.join(("keyferry", "explain", f"pod/{image}", *where))
         return f"add -f FILE with the pod; if {image!r} is a pod, try: {command}"
     return f"add {_OPTIONS[missing]}"
 

@@ -16,7 +16,7 @@ from keyferry.errors import KeyferryError
 from keyferry.images.answer import Answer
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.reference import parse_image
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from keyferry.cli.frame.registry_arguments import (
     code_for_check,
     image_mirrors,
 )
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.document import failures_document
 from keyferry.explain.evidence import AttemptKind, see
@@ -37,10 +37,8 @@ from keyferry.images.missing import missing_documents
 from keyferry.images.reference import parse_image
 from keyferry.pulls.trial import Attempt
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
-from keyferry.show.tables import fitting_table
-from keyferry.show.text import fold
-from keyferry.show.writer import Lines, style
+from keyferry.show.text import fitting_table, fold
+from keyferry.show.writer import Lines, report, style
 from keyferry.workloads.live import LiveWorkload
 from keyferry.workloads.pods import WorkloadPod
 from keyferry.workloads.targets import Target, parse_target

@@ -14,7 +14,7 @@ from keyferry.cli.frame.live_target import live_sources, read_target
 from keyferry.cli.frame.source_files import sources_of
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
-from keyferry.clusters.api_call import ApiProblem
+from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import ImageNameError
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.explanation_document import event_document, explanation_document
@@ -22,10 +22,8 @@ from keyferry.explain.registry import PullVerdict
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.marks import Mark, mark
-from keyferry.show.report import report
-from keyferry.show.text import fold
-from keyferry.show.writer import Lines, style
+from keyferry.show.text import Mark, fold, mark
+from keyferry.show.writer import Lines, report, style
 from keyferry.workloads.events import PullEvent, events_about
 from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from copy import copy
@@ -35,7 +36,6 @@ from keyferry.images.node.changes import (
     read_config_hash,
 )
 from keyferry.images.node.node import Node
-from keyferry.show.paste import quote_word
 from keyferry.show.text import fold
 from keyferry.show.writer import style
 from keyferry.workloads.events import PullEvent
@@ -251,9 +251,9 @@ def _account_lines(args: argparse.Namespace, answer: Answer, words: tuple[str, .
     own = copy(args)
     own.filename = own.pod = None
     again = command_line(own, "explain", *words)
-    file = "FILE" if given == "-" else quote_word(given)
-    new_file = quote_word(f"with-{missing.name.replace('/', '-')}.XXXXXX")
-    account = f"kubectl get serviceaccount {quote_word(name)} -n {quote_word(namespace)} -o yaml"
+    file = "FILE" if given == "-" else shlex.quote(given)
+    new_file = shlex.quote(f"with-{missing.name.replace('/', '-')}.XXXXXX")
+    account = f"kubectl get serviceaccount {shlex.quote(name)} -n {shlex.quote(namespace)} -o yaml"
     both = f"(cat {file} && echo && echo --- && {account})"
     yield f'with=$(mktemp {new_file}) && {both} > "$with" && {again} -f "$with"'
 

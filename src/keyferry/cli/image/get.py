@@ -17,9 +17,8 @@ from keyferry.cli.frame.image_lookup import (
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.show.documents import as_json, as_yaml
-from keyferry.show.report import report
-from keyferry.show.tables import fitting_table
-from keyferry.show.writer import write_exact
+from keyferry.show.text import fitting_table
+from keyferry.show.writer import report, write_exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _registry_key(name: str) -> str:
 
 def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     """Return lines for a shell, quoted so that the shell executes nothing in them."""
-    from keyferry.show.paste import quote_word
+    import shlex
 
     # A shell gets the exact bytes; a terminal gets one printable line for each variable.
     shown = printable if sys.stdout.isatty() else str
@@ -146,9 +145,9 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     for credential in answer.credentials[:1]:
         password = MASK if credential.password and not reveal else credential.password
         lines = [
-            f"REGISTRY={quote_word(answer.name.partition('/')[0])}",
-            f"REGISTRY_USERNAME={quote_word(credential.username)}",
-            f"REGISTRY_PASSWORD={quote_word(password)}",
+            f"REGISTRY={shlex.quote(answer.name.partition('/')[0])}",
+            f"REGISTRY_USERNAME={shlex.quote(credential.username)}",
+            f"REGISTRY_PASSWORD={shlex.quote(password)}",
         ]
     return "".join(f"{shown(line)}\n" for line in lines)
 

@@ -36,7 +36,7 @@ from keyferry.pulls.puller.target import PullTarget
 from keyferry.pulls.records.load import load_records
 from keyferry.pulls.records.records import Records
 from keyferry.show.documents import render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

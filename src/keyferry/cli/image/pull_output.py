@@ -17,7 +17,7 @@ from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.pulls.trial import Attempt, kind_of, most_telling
 from keyferry.show.documents import make_document
-from keyferry.show.tables import fitting_table
+from keyferry.show.text import fitting_table
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")

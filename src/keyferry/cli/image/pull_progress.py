@@ -12,7 +12,7 @@ from time import monotonic
 from keyferry._core.secrets import printable
 from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text
 from keyferry.pulls.layout.meter import Progress
-from keyferry.show.live import LiveLines
+from keyferry.show.writer import LiveLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         for row in rows:
             print(row["name"])
     elif rows:
-        from keyferry.show.tables import fitting_table
+        from keyferry.show.text import fitting_table
 
         header = _WIDE if args.output == "wide" else _TABLE
         print(fitting_table(header, [_cells(row, header) for row in rows]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_context
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.paste import join_words
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _text(document: dict[str, object]) -> Lines:
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
     env = ", ".join(names) if isinstance(names, list) and names else "none"
     parts = (
-        ("command", [join_words(*command)]),
+        ("command", [shlex.join(command)]),
         ("variables", [f"{env}; in addition to those of this process and KUBERNETES_EXEC_INFO"]),
         ("interactive", [str(document["interactive"])]),
         ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"])).split("\n")),

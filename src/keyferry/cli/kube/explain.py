@@ -65,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _diagnose(args: argparse.Namespace) -> Diagnosis:
+    from keyferry.clusters.kubeconfig.choose import Overrides
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+    from keyferry.clusters.kubeconfig.resolve import resolve
     from keyferry.clusters.why.diagnosis import diagnose
 
     loaded = load_kubeconfig(args.kubeconfig)

@@ -6,7 +6,7 @@ from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.paste import command_line
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

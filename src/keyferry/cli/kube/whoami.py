@@ -5,13 +5,13 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.review import Review
+    from keyferry.clusters.api_calls import Review
     from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the review to the server, and print its result."""
-    from keyferry.clusters.review import review
+    from keyferry.clusters.api_calls import review
 
     session = open_session(args)
     answer = review(session, timeout_seconds=args.timeout)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(output: str, session: ClusterSession, answer: Review) -> str:
     if output == "table":
-        from keyferry.show.tables import fitting_table
+        from keyferry.show.text import fitting_table
 
         return fitting_table(("ATTRIBUTE", "VALUE"), _rows(answer))
     from keyferry.show.documents import render_document

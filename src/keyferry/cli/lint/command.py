@@ -33,8 +33,7 @@ from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.target import lint_target
 from keyferry.lint.versions import is_unknown
 from keyferry.show.documents import as_json
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE, Code
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.source import VisibleLine, token_length, visible_source
 from keyferry.show.documents import as_json, make_document
-from keyferry.show.source_frame import source_frame
-from keyferry.show.text import fold
+from keyferry.show.text import fold, source_frame
 from keyferry.show.writer import style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.show.junit import Case
+    from keyferry.show.reports import Case
 
 Json = dict[str, object]
 
@@ -76,7 +75,7 @@ def _frame(finding: Finding, visible: list[VisibleLine], width: int) -> Iterator
 
 def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield each finding as a workflow command of GitHub Actions."""
-    from keyferry.show.annotations import annotation
+    from keyferry.show.reports import annotation
 
     for finding in findings:
         title = f"{finding.code}: {CODES[finding.code].title}"
@@ -95,7 +94,7 @@ def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding], *, st
 
     The case of an info fails only if *strict*.
     """
-    from keyferry.show.junit import Case, to_junit
+    from keyferry.show.reports import Case, to_junit
 
     found = [_case(finding, strict=strict) for finding in findings]
     named = {finding.file for finding in findings}
@@ -104,7 +103,7 @@ def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding], *, st
 
 
 def _case(finding: Finding, *, strict: bool) -> Case:
-    from keyferry.show.junit import Case, CaseOutcome
+    from keyferry.show.reports import Case, CaseOutcome
 
     case = Case(
         finding.file or "-",
@@ -135,18 +134,25 @@ def report_document(
 
 def sarif_document(findings: Iterable[Finding]) -> Json:
     """Return one SARIF run of the linter, with all its rules."""
-    from keyferry.show import sarif
+    from keyferry.show.reports import SarifResult, SarifRule, to_sarif
 
     rules = [
-        sarif.SarifRule(code.code, code.severity, code.title, code.why, code.fix) for code in CODES.values()
+        SarifRule(code=code.code, severity=code.severity, title=code.title, why=code.why, fix=code.fix)
+        for code in CODES.values()
     ]
     found = [
-        sarif.SarifResult(
-            each.code, each.severity, each.message, each.path, each.file, each.line, each.column
+        SarifResult(
+            code=each.code,
+            severity=each.severity,
+            message=each.message,
+            path=each.path,
+            file=each.file,
+            line=each.line,
+            column=each.column,
         )
         for each in findings
     ]
-    return sarif.to_sarif(rules, found)
+    return to_sarif(rules, found)
 
 
 def listing(codes: Sequence[Code], output: str) -> Iterator[str]:

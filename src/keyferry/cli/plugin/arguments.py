@@ -12,7 +12,7 @@ from keyferry.kit.lab.plugin_under_test import (
     full_api_version,
 )
 from keyferry.kit.plugin_kind import PluginKind
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,9 +176,10 @@ def _example(pattern: str) -> str:
 def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
         return plugin
+    from keyferry.clusters.kubeconfig.choose import Overrides
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
-    from keyferry.clusters.load import check_trust
+    from keyferry.clusters.kubeconfig.resolve import resolve
+    from keyferry.clusters.session import check_trust
 
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")

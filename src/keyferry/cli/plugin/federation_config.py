@@ -19,7 +19,7 @@ from keyferry.lint.federation.providers import check_federations
 from keyferry.lint.fixes.diff import masked_diff
 from keyferry.lint.fixes.rounds import FixedFile
 from keyferry.lint.report import FileKind
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 __all__ = ["CheckedFederation", "check_federation", "show_change"]
 

@@ -78,9 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Install the plugins, or list all of them."""
+    import shlex
+
     from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, takes_no_arguments
-    from keyferry.show.paste import quote_word
-    from keyferry.show.report import report
+    from keyferry.show.writer import report
 
     if not args.names:
         _list(list(PLUGINS.values()))
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         if plugin in needy:
             report(f"warning: {plugin.function!r} needs arguments, and a program calls it without any")
         if isinstance(plugin, OwnPlugin):
-            report(f"check that it is a plugin with: keyferry plugin test {quote_word(path)}")
+            report(f"check that it is a plugin with: keyferry plugin test {shlex.quote(path)}")
     return Exit.OK
 
 
@@ -120,7 +121,7 @@ def _install_with_config(args: argparse.Namespace, plugin: Plugin | OwnPlugin) -
 def _install(plugin: Plugin | OwnPlugin, args: argparse.Namespace, program: str) -> str:
     """Write the program, print its path, and tell what it replaces."""
     from keyferry.kit.scaffold.install import ProgramState, find_program, install
-    from keyferry.show.report import report
+    from keyferry.show.writer import report
 
     state, python = find_program(plugin, args.bin_dir, program)
     path = install(plugin, args.bin_dir, program, replace=args.force)
@@ -159,7 +160,7 @@ def _problem(args: argparse.Namespace) -> str:
 
 
 def _list(plugins: list[Plugin]) -> None:
-    from keyferry.show.tables import table
+    from keyferry.show.text import table
 
     rows = [
         (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins

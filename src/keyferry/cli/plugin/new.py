@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.kit.plugin_kind import PluginKind
-from keyferry.show.paste import quote_word
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUsage(f"{given[0]} needs --preset")
     for path in write_project(args.name, PluginKind(args.kind or PluginKind.IMAGE), folder):
         print(path)
-    python = quote_word(_python())
+    python = shlex.quote(_python())
     tests = f"{python} -m pip install pytest && {python} -m pytest"
-    report(f"next: cd {quote_word(folder)} && {tests}")
+    report(f"next: cd {shlex.quote(folder)} && {tests}")
     return Exit.OK
 
 
@@ -124,7 +124,7 @@ def _write_provider(args: argparse.Namespace, settings: dict[str, list[str]], fo
     for path in write_files(files, folder):
         print(path)
     configs = " ".join(name for name in ("provider.yaml", "federation.yaml") if name in files)
-    report(f"next: cd {quote_word(folder)} && keyferry lint {configs}; README.md has the steps")
+    report(f"next: cd {shlex.quote(folder)} && keyferry lint {configs}; README.md has the steps")
     return Exit.OK
 
 

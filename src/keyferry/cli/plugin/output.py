@@ -8,8 +8,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.report import Report, ReportedViolation, Result, Status
-from keyferry.show.marks import Mark, mark
-from keyferry.show.text import display_width, fold, wrap
+from keyferry.show.text import Mark, display_width, fold, mark, wrap
 from keyferry.show.writer import style
 
 _MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO: Mark.INFO}

@@ -12,8 +12,7 @@ from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.report import Report, Status, to_document, to_junit
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, report
 
 DESCRIPTION = """\
 Run a plugin about fifty times, with valid, unusual and malformed requests and in different environments, and

@@ -8,8 +8,7 @@ import sys
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.show.report import report
-from keyferry.show.writer import Lines, write_exact
+from keyferry.show.writer import Lines, report, write_exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

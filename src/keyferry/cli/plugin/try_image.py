@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, open_session
 from keyferry.cli.frame.commands import EXITS, Exit, WrongUsage, exit_code
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_credentials, image_mirrors
-from keyferry.show.paste import join_words
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str
         args.provider,
         found.config,
         found.bin_dir,
-        join_words(*words),
+        shlex.join(words),
         args.timeout,
     )
 

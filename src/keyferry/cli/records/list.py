@@ -15,7 +15,7 @@ from keyferry.cli.records.output import (
 )
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_table(found: Listing[ImagePulledRecord], intents: Listing[ImagePullIntent]) -> None:
-    from keyferry.show.tables import fitting_table
+    from keyferry.show.text import fitting_table
 
     rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "unfinished pull", "", ""] for intent in intents.values]

@@ -25,7 +25,7 @@ from keyferry.pulls.records.access import (
 from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _use_document(change: Change) -> dict[str, object]:
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
-    from keyferry.show.tables import fitting_table
+    from keyferry.show.text import fitting_table
 
     rows = [
         (

@@ -16,7 +16,7 @@ from keyferry.cli.records.arguments import (
 from keyferry.cli.records.output import record_document, short_reference, time_text
 from keyferry.errors import EnvironmentProblem, TimeError
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _document(args: argparse.Namespace, pruning: Pruning) -> dict[str, object]:
 
 
 def _print_table(pruning: Pruning) -> None:
-    from keyferry.show.tables import fitting_table
+    from keyferry.show.text import fitting_table
 
     rows = [
         (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))

@@ -13,7 +13,7 @@ from keyferry.cli.records.arguments import (
 from keyferry.cli.records.output import short_reference
 from keyferry.pulls.records.maintenance import Recovery, match_intents
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]
 
 
 def _print_table(recovery: Recovery) -> None:
-    from keyferry.show.tables import fitting_table
+    from keyferry.show.text import fitting_table
 
     rows = [(image, short_reference(ref), "nobody: access is verified") for image, ref in recovery.recovered]
     rows += [(image, "-", "not present: the intent stays") for image in recovery.left]

@@ -10,8 +10,7 @@ from keyferry.cli.records.arguments import (
 from keyferry.cli.records.output import entry_lines, record_document, time_text
 from keyferry.pulls.records.access import find_access
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import Lines, report, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

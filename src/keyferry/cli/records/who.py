@@ -14,9 +14,8 @@ from keyferry.explain.decision import decision_document
 from keyferry.pulls.records.access import Access, AccessMatch, find_access
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.report import report
 from keyferry.show.text import fold
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import Lines, report, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,21 +1,23 @@
-"""Run the plugin of an exec config once at a time, and share its credential between callers.
+"""Run the plugin of an exec config once at a time, share its credential between callers, and count its runs.
 
-Threads and asyncio use the same state machine. A caller that needs a run while another run is
-in progress waits for that run. A valid credential is returned without waiting.
+The rules are client-go's. A credential is valid up to and including its expiry; without an expiry it is valid for the
+life of the process. A 401 response counts only against the current credential. Failures are not cached. In addition,
+from the second consecutive failure on, the plugin is not run again until a pause is over, which grows with each
+failure, so that callers cannot run it in a tight loop.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Hashable
 from threading import Lock
 
 from keyferry._core.clock import monotonic_ns, time_ns
-from keyferry.clusters.auth.calls import CALLS, CallMetrics
+from keyferry._core.values import Value
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import parse_key_pair
-from keyferry.clusters.auth.state import RefreshState, Step
 from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
 from keyferry.invoke.flight import Flight
 
@@ -23,18 +25,99 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
 
-Run = Callable[[], ClusterCredential]
+# The values of call_status in rest_client_exec_plugin_call_total.
+NO_ERROR = "no_error"
+PLUGIN_ERROR = "plugin_execution_error"
+NOT_FOUND = "plugin_not_found_error"
+INTERNAL_ERROR = "client_internal_error"
+# client-go's buckets for the age of a certificate, in seconds: ten minutes to four years.
+ROTATION_BUCKETS = (
+    600.0,
+    1800.0,
+    3600.0,
+    14400.0,
+    86400.0,
+    604800.0,
+    2592000.0,
+    7776000.0,
+    15552000.0,
+    31104000.0,
+    124416000.0,
+)
+_FIRST_PAUSE_NS = 500_000_000
+_MAX_PAUSE_NS = 30_000_000_000
+
+
+class Rotations(Value):
+    """Ages of certificates when they were replaced: the count for each bucket, and the sum in seconds."""
+
+    buckets: tuple[int, ...]
+    seconds: float
+
+
+class CallMetrics:
+    """Counts of plugin runs, policy decisions and replaced certificates.
+
+    It can be updated from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._calls: dict[tuple[int, str], int] = {}
+        self._decisions: dict[str, int] = {}
+        self._rotations = [0] * (len(ROTATION_BUCKETS) + 1)
+        self._rotated_seconds = 0.0
+
+    def called(self, code: int, call_status: str) -> None:
+        """Count a run by its exit code and status."""
+        with self._lock:
+            key = (code, call_status)
+            self._calls[key] = self._calls.get(key, 0) + 1
+
+    def decided(self, outcome: str) -> None:
+        """Count a decision of the policy."""
+        with self._lock:
+            self._decisions[outcome] = self._decisions.get(outcome, 0) + 1
+
+    def rotated(self, age_seconds: float) -> None:
+        """Count a client certificate that was replaced at the age of *age_seconds*."""
+        with self._lock:
+            self._rotations[bisect_left(ROTATION_BUCKETS, age_seconds)] += 1
+            self._rotated_seconds += age_seconds
+
+    @property
+    def calls(self) -> dict[tuple[int, str], int]:
+        """Runs by exit code and call_status."""
+        with self._lock:
+            return dict(self._calls)
+
+    @property
+    def decisions(self) -> dict[str, int]:
+        """Decisions of the policy by outcome."""
+        with self._lock:
+            return dict(self._decisions)
+
+    @property
+    def rotations(self) -> Rotations:
+        """Ages of replaced certificates."""
+        with self._lock:
+            return Rotations(buckets=tuple(self._rotations), seconds=self._rotated_seconds)
+
+
+# The default for the whole process, as in client-go; callers that need separate counts pass their own.
+CALLS = CallMetrics()
 
 
 class Authenticator:
-    """The credential of one exec config.
+    """The credential of one exec config, which *run* obtains.
 
-    It can be shared between threads and event loops, and used after a fork.
+    It can be shared between threads and event loops, and used after a fork. A caller that needs a run while another
+    one is in progress waits for that one. A valid credential is returned without waiting.
     """
 
     def __init__(
         self,
-        run: Run,
+        run: Callable[[], ClusterCredential],
         *,
         server: str = "",
         backs_off: bool = True,
@@ -45,9 +128,15 @@ class Authenticator:
         self._run = run
         self._recorder = recorder
         self._server = server
+        self._backs_off = backs_off
         self._clock = clock
         self._monotonic = monotonic
-        self._state = RefreshState(backs_off=backs_off)
+        self._credential: ClusterCredential | None = None
+        self._expires_ns: int | None = None
+        self._error: KeyferryError | None = None
+        self._failures = 0
+        self._resume_ns = 0
+        self._certificates = 0
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
         self._lock = Lock()
         self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
@@ -57,29 +146,26 @@ class Authenticator:
     @property
     def certificates(self) -> int:
         """The number of times the client certificate has changed, not counting the first certificate."""
-        return self._state.certificates
+        return self._certificates
 
     @property
     def expires_ns(self) -> int | None:
         """The expiry of the current credential in Unix nanoseconds; None if it has none or there is no credential."""
-        return self._state.expires_ns
+        return self._expires_ns
 
     @property
     def last_error(self) -> KeyferryError | None:
         """The error of the last run; None if it succeeded or there was none."""
-        return self._state.error
+        return self._error
 
     def current(self) -> ClusterCredential | None:
         """Return the current credential, expired or not, without running the plugin."""
-        return self._state.credential
+        return self._credential
 
     def ready(self) -> ClusterCredential | None:
         """Return the current credential if it has not expired, without waiting or running the plugin."""
-        state = self._state
-        credential = state.credential
-        if credential is None or (state.expires_ns is not None and self._clock() > state.expires_ns):
-            return None
-        return credential
+        credential, expires_ns = self._credential, self._expires_ns
+        return credential if expires_ns is None or self._clock() <= expires_ns else None
 
     def credential(self) -> ClusterCredential:
         """Return a valid credential, running the plugin if necessary. Raises ClusterAuthError."""
@@ -99,7 +185,7 @@ class Authenticator:
 
     def certificate_span_ns(self) -> tuple[int, int] | None:
         """Return the validity period of the current client certificate in Unix nanoseconds; None without one."""
-        return _span_ns(self._state.credential)
+        return _span_ns(self._credential)
 
     def reset_after_fork(self) -> None:
         """Discard a run in progress, which only a thread of the parent process could finish."""
@@ -110,13 +196,13 @@ class Authenticator:
     def _obtain(self, refused: ClusterCredential | None) -> ClusterCredential:
         while True:
             with self._lock:
-                step = self._decide(refused)
-                if step is Step.USE and self._state.credential is not None:
-                    return self._state.credential
-                if step is Step.PAUSE and self._flight is None:
-                    raise self._failure(self._state.error)
+                usable = self.ready() if refused is None else self._credential
+                if usable is not None and usable is not refused:
+                    return usable
                 flight, is_mine = self._flight, self._flight is None
                 if flight is None:
+                    if self._monotonic() < self._resume_ns:
+                        raise self._failure(self._error)
                     self._flight = flight = Flight()
             if is_mine:
                 return self._fly(flight)
@@ -147,39 +233,27 @@ class Authenticator:
         if not done.cancelled():
             done.exception()  # marks it as retrieved, or asyncio logs a warning if every caller was cancelled
 
-    def _decide(self, refused: ClusterCredential | None) -> Step:
-        now = self._monotonic()
-        if refused is None:
-            return self._state.decide(self._clock(), now)
-        return self._state.decide_after_refusal(refused, now)
-
     def _fly(self, flight: Flight[ClusterCredential | KeyferryError]) -> ClusterCredential:
         """Run the plugin and give the result to every waiting caller."""
         landed: ClusterCredential | KeyferryError | None = None
-        changed = False
         before: ClusterCredential | None = None
         try:
             landed = self._run_plugin()
         finally:
             with self._lock:
-                before = self._state.credential
+                before = self._credential
                 if isinstance(landed, ClusterCredential):
-                    changed = self._state.succeed(landed)
+                    self._take(landed)
                 elif landed is not None:
                     self._take_failure(landed)
                 self._flight = None
             flight.land(landed)
         if not isinstance(landed, ClusterCredential):
             raise self._failure(landed)
-        if changed:
-            self._count_rotation(before)
-        return landed
-
-    def _count_rotation(self, replaced: ClusterCredential | None) -> None:
-        """Record the age of the certificate that was replaced; tokens are not recorded."""
-        span = _span_ns(replaced)
+        span = _span_ns(before) if _is_other_certificate(before, landed) else None
         if span is not None:
             self._recorder.rotated((self._clock() - span[0]) / 1e9)
+        return landed
 
     def _run_plugin(self) -> ClusterCredential | KeyferryError:
         try:
@@ -189,16 +263,31 @@ class Authenticator:
             error.__traceback__ = None
             return error
 
+    def _take(self, credential: ClusterCredential) -> None:
+        self._certificates += _is_other_certificate(self._credential, credential)
+        self._credential, self._expires_ns = credential, credential.expires_ns
+        self._error, self._failures, self._resume_ns = None, 0, 0
+
     def _take_failure(self, error: KeyferryError) -> None:
+        """Store a failure; the old credential is kept, and its expiry, too, unless a certificate was unusable."""
         if isinstance(error, UnusableCertificateError):
-            self._state.postpone(error.expires_ns)
-        self._state.fail(error, self._monotonic())
+            # client-go stores the expiry of a response before it checks the key pair.
+            self._expires_ns = error.expires_ns
+        self._error = error
+        self._failures += 1
+        if self._backs_off and self._failures > 1:
+            pause_ns = min(_MAX_PAUSE_NS, _FIRST_PAUSE_NS << min(self._failures - 2, 16))
+            self._resume_ns = self._monotonic() + pause_ns
 
     def _failure(self, error: KeyferryError | None) -> ClusterAuthError:
         if error is None:
             return ClusterAuthError(self._server, "the plugin run was interrupted")
         text = f"getting credentials: {error.kubernetes_text}"
         return ClusterAuthError(self._server, f"no credential: {error}", text, error)
+
+
+def _is_other_certificate(before: ClusterCredential | None, after: ClusterCredential) -> bool:
+    return before is not None and before.certificate_pem != after.certificate_pem
 
 
 def _span_ns(credential: ClusterCredential | None) -> tuple[int, int] | None:

@@ -24,23 +24,12 @@ from keyferry.errors import (
     UnusableCertificateError,
 )
 
-__all__ = [
-    "API_VERSIONS",
-    "ClusterCredential",
-    "Refusal",
-    "UnusableCertificateError",
-    "build_credential",
-    "decode",
-    "read_credential",
-    "read_status",
-]
-
 API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
 _PARTS = (("spec",), ("status",))
 # Parsing YAML takes up to a thousand times its size in memory; JSON does not.
-_MOST_YAML_BYTES = 256 * 1024
+_MAX_YAML_BYTES = 256 * 1024
 
 
 class ClusterCredential(Value):
@@ -121,7 +110,10 @@ def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> 
             text = f"failed parsing client key/certificate: {text}"
             raise UnusableCertificateError(plugin, f"its answer: {problem}", text, status.expiration_ns)
     return ClusterCredential(
-        status.token, status.client_certificate_data, status.client_key_data, status.expiration_ns
+        token=status.token,
+        certificate_pem=status.client_certificate_data,
+        key_pem=status.client_key_data,
+        expires_ns=status.expiration_ns,
     )
 
 
@@ -153,8 +145,8 @@ def decode(
 
 def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
     """Return the value of a document, without the positions of its parts, which would take much longer."""
-    if is_yaml and len(data) > _MOST_YAML_BYTES:
-        message = f"found {len(data)} bytes of YAML, expected at most {_MOST_YAML_BYTES}; JSON may be longer"
+    if is_yaml and len(data) > _MAX_YAML_BYTES:
+        message = f"found {len(data)} bytes of YAML, expected at most {_MAX_YAML_BYTES}; JSON may be longer"
         raise Refusal(message, "yaml: document is too long")
     stage = ""
     try:

@@ -7,6 +7,7 @@ PEM blocks are found without a dependency. Their content is parsed by ``cryptogr
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 
 from keyferry._core.extras import install_hint
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cryptography import x509
-
-__all__ = ["KeyPair", "find_authorities", "find_blocks", "parse_key_pair"]
 
 # A block ends at the first END line; a BEGIN line followed by another BEGIN line is skipped.
 _BLOCK = (
@@ -62,10 +61,10 @@ def parse_key_pair(certificate_pem: str, key_pem: str) -> KeyPair:
     certificate = _load_certificate(certificates[0])
     _match(certificate, _load_key(key_der))
     return KeyPair(
-        len(certificates),
-        _subject(certificate),
-        _nanoseconds(certificate.not_valid_before_utc),
-        _nanoseconds(certificate.not_valid_after_utc),
+        chain_length=len(certificates),
+        subject=_subject(certificate),
+        not_before_ns=_nanoseconds(certificate.not_valid_before_utc),
+        not_after_ns=_nanoseconds(certificate.not_valid_after_utc),
     )
 
 
@@ -80,12 +79,9 @@ def find_authorities(data: bytes) -> Iterator[bytes]:
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    from base64 import b64decode  # imported here: most credentials are tokens
-
     for match in re.finditer(_BLOCK, data):
         body = match["body"]
-        # Most blocks have no headers, for which no pattern is compiled.
-        found = re.match(_HEADERS, body) if b":" in body else None
+        found = re.match(_HEADERS, body)
         headers = found[0] if found else b""
         try:
             content = b64decode(body[len(headers) :].translate(None, b" \t\r\n"), validate=True)

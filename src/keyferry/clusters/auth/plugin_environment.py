@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["EXEC_INFO", "check_size", "merge_entries", "plugin_entries", "process_entries", "to_mapping"]
-
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
 # Linux limits one argument or variable to 32 pages, including its name and the terminating NUL.
 _PAGES = 32

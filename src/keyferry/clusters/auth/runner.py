@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from math import inf
+from threading import Lock
 from time import monotonic
 
+from keyferry._core.clock import monotonic_ns
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.log import log_debug
 from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import in_one_line, printable, secret_arguments, secret_values, stderr_tail
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth import calls
+from keyferry.clusters.auth.authenticator import CALLS, INTERNAL_ERROR, NO_ERROR, NOT_FOUND, PLUGIN_ERROR
 from keyferry.clusters.auth.credential import API_VERSIONS, ClusterCredential, read_credential
-from keyferry.clusters.auth.install_hints import HintLimiter, not_found_text
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
     merge_entries,
@@ -42,12 +43,31 @@ from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 from keyferry.invoke.relay import Tail
 
-__all__ = ["ExecRunner", "is_interactive"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Recorder(Protocol):
+        """An object that receives each plugin run and each decision of the plugin policy."""
+
+        def called(self, code: int, call_status: str) -> None:
+            """Record a run by its exit code: -1 if a signal ended it, 1 if the plugin could not be started."""
+
+        def decided(self, outcome: str) -> None:
+            """Record a decision of the policy, ``allowed`` or ``denied``."""
+
 
 NEVER, IF_AVAILABLE, ALWAYS = "Never", "IfAvailable", "Always"
 # As much of a plugin's output is searched for secrets that its standard error may repeat.
 _MAX_SEARCHED, _MAX_WORDS = 64 * 1024, 200
 _DELIMITERS = str.maketrans(dict.fromkeys("\"',:{}[]\\", " "))
+_HOUR_NS = 3600 * 1_000_000_000
+_HELP = """
+
+It looks like you are trying to use a client-go credential plugin that is not installed.
+
+To learn more about this feature, consult the documentation available at:
+      https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"""
 _NO_POLICY = PluginPolicy()
 _LIMITS = Limits()
 
@@ -69,8 +89,29 @@ def is_interactive(mode: str, *, terminal: bool, stdin_unavailable: bool = False
     return True
 
 
-def _stdin_is_terminal() -> bool:
-    return os.isatty(0)
+class HintLimiter:
+    """A limit of *most* help texts an hour, so that a controller that retries does not fill its log.
+
+    The hour starts with the first help text, and again with the first one after it is over.
+    """
+
+    def __init__(self, most: int = 10, *, clock: Callable[[], int] = monotonic_ns) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = Lock()
+        self._began_ns: int | None = None
+        self._count = 0
+
+    def take(self) -> bool:
+        """Return whether the help text may be shown now, and count it if so."""
+        with self._lock:
+            now = self._clock()
+            if self._began_ns is None or now - self._began_ns >= _HOUR_NS:
+                self._began_ns, self._count = now, 0
+            if self._count >= self._most:
+                return False
+            self._count += 1
+            return True
 
 
 class ExecRunner:
@@ -91,9 +132,9 @@ class ExecRunner:
         stdin_unavailable_message: str = "",
         limits: Limits = _LIMITS,
         hints: HintLimiter | None = None,
-        recorder: calls.Recorder = calls.CALLS,
+        recorder: Recorder = CALLS,
         environ: Callable[[], Iterable[bytes]] = process_entries,
-        terminal: Callable[[], bool] = _stdin_is_terminal,
+        terminal: Callable[[], bool] = lambda: os.isatty(0),
         look: LookPath = look_path,
         stdin_fd: int = 0,
         stderr_fd: int = 2,
@@ -165,7 +206,7 @@ class ExecRunner:
             failure.seconds = outcome.seconds
             del outcome
             raise failure
-        self._recorder.called(0, calls.NO_ERROR)
+        self._recorder.called(0, NO_ERROR)
         return outcome, until
 
     def _decide_interactive(self) -> bool:
@@ -221,10 +262,10 @@ class ExecRunner:
 
     def _environment(self, path: str, info: str) -> dict[bytes, bytes]:
         pairs = ((variable.name, variable.value) for variable in self._config.env)
-        status, text = calls.INTERNAL_ERROR, "exec: "
+        status, text = INTERNAL_ERROR, "exec: "
         try:
             entries = merge_entries(plugin_entries(self._environ(), pairs, info))
-            status, text = calls.NOT_FOUND, f"exec: fork/exec {path}: "
+            status, text = NOT_FOUND, f"exec: fork/exec {path}: "
             check_size(info)
             return to_mapping(entries)
         except EnvironmentProblem as error:
@@ -236,7 +277,7 @@ class ExecRunner:
         if not interactive:
             return self._limits
         # There is no time limit for a user's input; the user can interrupt the run.
-        return Limits(inf, self._limits.stdout_bytes)
+        return Limits(timeout_seconds=inf, stdout_bytes=self._limits.stdout_bytes)
 
     def _log(self, outcome: ProcessOutcome, credential: ClusterCredential) -> None:
         """Log what a plugin wrote on standard error although it succeeded, such as a warning."""
@@ -260,12 +301,12 @@ class ExecRunner:
 
     def _failure(self, outcome: ProcessOutcome) -> PluginError:
         if outcome.ending is Ending.LOST:
-            self._recorder.called(1, calls.INTERNAL_ERROR)
+            self._recorder.called(1, INTERNAL_ERROR)
             message = f"its exit status is unknown: it {outcome.ending}"
             return PluginStartError(self._command, message, "exec: waitid: no child processes")
         exited = outcome.ending is Ending.EXITED and outcome.status is not None
         code = max(outcome.status or 0, -1) if exited else -1
-        self._recorder.called(code, calls.PLUGIN_ERROR)
+        self._recorder.called(code, PLUGIN_ERROR)
         text = f"exec: executable {self._command} failed with exit code {code}"
         if exited:
             return PluginExitError(self._command, outcome.status or 0, text, self._reason(outcome))
@@ -278,17 +319,19 @@ class ExecRunner:
         return failure
 
     def _not_found(self) -> PluginNotFoundError:
-        self._recorder.called(1, calls.NOT_FOUND)
+        self._recorder.called(1, NOT_FOUND)
         with_help = self._hints.take()
         hint = self._config.install_hint if with_help else ""
         message = "the executable is not found in PATH" + (
             f"; to install it: {printable(' '.join(hint.split()))}" if hint else ""
         )
-        text = not_found_text(self._command, hint, with_help=with_help)
+        text = f"exec: executable {self._command} not found"
+        if with_help:
+            text += _HELP + (f"\n\n{hint}" if hint else "")
         return PluginNotFoundError(self._command, message, text, hint)
 
     def _not_started(self, path: str, error: OSError | ValueError) -> PluginError:
-        self._recorder.called(1, calls.NOT_FOUND)
+        self._recorder.called(1, NOT_FOUND)
         reason = go_strerror(error)
         text = f"exec: fork/exec {path}: {reason}"
         if isinstance(error, FileNotFoundError) and not os.path.exists(path):

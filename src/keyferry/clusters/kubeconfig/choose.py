@@ -9,8 +9,6 @@ from keyferry._core.values import Value, field, replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, Kubeconfig
 from keyferry.errors import KubeconfigError, Problem
 
-__all__ = ["Choice", "Overrides", "choose"]
-
 
 class Overrides(Value):
     """The values of kubectl's global flags; an empty value overrides nothing."""
@@ -59,12 +57,12 @@ def choose(config: Kubeconfig, overrides: Overrides) -> Choice:
     _require(overrides.context, "context", "context", config.contexts)
     _require(overrides.cluster, "cluster", "cluster", config.clusters)
     return Choice(
-        context_name,
-        context,
-        context.user,
-        _override_user(config.users.get(context.user, AuthInfo()), overrides),
-        context.cluster,
-        _override_cluster(config.clusters.get(context.cluster, Cluster()), overrides),
+        context_name=context_name,
+        context=context,
+        user_name=context.user,
+        user=_override_user(config.users.get(context.user, AuthInfo()), overrides),
+        cluster_name=context.cluster,
+        cluster=_override_cluster(config.clusters.get(context.cluster, Cluster()), overrides),
     )
 
 

@@ -1,17 +1,20 @@
-"""Read the kubeconfig files that kubectl reads and merge them by its rules, with the origin of each entry."""
+"""Read the kubeconfig files that kubectl reads, decode and merge them by its rules, with the origin of each entry."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 
+from keyferry._core.documents import Document, read_yaml
 from keyferry._core.gotext import go_strerror
+from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value, field, replace
-from keyferry.api.codec import aggregate
-from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, refuse_file
-from keyferry.clusters.kubeconfig.trust import why_untrusted
-from keyferry.errors import KubeconfigError, Problem
+from keyferry.api.codec import Reader, aggregate, kubernetes_failure
+from keyferry.api.kubeconfig.lists import SECTIONS
+from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, AuthInfo, Cluster, Kubeconfig, read_kubeconfig
+from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.clusters.kubeconfig.trust import UNJUDGED, why_untrusted
+from keyferry.errors import Kind, KubeconfigError, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,17 +22,36 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
 
-__all__ = [
-    "KubeconfigFile",
-    "LoadedKubeconfig",
-    "go_read_error",
-    "load_kubeconfig",
-    "merge_configs",
-    "read_kubeconfigs",
-]
-
 # Larger than any kubeconfig; the path may name a device or a pipe that never ends.
-_LARGEST_FILE = 64 << 20
+_MAX_FILE_BYTES = 64 << 20
+
+
+class KubeconfigFile(Value):
+    """One kubeconfig file: its path as given, its content, and the problems that client-go reports.
+
+    ``untrusted`` states who else could have written the file; it is empty if nobody could.
+    """
+
+    path: str
+    document: Document | None
+    config: Kubeconfig
+    problems: tuple[Problem, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
+    kind: Kind | None = None
+    untrusted: str = UNJUDGED
+
+    def find(self, section: str, name: str) -> Path:
+        """Return the path of the entry *name*, or of its section if there is no such entry."""
+        value = self.document.value if self.document else None
+        entries = value.get(section) if isinstance(value, dict) else None
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict) and (entry.get("name") or "") == name:
+                return (section, index)
+        return (section,)
+
+    def problem(self, at: Path, problem: Problem) -> Problem:
+        """Return *problem* with the position of the path *at* in this file."""
+        return place_problem(problem, self.path, self.document, at, format_path(at))
 
 
 class LoadedKubeconfig(Value):
@@ -79,16 +101,21 @@ def read_kubeconfigs(
     environ = os.environ if environ is None else environ
     if not explicit:
         listed = environ.get("KUBECONFIG", "")
-        paths = (
-            _listed_paths(listed) if listed else _home_path(environ.get("HOME", "") if home is None else home)
-        )
+        if listed:
+            paths = tuple(path for path in dict.fromkeys(listed.split(os.pathsep)) if path)
+        else:
+            folder = environ.get("HOME", "") if home is None else home
+            paths = (_clean(os.path.join(folder, ".kube", "config")),)
         return _read_files(paths, cwd, warn=bool(listed))
     absent = _find_absent(explicit, cwd)
     if absent is None:
         return _read_files((explicit,), cwd, warn=False)
-    text = absent.kubernetes_text
     return LoadedKubeconfig(
-        Kubeconfig(), paths=(explicit,), missing=(explicit,), problems=(absent,), kubernetes_text=text
+        config=Kubeconfig(),
+        paths=(explicit,),
+        missing=(explicit,),
+        problems=(absent,),
+        kubernetes_text=absent.kubernetes_text,
     )
 
 
@@ -96,14 +123,6 @@ def go_read_error(path: str, error: OSError | ValueError) -> str:
     """Return Go's error text for a file that cannot be read; Go can open a directory, but not read it."""
     step = "read" if isinstance(error, IsADirectoryError) else "open"
     return f"{step} {path}: {go_strerror(error)}"
-
-
-def _listed_paths(listed: str) -> tuple[str, ...]:
-    return tuple(path for path in dict.fromkeys(listed.split(os.pathsep)) if path)
-
-
-def _home_path(home: str) -> tuple[str, ...]:
-    return (_clean(os.path.join(home, ".kube", "config")),)
 
 
 def _find_absent(path: str, cwd: str | None) -> Problem | None:
@@ -124,13 +143,13 @@ def _read_files(paths: tuple[str, ...], cwd: str | None, *, warn: bool) -> Loade
     usable = [file.config for file in files if not file.problems]
     warned = warn and missing and not usable
     return LoadedKubeconfig(
-        merge_configs(usable, cwd),
-        files,
-        (f"Config not found: {', '.join(missing)}",) if warned else (),
-        paths,
-        missing,
-        tuple(problem for file in files for problem in file.problems),
-        aggregate(file.kubernetes_text for file in files if file.problems),
+        config=merge_configs(usable, cwd),
+        files=files,
+        warnings=(f"Config not found: {', '.join(missing)}",) if warned else (),
+        paths=paths,
+        missing=missing,
+        problems=tuple(problem for file in files for problem in file.problems),
+        kubernetes_text=aggregate(file.kubernetes_text for file in files if file.problems),
     )
 
 
@@ -138,15 +157,15 @@ def _read_file(path: str, cwd: str | None) -> KubeconfigFile | None:
     place = _from(cwd, path)
     try:
         with open(place, "rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
+            data = stream.read(_MAX_FILE_BYTES + 1)
             untrusted = why_untrusted(place, os.fstat(stream.fileno()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         message = f"cannot be read: {go_strerror(error)}"
         return refuse_file(path, Problem("", message, kubernetes_text=go_read_error(path, error), file=path))
-    if len(data) > _LARGEST_FILE:
-        return refuse_file(path, Problem("", f"the file is larger than {_LARGEST_FILE} bytes", file=path))
+    if len(data) > _MAX_FILE_BYTES:
+        return refuse_file(path, Problem("", f"the file is larger than {_MAX_FILE_BYTES} bytes", file=path))
     return replace(decode_file(path, data), untrusted=untrusted)
 
 
@@ -206,3 +225,89 @@ def _clean(path: str) -> str:
 
 def _from(cwd: str | None, path: str) -> str:
     return path if cwd is None else os.path.join(cwd, path)
+
+
+def place(
+    files: Iterable[KubeconfigFile], origin: str, entry: tuple[str, str], at: Path, problem: Problem
+) -> Problem:
+    """Return *problem* with the position of the path *at* inside *entry*, a section and name, of the file *origin*."""
+    section, name = entry
+    for file in files:
+        if file.path == origin:
+            return file.problem((*file.find(section, name), SECTIONS[section], *at), problem)
+    return problem.changed(path=format_path((section, name, *at)))
+
+
+def decode_file(path: str, data: bytes) -> KubeconfigFile:
+    """Decode one kubeconfig; problems are part of the result."""
+    read = read_typed(path, data, lambda content: read_yaml(content, quoting=True))
+    if isinstance(read, Refused):
+        return refuse_file(path, read.problem, read.document)
+    file = KubeconfigFile(path=path, document=read.document, config=Kubeconfig())
+    foreign = _judge_type(read.api_version, read.kind, data)
+    if foreign is not None:
+        at: Path = (foreign.path,) if foreign.path else ()
+        return refuse_file(path, file.problem(at, foreign), read.document)
+    return _decode_config(file, read.document)
+
+
+def refuse_file(path: str, problem: Problem, document: Document | None = None) -> KubeconfigFile:
+    """Return the result for a file that is not a kubeconfig, because of *problem*."""
+    return KubeconfigFile(
+        path=path,
+        document=document,
+        config=Kubeconfig(),
+        problems=(problem,),
+        kubernetes_text=_loading_text(path, problem),
+        kind=problem.kind,
+    )
+
+
+def _loading_text(path: str, problem: Problem) -> str:
+    return f'error loading config file "{path}": {problem.kubernetes_text}'
+
+
+def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
+    """Return client-go's problem with a document that is not a v1 Config; missing fields default to v1 Config."""
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        message = f"{api_version!r} has more than one '/'"
+        return Problem("apiVersion", message, kubernetes_text=text, kind=Kind.GROUP_VERSION)
+    group, _, version = api_version.rpartition("/")
+    if group and not version:
+        text = f"Object 'apiVersion' is missing in '{data.decode('utf-8', 'replace')}'"
+        message = f"{api_version!r} has no version, expected {API_VERSION!r}"
+        return Problem("apiVersion", message, kubernetes_text=text, kind=Kind.MISSING_API_VERSION)
+    shown = f"{group}/{version}" if group else version or API_VERSION
+    if (shown, kind or KIND) == (API_VERSION, KIND):
+        return None
+    at, found, expected = (
+        ("kind", kind, KIND) if kind not in ("", KIND) else ("apiVersion", shown, API_VERSION)
+    )
+    text = f'no kind "{kind or KIND}" is registered for version "{shown}" in scheme "<scheme>"'
+    message = f"found {found!r}, expected {expected!r}"
+    return Problem(at, message, kubernetes_text=text, kind=Kind.UNKNOWN_TYPE)
+
+
+def _decode_config(file: KubeconfigFile, document: Document) -> KubeconfigFile:
+    reader = Reader(sort_keys=True, lenient=True)
+    config = _with_origin(read_kubeconfig(document.value, reader), file.path)
+    failure = kubernetes_failure(reader.problems)
+    if failure is None:
+        return replace(file, config=config)
+    return replace(
+        file,
+        config=config,
+        problems=tuple(file.problem(at, problem) for at, problem in reader.problems),
+        kubernetes_text=_loading_text(file.path, failure),
+        kind=failure.kind,
+    )
+
+
+def _with_origin(config: Kubeconfig, origin: str) -> Kubeconfig:
+    return replace(
+        config,
+        clusters={name: replace(item, origin=origin) for name, item in config.clusters.items()},
+        users={name: replace(item, origin=origin) for name, item in config.users.items()},
+        contexts={name: replace(item, origin=origin) for name, item in config.contexts.items()},
+    )

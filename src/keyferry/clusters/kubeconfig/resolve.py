@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from unicodedata import category
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
@@ -11,23 +12,13 @@ from keyferry._net.url import parse_request_uri, parse_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
 from keyferry.clusters.kubeconfig.choose import Choice, Overrides, choose
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
-from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
+from keyferry.clusters.kubeconfig.files import KubeconfigFile, LoadedKubeconfig, go_read_error, place
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
 from keyferry.errors import KubeconfigError, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-__all__ = [
-    "ClientConfig",
-    "Overrides",
-    "check_transport",
-    "clean_install_hint",
-    "judge_api_version",
-    "resolve",
-]
 
 # The plugin gets the cluster's extension of this name as "config".
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -45,7 +36,7 @@ _IN_KUBECTL = "oidc"
 _NO_OVERRIDES = Overrides()
 _UNREADABLE = "KF219"
 # Larger than any token, certificate or bundle; a kubeconfig may name a device that never ends.
-_LARGEST_FILE = 16 << 20
+_MAX_FILE_BYTES = 16 << 20
 
 
 class ClientConfig(Value):
@@ -154,8 +145,6 @@ def clean_install_hint(text: str) -> str:
 
 
 def _is_harmless(char: str) -> bool:
-    from unicodedata import category
-
     return category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
 
 
@@ -272,12 +261,12 @@ def _read(path: str, data: bytes = b"") -> tuple[bytes, Problem | None]:
         return data, None
     try:
         with open(path, "rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
+            data = stream.read(_MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         message = f"{path!r} cannot be read: {go_strerror(error)}"
         return b"", Problem("", message, code=_UNREADABLE, kubernetes_text=go_read_error(path, error))
-    if len(data) > _LARGEST_FILE:
-        return b"", Problem("", f"{path!r} is larger than {_LARGEST_FILE} bytes", code=_UNREADABLE)
+    if len(data) > _MAX_FILE_BYTES:
+        return b"", Problem("", f"{path!r} is larger than {_MAX_FILE_BYTES} bytes", code=_UNREADABLE)
     return data, None
 
 

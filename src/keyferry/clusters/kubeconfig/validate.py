@@ -12,10 +12,8 @@ from keyferry._core.user_info import hide_in_url
 from keyferry._net.url import parse_url
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
+from keyferry.clusters.kubeconfig.files import KubeconfigFile, place
 from keyferry.errors import Problem
-
-__all__ = ["INTERACTIVE_MODES", "confirm_usable", "kubernetes_validation_text", "validate"]
 
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 PROXY_SCHEMES = ("http", "https", "socks5")

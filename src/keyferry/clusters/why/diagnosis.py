@@ -10,15 +10,21 @@ from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
 from keyferry.clusters.access import ClusterAccess, Grant
+from keyferry.clusters.api_calls import Review, read_refusal, review
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
 from keyferry.clusters.auth.runner import ALWAYS
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.request import request
-from keyferry.clusters.review import Review, read_refusal, review
-from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
+from keyferry.clusters.session import (
+    ClusterSession,
+    Distrust,
+    check_trust,
+    find_distrust,
+    make_session,
+    uses_plugin,
+)
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginError, PolicyError
 from keyferry.invoke.executable import clean_path

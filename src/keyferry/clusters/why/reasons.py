@@ -10,7 +10,7 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.meta import format_instant
-from keyferry.clusters.review import Review
+from keyferry.clusters.api_calls import Review
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.traps import traps_for
 from keyferry.clusters.why.verdict import describe_end

@@ -9,8 +9,7 @@ from keyferry._core.secrets import printable
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.verdict import ClusterVerdict, Works, find_verdict
 from keyferry.show.documents import make_document, reason_document
-from keyferry.show.marks import Mark, mark
-from keyferry.show.text import fold, sections
+from keyferry.show.text import Mark, fold, mark, sections
 from keyferry.show.writer import Lines, style
 
 __all__ = ["document", "render"]

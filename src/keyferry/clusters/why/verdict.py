@@ -8,8 +8,8 @@ from enum import StrEnum
 from keyferry._core.reasons import ReasonStage
 from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.values import Value
+from keyferry.clusters.api_calls import ANONYMOUS, Review
 from keyferry.clusters.auth.runner import IF_AVAILABLE, NEVER
-from keyferry.clusters.review import ANONYMOUS, Review
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.errors import (
     ClusterAuthError,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from keyferry import __version__
 from keyferry.doctor.facts import AgentFacts, NodeFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
-from keyferry.show.paste import join_words
 
 __all__ = ["check_agents"]
 
@@ -64,7 +64,7 @@ def _told(agent: AgentFacts, where: str) -> Iterator[HealthLine]:
 
 def _command(agent: AgentFacts, name: str) -> str:
     place = () if agent.named_by == _USUAL else ("--socket", agent.socket)
-    return join_words("keyferry", "agent", name, *place)
+    return shlex.join(("keyferry", "agent", name, *place))
 
 
 def _line(level: HealthLevel, text: str, next_command: str = "") -> HealthLine:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry._core.json import loads
+from keyferry.clusters.access import FORBIDDEN
 from keyferry.clusters.auth.pem import parse_key_pair
-from keyferry.clusters.headers import FORBIDDEN
 from keyferry.errors import (
     DocumentError,
     EnvironmentProblem,

@@ -18,8 +18,13 @@ from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.auth.plugin_environment import check_size
 from keyferry.clusters.kubeconfig.choose import Overrides, choose
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
-from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
+from keyferry.clusters.kubeconfig.files import (
+    KubeconfigFile,
+    LoadedKubeconfig,
+    decode_file,
+    merge_configs,
+    place,
+)
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, judge_api_version, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin

@@ -12,7 +12,7 @@ from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.api.meta import format_time
 from keyferry.clusters.auth.pem import find_blocks, parse_key_pair
-from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
+from keyferry.clusters.kubeconfig.files import KubeconfigFile, place
 from keyferry.clusters.tls import check_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
 

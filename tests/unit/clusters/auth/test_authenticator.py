@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
@@ -23,6 +25,7 @@ from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.plugins import SteppedClock, exit_code_in_fork, wait_until
 
 SECOND = 1_000_000_000
+NOW = 1_700_000_000 * SECOND
 THREADS = 100
 
 
@@ -118,19 +121,59 @@ def test_a_good_credential_is_given_while_another_run_is_under_way() -> None:
         assert renewal.result().token == "new"
 
 
-def test_the_clock_decides_and_the_expiry_is_inclusive() -> None:
-    clock = SteppedClock(1000 * SECOND)
-    runs = Runs(ClusterCredential("a", expires_ns=1010 * SECOND), ClusterCredential("b"))
+@pytest.mark.parametrize(
+    ("expires_ns", "now_ns", "is_valid"),
+    [
+        pytest.param(None, NOW, True, id="without an expiry it never ends"),
+        pytest.param(None, 2**63, True, id="not even in the far future"),
+        pytest.param(NOW, NOW - 1, True, id="a nanosecond before"),
+        pytest.param(NOW, NOW, True, id="at its very expiry"),
+        pytest.param(NOW, NOW + 1, False, id="a nanosecond after"),
+        pytest.param(0, NOW, False, id="ended in 1970"),
+    ],
+)
+def test_a_credential_is_good_up_to_and_including_its_expiry(
+    expires_ns: int | None, now_ns: int, *, is_valid: bool
+) -> None:
+    clock = SteppedClock(0)
+    runs = Runs(ClusterCredential(token="a", expires_ns=expires_ns), ClusterCredential(token="b"))
     authenticator = Authenticator(runs, clock=clock)
     assert authenticator.ready() is None
-    assert authenticator.credential().token == "a"
-    clock.step(10)
-    assert authenticator.ready() is not None
-    assert (authenticator.credential().token, runs.count) == ("a", 1)
-    clock.now_ns += 1
-    assert authenticator.ready() is None
-    assert (authenticator.credential().token, runs.count) == ("b", 2)
-    assert authenticator.expires_ns is None
+    first = authenticator.credential()
+    clock.now_ns = now_ns
+    assert authenticator.ready() is (first if is_valid else None)
+    assert (authenticator.credential().token, runs.count) == (("a", 1) if is_valid else ("b", 2))
+    assert authenticator.expires_ns == (expires_ns if is_valid else None)
+
+
+@given(expires=st.integers(0, 2**63), now=st.integers(0, 2**63))
+def test_expiry_is_a_comparison_and_nothing_else(expires: int, now: int) -> None:
+    clock = SteppedClock(0)
+    authenticator = Authenticator(Runs(ClusterCredential(token="t", expires_ns=expires)), clock=clock)
+    authenticator.credential()
+    clock.now_ns = now
+    assert (authenticator.ready() is not None) == (now <= expires)
+
+
+def test_a_refusal_counts_only_against_the_current_credential() -> None:
+    runs = Runs(*(ClusterCredential(token=token) for token in "abc"))
+    authenticator = Authenticator(runs)
+    first = authenticator.credential()
+    second = authenticator.renew(first)
+    assert second.token == "b"
+    assert authenticator.renew(first) is second
+    assert runs.count == 2
+
+
+def test_a_credential_that_reads_the_same_is_another_one() -> None:
+    """A plugin may answer the same token again; a request under way with the older object is not the newer's fault."""
+    runs = Runs(ClusterCredential(token="t"))
+    authenticator = Authenticator(runs)
+    current = authenticator.credential()
+    equal = ClusterCredential(token="t")
+    assert current == equal
+    assert authenticator.renew(equal) is current
+    assert runs.count == 1
 
 
 def test_failures_in_a_row_are_backed_off_and_success_ends_that() -> None:
@@ -156,6 +199,65 @@ def test_failures_in_a_row_are_backed_off_and_success_ends_that() -> None:
     assert attempt() == 3
     monotonic.now_ns += SECOND
     assert authenticator.credential().token == "t"
+
+
+@pytest.mark.parametrize(
+    ("failures", "pause_seconds"),
+    [(1, 0), (2, 0.5), (3, 1), (4, 2), (5, 4), (6, 8), (7, 16), (8, 30), (9, 30), (30, 30), (1_000, 30)],
+)
+def test_the_pause_grows_from_the_second_failure_on_and_ends_at_half_a_minute(
+    failures: int, pause_seconds: float
+) -> None:
+    monotonic = SteppedClock(0)
+    runs = Runs(failure())
+    authenticator = Authenticator(runs, monotonic=monotonic)
+    for _ in range(failures):
+        monotonic.step(30)
+        with pytest.raises(ClusterAuthError):
+            authenticator.credential()
+    assert runs.count == failures
+    end = monotonic.now_ns + int(pause_seconds * SECOND)
+    if pause_seconds:
+        monotonic.now_ns = end - 1
+        with pytest.raises(ClusterAuthError):
+            authenticator.credential()
+        assert runs.count == failures
+    monotonic.now_ns = end
+    with pytest.raises(ClusterAuthError):
+        authenticator.credential()
+    assert runs.count == failures + 1
+
+
+def test_a_refusal_waits_out_the_pause_and_the_old_credential_stays_in_use() -> None:
+    """As in client-go, a failed refresh after a 401 leaves the old credential in use."""
+    monotonic = SteppedClock(0)
+    runs = Runs(ClusterCredential(token="a"), failure(), failure(), ClusterCredential(token="b"))
+    authenticator = Authenticator(runs, monotonic=monotonic)
+    refused = authenticator.credential()
+    for _ in range(4):
+        with pytest.raises(ClusterAuthError):
+            authenticator.renew(refused)
+    assert runs.count == 3
+    assert authenticator.credential() is refused
+    monotonic.step(1)
+    assert authenticator.renew(refused).token == "b"
+
+
+def test_success_forgets_the_failures() -> None:
+    """The first failure after it is followed by a run again."""
+    monotonic, clock = SteppedClock(0), SteppedClock(NOW)
+    ended = ClusterCredential(token="t", expires_ns=NOW - 1)
+    runs = Runs(failure(), failure(), ended, failure(), ClusterCredential(token="u"))
+    authenticator = Authenticator(runs, monotonic=monotonic, clock=clock)
+    for _ in range(2):
+        with pytest.raises(ClusterAuthError):
+            authenticator.credential()
+    monotonic.step(1)
+    assert authenticator.credential() is ended
+    assert authenticator.last_error is None
+    with pytest.raises(ClusterAuthError):
+        authenticator.credential()
+    assert authenticator.credential().token == "u"
 
 
 def test_without_back_off_each_request_runs_the_plugin_as_in_client_go() -> None:
@@ -198,16 +300,22 @@ def test_a_run_that_is_cut_short_is_taken_up_by_the_next() -> None:
             first.result()
 
 
-def test_an_unusable_certificate_is_reported_once_and_the_old_credential_lives_on() -> None:
+@pytest.mark.parametrize("expires_ns", [2000 * SECOND, None])
+def test_an_unusable_certificate_is_reported_once_and_the_old_credential_lives_on(
+    expires_ns: int | None,
+) -> None:
+    """A quirk of client-go that is kept: the expiry is stored before the key pair is looked at."""
     clock = SteppedClock(1000 * SECOND)
-    bad = UnusableCertificateError("plugin", "its answer: no", "failed parsing", 2000 * SECOND)
-    runs = Runs(ClusterCredential("a", expires_ns=1000 * SECOND), bad)
+    bad = UnusableCertificateError("plugin", "its answer: no", "failed parsing", expires_ns)
+    runs = Runs(ClusterCredential(token="a", expires_ns=1000 * SECOND), bad)
     authenticator = Authenticator(runs, clock=clock)
     authenticator.credential()
     clock.step(1)
     with pytest.raises(ClusterAuthError):
         authenticator.credential()
-    assert (authenticator.credential().token, authenticator.expires_ns) == ("a", 2000 * SECOND)
+    clock.now_ns = 2000 * SECOND
+    assert (authenticator.credential().token, authenticator.expires_ns) == ("a", expires_ns)
+    assert isinstance(authenticator.last_error, UnusableCertificateError)
 
 
 def test_a_failure_holds_no_frame_of_the_run() -> None:
@@ -220,17 +328,33 @@ def test_a_failure_holds_no_frame_of_the_run() -> None:
     assert caught.value.__context__ is None
 
 
-def test_changed_certificates_are_counted() -> None:
-    """The first one changes nothing; another one does, and so does having none any more."""
-    seen: list[tuple[str, int]] = []
-    runs = Runs(ClusterCredential("a", "A", "k"), ClusterCredential("b", "B", "k"), ClusterCredential("c"))
-    authenticator = Authenticator(runs)
-    credential = authenticator.credential()
-    seen.append((credential.token, authenticator.certificates))
-    for _ in range(2):
-        credential = authenticator.renew(credential)
-        seen.append((credential.token, authenticator.certificates))
-    assert seen == [("a", 0), ("b", 1), ("c", 2)]
+A = ClusterCredential(token="t", certificate_pem="A", key_pem="k")
+B = ClusterCredential(token="t", certificate_pem="B", key_pem="k")
+NONE = ClusterCredential(token="t")
+
+
+@pytest.mark.parametrize(
+    ("answers", "numbers"),
+    [
+        pytest.param([A], [0], id="the first is no change"),
+        pytest.param([A, A], [0, 0], id="the same again"),
+        pytest.param([A, B, B], [0, 1, 1], id="another"),
+        pytest.param([A, NONE], [0, 1], id="none any more"),
+        pytest.param([NONE, A], [0, 1], id="one at last"),
+        pytest.param([NONE, ClusterCredential(token="u")], [0, 0], id="another token"),
+    ],
+)
+def test_changed_certificates_are_counted(answers: list[ClusterCredential], numbers: list[int]) -> None:
+    authenticator = Authenticator(Runs(*answers))
+    seen = []
+    for _ in answers:
+        current = authenticator.current()
+        if current is None:
+            authenticator.credential()
+        else:
+            authenticator.renew(current)
+        seen.append(authenticator.certificates)
+    assert seen == numbers
 
 
 def test_asyncio_waits_without_blocking_the_loop() -> None:

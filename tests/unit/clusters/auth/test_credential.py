@@ -11,12 +11,11 @@ import pytest
 from keyferry.api.clientauthentication import v1
 from keyferry.clusters.auth.credential import (
     ClusterCredential,
-    UnusableCertificateError,
     build_credential,
     read_credential,
     read_status,
 )
-from keyferry.errors import PluginProtocolError
+from keyferry.errors import PluginProtocolError, UnusableCertificateError
 from support.certificates import key_pem, make_certificate, make_key
 
 V1 = v1.API_VERSION

@@ -19,10 +19,9 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
-from keyferry.clusters.auth.calls import CallMetrics
+from keyferry.clusters.auth.authenticator import CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
-from keyferry.clusters.auth.install_hints import HintLimiter
-from keyferry.clusters.auth.runner import ExecRunner
+from keyferry.clusters.auth.runner import ExecRunner, HintLimiter
 from keyferry.errors import (
     ConfigError,
     PluginError,
@@ -36,7 +35,7 @@ from keyferry.errors import (
 )
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from keyferry.invoke.process import Limits
-from support.plugins import is_running, read_pids, wait_until, write_executable
+from support.plugins import SteppedClock, is_running, read_pids, wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -202,6 +201,38 @@ def test_a_missing_plugin_comes_with_its_hint(metrics: CallMetrics) -> None:
         runner.run()
     assert again.value.kubernetes_text == "exec: executable no-such-plugin not found"
     assert metrics.calls == {(1, "plugin_not_found_error"): 2}
+
+
+@pytest.mark.parametrize(("hint", "end"), [("", ""), ("hint", "\n\nhint")])
+def test_the_hint_follows_the_help(metrics: CallMetrics, hint: str, end: str) -> None:
+    config = ExecConfig(
+        command="no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint=hint
+    )
+    with pytest.raises(PluginNotFoundError) as caught:
+        ExecRunner(config, recorder=metrics).run()
+    assert caught.value.kubernetes_text.startswith("exec: executable no-such-plugin not found\n\n")
+    assert caught.value.kubernetes_text.endswith(f"#client-go-credential-plugins{end}")
+
+
+def test_help_for_a_missing_plugin_is_given_ten_times_an_hour() -> None:
+    clock = SteppedClock()
+    limiter = HintLimiter(clock=clock)
+    assert [limiter.take() for _ in range(12)] == [True] * 10 + [False] * 2
+    clock.now_ns += 3600 * 10**9 - 1
+    assert not limiter.take()
+    clock.now_ns += 1
+    assert [limiter.take() for _ in range(11)] == [True] * 10 + [False]
+
+
+def test_the_hour_begins_with_the_first_time() -> None:
+    clock = SteppedClock()
+    limiter = HintLimiter(most=1, clock=clock)
+    clock.step(5000)
+    assert limiter.take()
+    clock.step(3599)
+    assert not limiter.take()
+    clock.step(1)
+    assert limiter.take()
 
 
 def test_the_path_of_this_process_counts_not_a_configured_one(

@@ -8,14 +8,9 @@ import pytest
 
 from keyferry._core.values import replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
+from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, load_kubeconfig, read_kubeconfigs
-from keyferry.clusters.kubeconfig.resolve import (
-    ClientConfig,
-    Overrides,
-    check_transport,
-    clean_install_hint,
-    resolve,
-)
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, clean_install_hint, resolve
 from keyferry.errors import ConfigError
 
 SECRET = "s3cr3t-marker"

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from keyferry.sdk.values import replace
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.flags import parse_flags
-from keyferry.sdk.values import replace
 from keyferry_plugins.aws.eks_options import AUTHENTICATOR, CLI, FLAGS, Options, read_options
 from keyferry_plugins.aws.eks_token import PREFIX, check_token, is_sts_host, make_token
 from keyferry_plugins.aws.environment import Environment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.errors import HttpError
-from keyferry.sdk.proxy import Origin, authorization, choose_proxy, split_url
+from keyferry._net.errors import UrlError
+from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
 
 PARTS = {
     "plain": ("http://host", ("http", "host", 80, "/", "")),
@@ -132,6 +132,6 @@ def test_the_login_of_a_proxy_is_decoded() -> None:
 
 def test_a_proxy_of_another_kind_is_refused_by_name() -> None:
     """SOCKS is not spoken; that is said, and not taken for no proxy."""
-    with pytest.raises(HttpError, match="the proxy in HTTPS_PROXY: is not a URL of the form"):
+    with pytest.raises(UrlError, match="the proxy in HTTPS_PROXY: is not a URL of the form"):
         choose_proxy(split_url(HTTPS), {"HTTPS_PROXY": "socks5://p:1080"})
     assert choose_proxy(split_url("http://localhost/"), {"HTTP_PROXY": "socks5://p:1080"}) is None

@@ -1,20 +1,33 @@
-"""Prompt the user at the terminal, if the client allows it."""
+"""What a plugin says to its user and asks of them: messages without secrets, prompts, and the steps of a run."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
+from keyferry._core.secrets import printable, redact
+from keyferry.api.link_line import VARIABLE, LinkLine, encode_link
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.sdk.cluster import ExecRequest
 
-__all__ = ["ask", "is_watched", "tell"]
-
+_MAX_CHARACTERS = 1 << 16
+_MAX_LINK_TEXT, _MAX_LINK_FACT = 480, 280
 # A terminal takes 4095 bytes of a line and silently drops the rest.
-_LONGEST_ANSWER = 4094
+_MAX_ANSWER = 4094
+
+
+def shown(text: object, most: int = 300, known: tuple[str, ...] = ()) -> str:
+    """Return *text* on one line, cut at *most*, with *known* secrets and everything that looks like one masked."""
+    whole = str(text)
+    if len(whole) > _MAX_CHARACTERS:
+        # The last word may be half of a secret, which is not recognised.
+        whole = whole[:_MAX_CHARACTERS].rpartition(" ")[0]
+    clean = printable(" ".join(redact(whole, known).split()))
+    return clean if len(clean) <= most else clean[:most] + "..."
 
 
 def ask(request: ExecRequest, question: str, *, is_secret: bool = False) -> str:
@@ -55,8 +68,8 @@ def _read_line() -> str:
     # Byte by byte: the input after the line is for the next question.
     while (byte := _read_byte()) not in (b"", b"\n"):
         typed += byte
-        if len(typed) > _LONGEST_ANSWER:
-            raise ProvideError(f"the answer typed is longer than {_LONGEST_ANSWER} bytes")
+        if len(typed) > _MAX_ANSWER:
+            raise ProvideError(f"the answer typed is longer than {_MAX_ANSWER} bytes")
     if not byte and not typed:
         raise ProvideError("standard input ended before an answer was typed")
     return typed.decode("utf-8", "surrogateescape").rstrip("\r")
@@ -92,3 +105,38 @@ def _read_hidden() -> str:
             # The terminal is closed.
             pass
         tell("")
+
+
+def are_links_wanted(environ: Mapping[str, str] | None = None) -> bool:
+    """Return whether the program that runs this plugin, ``keyferry plugin try``, shows its steps."""
+    return (os.environ if environ is None else environ).get(VARIABLE) == "1"
+
+
+def report_link(
+    name: str,
+    state: str,
+    text: str,
+    *,
+    facts: Mapping[str, object] | None = None,
+    cure: str = "",
+    known: tuple[str, ...] = (),
+) -> None:
+    """Write the line of one step on standard error: *state* is ok, broken or unknown.
+
+    Secrets in *known*, and everything that looks like one, are masked.
+    """
+    shown_facts = {key: _shown_fact(value, known) for key, value in (facts or {}).items()}
+    link = LinkLine(
+        name=name,
+        state=state,
+        text=shown(text, _MAX_LINK_TEXT, known),
+        facts=shown_facts,
+        cure=shown(cure, _MAX_LINK_TEXT, known),
+    )
+    tell(encode_link(link))
+
+
+def _shown_fact(value: object, known: tuple[str, ...]) -> object:
+    if isinstance(value, list | tuple):
+        return [shown(each, _MAX_LINK_FACT, known) for each in value]
+    return value if isinstance(value, int | float) else shown(value, _MAX_LINK_FACT, known)

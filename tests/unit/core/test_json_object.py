@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.sdk.json import read_object
+from keyferry._core.json import read_object
 
 
 @pytest.mark.parametrize(

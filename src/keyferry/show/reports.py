@@ -1,20 +1,19 @@
-"""Findings as SARIF 2.1.0, which code scanners and editors read."""
+"""Findings and results for other tools: SARIF 2.1.0, JUnit XML, and workflow commands of GitHub Actions."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from hashlib import sha256
 from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
 from keyferry import __version__
+from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-__all__ = ["DOCS_ADDRESS", "SarifResult", "SarifRule", "to_sarif"]
 
 Json = dict[str, object]
 
@@ -24,6 +23,7 @@ DOCS_ADDRESS = ""
 _FINGERPRINT = "keyferryFinding/v1"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
 class SarifRule(Value):
@@ -95,8 +95,6 @@ def _fingerprints(findings: Iterable[SarifResult]) -> Iterator[str]:
 
     Equal findings of one run are numbered.
     """
-    from hashlib import sha256
-
     seen: dict[str, int] = {}
     for finding in findings:
         parts = (finding.code, _uri(finding.file) if finding.file else "", finding.path, finding.message)
@@ -133,3 +131,89 @@ def _uri(path: str) -> str:
     """Return a file's URI; a relative path stays relative, so that it matches the repository."""
     quoted = quote(os.fsencode(os.path.normpath(path)))
     return f"file://{quoted}" if os.path.isabs(path) else quoted
+
+
+class CaseOutcome(StrEnum):
+    """The outcome of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Case(Value):
+    """One case; *message* is why it failed or was skipped, *kind* the kind of the failure, *text* its output."""
+
+    group: str
+    name: str
+    outcome: CaseOutcome = CaseOutcome.PASSED
+    message: str = ""
+    kind: str = ""
+    text: str = ""
+
+
+def to_junit(name: str, cases: Iterable[Case], seconds: float) -> str:
+    """Return one suite with its cases as XML."""
+    suite = ET.Element("testsuite")
+    elements = [_case(case) for case in cases]
+    suite.attrib.update(
+        {
+            "name": _clean(name),
+            "tests": str(len(elements)),
+            "failures": str(sum(element.find("failure") is not None for element in elements)),
+            "errors": "0",
+            "skipped": str(sum(element.find("skipped") is not None for element in elements)),
+            "time": f"{seconds:.3f}",
+        }
+    )
+    suite.extend(elements)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(case: Case) -> ET.Element:
+    element = ET.Element("testcase", classname=_clean(case.group), name=_clean(case.name), time="0")
+    if case.outcome is CaseOutcome.SKIPPED:
+        ET.SubElement(element, "skipped", message=_clean(case.message))
+    elif case.outcome is CaseOutcome.FAILED:
+        failure = ET.SubElement(element, "failure", message=_clean(case.message), type=_clean(case.kind))
+        failure.text = _clean(case.text)
+    elif case.text:
+        ET.SubElement(element, "system-out").text = _clean(case.text)
+    return element
+
+
+def _clean(text: str) -> str:
+    """Return *text* with U+FFFD in place of characters that XML does not allow."""
+    return "".join(char if _is_allowed(char) else "\ufffd" for char in text)
+
+
+def _is_allowed(char: str) -> bool:
+    return char in "\t\n" or " " <= char < "\ud800" or "\ue000" <= char <= "\ufffd"
+
+
+def annotation(
+    severity: Severity,
+    title: str,
+    message: str,
+    *,
+    file: str = "",
+    line: int | None = None,
+    column: int | None = None,
+) -> str:
+    """Return one workflow command, with everything escaped that would end a property or the command."""
+    place = {"file": file, "line": line, "col": column, "title": title}
+    given = ((name, str(value)) for name, value in place.items() if value not in (None, ""))
+    properties = ",".join(f"{name}={_property(value)}" for name, value in given)
+    return f"::{_COMMANDS[severity]} {properties}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
