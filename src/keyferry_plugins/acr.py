@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
 from keyferry.sdk import AuthConfig, Deadline, ProvideError, Request, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.http import Retry
+from keyferry.sdk.messages import shown
 from keyferry_plugins.azure.clouds import PUBLIC, Cloud, ask_resource_manager, find_cloud
 from keyferry_plugins.azure.config import Config, load_config
 from keyferry_plugins.azure.identity import (

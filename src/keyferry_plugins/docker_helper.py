@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keyferry.sdk.docker_hub import HUB, LOGIN_URL
-from keyferry.sdk.text import hide_user_info
-
+from keyferry._core.docker_hub import HUB, LOGIN_URL
+from keyferry._core.user_info import hide_user_info
 from keyferry.sdk import Deadline, ProvideError, Request, Response, serve
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.times import format_time
-
+from keyferry._core.json import dumps, read_object
+from keyferry._net.http_errors import split_url
+from keyferry.api.meta import format_time
 from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, ask, tell
 from keyferry.sdk.cluster import V1, V1BETA1, VARIABLE, read_exec_request, respond_cluster
 from keyferry.sdk.files import Lock

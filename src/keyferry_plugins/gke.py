@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from time import sleep, time
 
-from keyferry.sdk.json import loads
-
+from keyferry._core.json import loads
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
 from keyferry.sdk.cluster import respond_cluster
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags

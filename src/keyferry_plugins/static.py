@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keyferry.sdk.docker_hub import HUB, LOGIN_URL
-from keyferry.sdk.text import shown
-
+from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Request, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.messages import shown
 from keyferry_plugins.docker.config import DockerConfig, Login, read_config_file, read_secrets
 from keyferry_plugins.docker.helper import ask_helper, host_of
 from keyferry_plugins.docker.keyring import choose_logins, read_cache_duration, write_auth

@@ -64,8 +64,6 @@ def read_object(data: bytes | str) -> dict[str, object] | None:
 
     Use it for data that may contain a secret: no exception keeps the data in its frames.
     """
-    from keyferry.errors import DocumentError
-
     try:
         document = loads(data)
     except DocumentError:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.values import Value, field
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry_plugins.aws.endpoints import Endpoint
@@ -167,7 +166,7 @@ class Refusal(Value):
 
     def text(self, secrets: tuple[str, ...]) -> str:
         """Return code and message for the user, with *secrets* masked; an empty string if there is neither."""
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         return ": ".join(filter(None, (self.code, shown(self.message, known=secrets))))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from keyferry.sdk.json import read_object
-
+from keyferry._core.json import read_object
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.oauth.answers import is_visible, read_time, token_of

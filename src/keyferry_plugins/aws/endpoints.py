@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.environment import Environment
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import time
 
-from keyferry.sdk.times import DurationError, parse_duration
-
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions

@@ -5,10 +5,10 @@ The endpoint is that of ECS, of EKS Pod Identity, or of a compatible server.
 
 from __future__ import annotations
 
-from keyferry.sdk.forms import encode_percent
-from keyferry.sdk.proxy import Origin, split_url
-from keyferry.sdk.url import is_loopback_host
-
+from keyferry._net.address import is_loopback_host
+from keyferry._net.forms import encode_percent
+from keyferry._net.http_errors import split_url
+from keyferry._net.proxy import Origin
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
@@ -190,7 +190,7 @@ def instance_credentials(environment: Environment) -> Credentials:
     document = reply.json()
     code = token_of(document, "Code")
     if code.lower() != "success":
-        from keyferry.sdk.text import shown
+        from keyferry.sdk.messages import shown
 
         raise ProvideError(f"{_INSTANCE} {reply.url}: Code is {shown(code, 60)!r}, expected 'Success'")
     return read_credentials(document, f"{_INSTANCE} (role {role})")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from binascii import Error, a2b_base64
 
-from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.values import Value, field
+from keyferry._net.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.calls import Call, send
 from keyferry_plugins.aws.endpoints import ECR_PUBLIC, PARTITIONS, Endpoint

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk.json import DocumentError, loads
-from keyferry.sdk.values import Value, replace
-
+from keyferry._core.json import loads
+from keyferry._core.values import Value, replace
+from keyferry.errors import DocumentError
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import fetch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk.json import DocumentError, loads
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.json import loads
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded, write_private
 from keyferry.sdk.flags import Flag, Flags, parse_flags

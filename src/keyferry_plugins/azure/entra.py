@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import time
 
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import (
     MAX_SECONDS,
     Token,

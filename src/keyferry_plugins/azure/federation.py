@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk.forms import encode_query
-from keyferry.sdk.text import shown
-
+from keyferry._net.forms import encode_query
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import Reply, Retry, fetch
+from keyferry.sdk.messages import shown
 from keyferry_plugins.azure.entra import (
     Application,
     EntraError,

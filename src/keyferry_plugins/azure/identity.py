@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from keyferry.sdk.values import Value, field, replace
-
+from keyferry._core.values import Value, field, replace
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.flags import Flags
 from keyferry.sdk.http import HttpOptions, Retry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import mktime
 
-from keyferry.sdk.json import read_object
-
+from keyferry._core.json import read_object
 from keyferry.sdk import Deadline, ExecRequest, ProvideError
 from keyferry_plugins.azure.clouds import KNOWN_NAMES, PUBLIC, find_cloud, read_authority
 from keyferry_plugins.azure.entra import Application, assertion_fields, read_instant, request_token

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from keyferry.sdk.forms import encode_query
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
+from keyferry._net.forms import encode_query
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry.sdk.times import DurationError, parse_duration
-from keyferry.sdk.values import Value, field, replace
-
+from keyferry._core.values import Value, field, replace
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 

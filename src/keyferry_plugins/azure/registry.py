@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from time import time
 
-from keyferry.sdk.challenge import ChallengeError, read_challenges
-from keyferry.sdk.forms import encode_form
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.values import Value, field
+from keyferry._net.challenge import ChallengeError, read_challenges
+from keyferry._net.forms import encode_form
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry, fetch
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
 from keyferry_plugins.signing.jose import read_claims
 

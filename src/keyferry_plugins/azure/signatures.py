@@ -8,10 +8,9 @@ from hashlib import sha1, sha256
 from os import urandom
 from time import time
 
-from keyferry.sdk.extras import install_hint
-from keyferry.sdk.json import dumps
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.extras import install_hint
+from keyferry._core.json import dumps
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry_plugins.azure.entra import Application

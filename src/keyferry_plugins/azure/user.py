@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from keyferry.sdk.prompt import is_watched
-from keyferry.sdk.text import shown
-
 from keyferry.sdk import Deadline, ExecRequest, HttpError, ProvideError, ask, tell
 from keyferry.sdk.http import ONCE, Reply
+from keyferry.sdk.messages import is_watched, shown
 from keyferry_plugins.azure.entra import Application, EntraError, read_token, refusal, request_token
 from keyferry_plugins.azure.options import Options
 from keyferry_plugins.oauth.answers import Token

@@ -6,10 +6,10 @@ import os
 from binascii import Error, a2b_base64
 from collections.abc import Iterator, Mapping
 
-from keyferry.sdk.json import DocumentError, loads
-from keyferry.sdk.text import hide_user_info
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.json import loads
+from keyferry._core.user_info import hide_user_info
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 

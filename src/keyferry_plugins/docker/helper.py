@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
-from keyferry.sdk.json import read_object
-from keyferry.sdk.text import shown
-from keyferry.sdk.url import UrlSyntaxError, split_registry_url
-
+from keyferry._core.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
+from keyferry._core.json import read_object
+from keyferry._net.url import UrlSyntaxError, split_registry_url
 from keyferry.sdk import Deadline, ProvideError
+from keyferry.sdk.messages import shown
 from keyferry.sdk.process import run_program
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.oauth.answers import is_visible

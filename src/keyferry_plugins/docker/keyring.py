@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
-from keyferry.sdk.times import DurationError, parse_duration
-from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
-from keyferry.sdk.values import Value
-
+from keyferry._core.docker_hub import HUB, LOGIN_HOST, is_default_registry
+from keyferry._core.values import Value
+from keyferry._net.url import UrlSyntaxError, split_registry_key, split_registry_url
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig, ProvideError
 from keyferry_plugins.docker.config import Login
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 
-from keyferry.sdk.forms import decode_percent
-from keyferry.sdk.jwt_claims import JwtError, read_claims
-
+from keyferry._core.jwt_claims import JwtError, read_claims
+from keyferry._net.forms import decode_percent
 from keyferry.sdk import AuthConfig, ProvideError, Request, Response
 from keyferry.sdk.federation import CacheLifetime, CompleteRule
 from keyferry_plugins.federation.parameters import expand

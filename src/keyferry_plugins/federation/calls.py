@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from time import monotonic
 
-from keyferry.sdk.forms import encode_form, encode_form_text, encode_query
-from keyferry.sdk.json import dumps, read_object
-
+from keyferry._core.json import dumps, read_object
+from keyferry._net.forms import encode_form, encode_form_text, encode_query
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.federation import (
     BasicEncoding,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from keyferry.sdk.times import DurationError, parse_duration
-
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError
 from keyferry.sdk import IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.federation import (
     RULE_FLAGS,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.links import are_links_wanted, report_link
-from keyferry.sdk.text import shown
-
 from keyferry.sdk import ProvideError, tell
+from keyferry.sdk.messages import are_links_wanted, report_link, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from time import monotonic
 
-from keyferry.sdk.forms import encode_query
-from keyferry.sdk.jwt_claims import JwtError, read_claims, read_header
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.jwt_claims import JwtError, read_claims, read_header
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_query
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.federation import SubjectSettings, SubjectSource, is_cluster_audience
 from keyferry.sdk.files import read_bounded
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
 
 TYPE_CHECKING = False

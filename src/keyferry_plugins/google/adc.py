@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk.forms import encode_percent
-from keyferry.sdk.json import dumps
-
+from keyferry._core.json import dumps
+from keyferry._net.forms import encode_percent
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.calls import (
     ACCESS_TOKEN_TYPE,

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.times import format_time
-from keyferry.sdk.values import Value
-
+from keyferry._core.json import dumps, read_object
+from keyferry._core.values import Value
+from keyferry.api.meta import format_time
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded, write_private
 from keyferry_plugins.google.adc import gcloud_folder

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from time import time
 
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.text import shown
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.json import dumps, read_object
+from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import Token, is_number, is_visible
 from keyferry_plugins.oauth.calls import check_https, post_form
 

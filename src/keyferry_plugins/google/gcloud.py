@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.json import read_object
-from keyferry.sdk.values import Value
-
+from keyferry._core.json import read_object
+from keyferry._core.values import Value
 from keyferry.sdk import Kind, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.process import run_program

@@ -5,9 +5,8 @@ from __future__ import annotations
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 
-from keyferry.sdk.forms import encode_query
-from keyferry.sdk.json import read_object
-
+from keyferry._core.json import read_object
+from keyferry._net.forms import encode_query
 from keyferry.sdk import AuthConfig, HttpError, ProvideError
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import Calls, access_token, refusal

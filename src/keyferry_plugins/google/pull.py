@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.times import DurationError, parse_duration
-from keyferry.sdk.values import Value
-
+from keyferry._core.values import Value
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.flags import Flags
 from keyferry_plugins.google.calls import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.forms import decode_percent, encode_percent, encode_query
-from keyferry.sdk.json import dumps, read_object
-from keyferry.sdk.proxy import split_url
-
+from keyferry._core.json import dumps, read_object
+from keyferry._net.forms import decode_percent, encode_percent, encode_query
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded, read_private
 from keyferry.sdk.http import Reply

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.json import dumps, read_object
-
+from keyferry._core.json import dumps, read_object
 from keyferry.sdk import IMAGE, AuthConfig, Deadline, HttpError, ProvideError, Request, Response, tell
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import STS_URL

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from keyferry.sdk.forms import encode_form_text
-from keyferry.sdk.proxy import split_url
-from keyferry.sdk.text import shown
-from keyferry.sdk.url import is_safe_for_secrets
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_form_text
+from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, fetch, is_safe_for_secrets
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import error_of, is_visible, number_of, text_of, texts_of
 from keyferry_plugins.oauth.calls import basic_authorization, post_form
 from keyferry_plugins.openid.options import Options

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from time import sleep, time
 
-from keyferry.sdk.forms import decode_percent, encode_query
-from keyferry.sdk.prompt import is_watched
-from keyferry.sdk.values import Value, field, replace
-
+from keyferry._core.values import Value, field, replace
+from keyferry._net.forms import decode_percent, encode_query
 from keyferry.sdk import Deadline, ExecRequest, ProvideError, ask, tell
 from keyferry.sdk.http import Reply, Retry
+from keyferry.sdk.messages import is_watched
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.device import DeviceCode, poll_for_login, read_device_code
 from keyferry_plugins.openid.issuer import (

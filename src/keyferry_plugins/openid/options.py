@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk.values import Value, field
-
+from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 from keyferry_plugins.oauth.store import digest_of

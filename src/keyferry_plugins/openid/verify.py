@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from time import time
 
-from keyferry.sdk.text import shown
-
 from keyferry.sdk import Deadline, ProvideError
+from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import number_of
 from keyferry_plugins.openid.issuer import Issuer, read_keys
 from keyferry_plugins.openid.options import Options
@@ -91,7 +90,7 @@ def _trust_transport(
 ) -> Mapping[str, object]:
     """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
-        from keyferry.sdk.extras import install_hint
+        from keyferry._core.extras import install_hint
 
         raise ProvideError(
             "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it"

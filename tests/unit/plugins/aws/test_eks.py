@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from keyferry.sdk.values import replace
 
+from keyferry._core.values import replace
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.flags import parse_flags
 from keyferry_plugins.aws.eks_options import AUTHENTICATOR, CLI, FLAGS, Options, read_options

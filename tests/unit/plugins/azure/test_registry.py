@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from keyferry.sdk.challenge import ChallengeError
 
+from keyferry._net.challenge import ChallengeError
 from keyferry_plugins.acr import PROVIDER_BACKOFF
 from keyferry_plugins.azure.registry import (
     apply_mirror,
