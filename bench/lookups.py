@@ -18,7 +18,7 @@ from bench.plugins import REGISTRY, compile_program, runs_of, write_config, writ
 from keyferry import Providers, load_providers
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, encode_request
 from keyferry.images.provider.plugin import child_environment
-from keyferry.invoke.process import run as run_process
+from keyferry.invoke.run import run as run_process
 
 _WARM_IMAGES = 1_000
 _WARM_ROUNDS = 15

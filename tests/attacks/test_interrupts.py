@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs sleep from
 # So a run is made again and again, each time with the interrupt one moment later, until it ends before it comes.
 SWEEP = """
 import _signal, _thread, os, signal, sys, time
-from keyferry._core.program.reap import collect_stragglers, left_to_collect
+from keyferry._core.program.kill import collect_stragglers, left_to_collect
 
 ARGV = ("/bin/sleep", "60")
 SECONDS = 0.02
@@ -84,47 +84,47 @@ def sweep(work, most):
 
 RUNS = {
     "run": """
-from keyferry.invoke.process import Limits, run
+from keyferry.invoke.run import Limits, run
 def work():
     run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS))
 """,
     "run, by Popen": """
 from keyferry._core.program.child import Way
-from keyferry.invoke.process import Limits, run
+from keyferry.invoke.run import Limits, run
 def work():
     run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS), way=Way.POPEN)
 """,
     "with a signal blocked": """
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 def work():
     run(("/bin/true",), stdin=b"x", environ={})
 """,
     "that ends at once": """
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 def work():
     run(("/bin/true",), stdin=b"x", environ={})
 """,
     "with more input than a pipe takes": """
-from keyferry.invoke.process import Limits, run
+from keyferry.invoke.run import Limits, run
 def work():
     run(ARGV, stdin=b"x" * 100_000, environ={}, limits=Limits(SECONDS))
 """,
     "attached": """
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 def work():
     run_attached(ARGV, program=ARGV[0], environ={}, limits=Limits(SECONDS))
 """,
     "attached, on our own input": """
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 def work():
     # It is given a moment to end by itself, which this one does.
     run_attached((ARGV[0], "0.02"), program=ARGV[0], environ={}, limits=Limits(SECONDS), stdin_fd=0)
 """,
     "the kit's": """
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 from keyferry.kit.lab.launch import Launch, launch
 def work():
     launch(Launch(ARGV, {}, b"x", Limits(SECONDS)))

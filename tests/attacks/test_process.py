@@ -30,7 +30,7 @@ from keyferry.errors import (
 )
 from keyferry.images.answer import Failure
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, run
 from keyferry.kit.lab.launch import Launch, launch
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program

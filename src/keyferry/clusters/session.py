@@ -8,8 +8,7 @@ from keyferry.clusters.auth.authenticator import Authenticator, shared_authentic
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
 from keyferry.invoke.policy import PluginPolicy
-from keyferry.invoke.process import Limits
-from keyferry.invoke.relay import Tail
+from keyferry.invoke.run import Limits, Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

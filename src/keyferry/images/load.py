@@ -22,7 +22,7 @@ from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_age
 from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

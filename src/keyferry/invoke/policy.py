@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from keyferry._core.gotext import go_strerror, quote
-from keyferry._core.program.pipes import move_up
+from keyferry._core.program.start import move_up
 from keyferry._core.values import Value
 from keyferry.errors import PolicyError
 from keyferry.invoke.executable import LookPath, base_name, clean_path, look_command, look_path

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 

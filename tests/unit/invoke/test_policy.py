@@ -14,7 +14,7 @@ from keyferry.invoke.attached import run_attached
 from keyferry.invoke.executable import LookPathResult
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
 from keyferry.invoke.policy import AllowlistEntry, Permit, PluginPolicy, open_pinned
-from keyferry.invoke.process import Ending
+from keyferry.invoke.run import Ending
 from support.kubercs import KUBERC, kuberc
 from support.plugins import compile_program, write_executable
 

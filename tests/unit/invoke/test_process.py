@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from keyferry._core.program import reap
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, run
 from support.plugins import Node, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

@@ -16,7 +16,7 @@ import pytest
 from keyferry._core.program.child import Way
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, run
 from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

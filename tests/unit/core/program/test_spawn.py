@@ -21,7 +21,7 @@ from keyferry._core.program import spawn as spawn_module
 from keyferry._core.program.child import USUAL_WAY, Child, Way
 from keyferry._core.program.pipes import EMPTY, PIPE
 from keyferry._core.program.spawn import new_child, spawn
-from keyferry.invoke.process import Ending, Limits, run
+from keyferry.invoke.run import Ending, Limits, run
 from support.plugins import (
     PATIENCE_SECONDS,
     compile_program,
@@ -98,7 +98,7 @@ def test_audit_hooks_are_told(way: Way) -> None:
     script = f"""
 import sys
 from keyferry._core.program.child import Way
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 sys.addaudithook(lambda event, args: event == "subprocess.Popen" and print(args[0], list(args[1])))
 run(("/bin/echo", "x"), environ={{}}, way=Way.{way.name})
 """
@@ -278,7 +278,7 @@ def test_without_descriptors_the_start_fails_cleanly(way: Way) -> None:
     script = f"""
 import errno, os, resource
 from keyferry._core.program.child import Way
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 run(("/bin/true",), way=Way.{way.name})
 held = []
 try:
@@ -377,7 +377,7 @@ def test_nobody_waits_long_for_a_turn(way: Way) -> None:
     script = f"""
 import signal, sys, threading, time
 from keyferry._core.program.child import Way
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 lock, is_held = threading.Lock(), threading.Event()
 ended = []
 def work():
@@ -411,7 +411,7 @@ def test_a_program_can_be_started_whichever_standard_streams_are_closed(way: Way
 import itertools, os
 from keyferry._core.program.child import Way
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 kept, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
 os.set_inheritable(kept, False)
 for number in range(4):
@@ -436,7 +436,7 @@ def test_a_handler_of_a_signal_can_start_a_program_while_one_is_started(way: Way
     script = f"""
 import signal, sys
 from keyferry._core.program.child import Way
-from keyferry.invoke.process import run
+from keyferry.invoke.run import run
 ran = []
 signal.signal(signal.SIGUSR1, lambda *_: ran.append(run(("/bin/true",), way=Way.{way.name}).status))
 for number in range(60):
