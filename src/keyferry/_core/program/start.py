@@ -212,7 +212,7 @@ class Program:
         self.status, self.pid = status, 0
 
     def kill(self) -> None:
-        """Kill the program and its process group if it is not collected yet, and collect it, or let a later run do it."""
+        """Kill the program, unless it is collected, with its process group; collect it, or let a later run do that."""
         if not self.pid:
             return
         pid = self.pid
