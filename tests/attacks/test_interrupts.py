@@ -32,7 +32,7 @@ class Moment:
         self.left, self.where = number, ""
     def __call__(self, frame, event, arg):
         # The run is over; or one look at a handler is like the other sixty.
-        if frame.f_code is interrupt.__code__ or is_look(frame):
+        if frame.f_code is interrupt.__code__ or arg is callable or is_look(frame):
             return
         if self.left == 0:
             sys.setprofile(None)
@@ -45,6 +45,8 @@ def interrupt(work, number):
     sys.setprofile(moment)
     try:
         work()
+        if moment.where:
+            print(f"an interrupt at the {moment.where} is lost")
     except KeyboardInterrupt:
         pass
     finally:
@@ -140,14 +142,14 @@ def work():
 """,
 }
 # What follows in the kit's is a long look through /proc.
-MOST_MOMENTS = 500
+MOST_MOMENTS = 600
 
 
 @pytest.mark.parametrize("work", RUNS.values(), ids=RUNS)
 def test_no_moment_of_an_interrupt_leaves_a_program(work: str) -> None:
     """The program is dead and collected whenever the interrupt comes, and interrupts are handled as before."""
     done = run_script(f"{SWEEP}{work}\nsweep(work, {MOST_MOMENTS})")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     *complaints, count = done.stdout.splitlines()
     assert complaints == [], count
     # Moments are lines of Python.

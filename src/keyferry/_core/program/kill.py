@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 __all__ = [
     "CAN_LOOK",
@@ -13,8 +12,6 @@ __all__ = [
     "has_ended",
     "kill_group",
     "left_to_collect",
-    "open_pidfd",
-    "pauses",
     "poll_exit",
 ]
 
@@ -22,31 +19,8 @@ __all__ = [
 DEATH_SECONDS = 0.3
 # False on Windows, and on macOS before Python 3.13.
 CAN_LOOK = hasattr(os, "waitid")
-_MIN_PAUSE_SECONDS = 0.0005
-_MAX_PAUSE_SECONDS = 0.02
 
 left_to_collect: list[int] = []
-
-
-def open_pidfd(pid: int) -> int:
-    """Return a descriptor that becomes readable at the end of the process, or -1.
-
-    There is none on other systems, old kernels, in sandboxes that forbid the call, and without a free descriptor.
-    """
-    if not hasattr(os, "pidfd_open"):
-        return -1
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return -1
-
-
-def pauses() -> Iterator[float]:
-    """Return the seconds between looks for an end that nothing announces: short ones first."""
-    pause = _MIN_PAUSE_SECONDS
-    while True:
-        yield pause
-        pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
 
 def has_ended(pid: int) -> bool:

@@ -18,8 +18,6 @@ from keyferry._core.program.kill import (
     has_ended,
     kill_group,
     left_to_collect,
-    open_pidfd,
-    pauses,
     poll_exit,
 )
 from keyferry._core.program.pump import Ending, Limits, Pump, Tail, ThreadedPump
@@ -41,6 +39,8 @@ IS_WINDOWS = os.name == "nt"
 _MAX_STANDARD_FD = 2
 _BUSY_TRIES = 5
 _MOMENT_MILLISECONDS = 2
+# Between looks for an end that nothing announces.
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0005, 0.02
 _BUSY_SECONDS = 0.02
 # What Linux reads of a script to find its interpreter.
 _HEAD_BYTES = 256
@@ -155,7 +155,7 @@ class Program:
                 self._process = process
             else:
                 process.returncode = 0  # ``collect`` waits for it, so Popen must not
-                self._watch_fd = open_pidfd(self.pid)
+                self._watch_fd = _open_pidfd(self.pid)
         finally:
             for fd in theirs:
                 os.close(fd)
@@ -172,7 +172,7 @@ class Program:
             watch = select.poll()
             watch.register(self._watch_fd, select.POLLIN)
             watch.poll(_MOMENT_MILLISECONDS)
-        waits = pauses()
+        pause = _MIN_PAUSE_SECONDS
         try:
             while pump.is_open or not self.collect():
                 seconds = deadline - time.monotonic()
@@ -180,7 +180,8 @@ class Program:
                     return Ending.TIMED_OUT
                 # Nothing wakes us: there is no pidfd, or a debugger hides an end that the pidfd announced.
                 if not pump.is_open and not pump.has_wake:
-                    seconds = min(seconds, next(waits))
+                    seconds = min(seconds, pause)
+                    pause = min(2 * pause, _MAX_PAUSE_SECONDS)
                 if (ending := pump.step(seconds)) is not None:
                     return ending
         except ChildProcessError:
@@ -233,14 +234,13 @@ class Program:
         self.pid = 0
 
     def _collect_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        for pause in pauses():
-            if self.collect():
-                return True
+        deadline, pause = time.monotonic() + seconds, _MIN_PAUSE_SECONDS
+        while not self.collect():
             if time.monotonic() >= deadline:
-                break
+                return False
             time.sleep(pause)
-        return False
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        return True
 
     def end(self) -> None:
         """Kill the program if it is not collected yet, and close its pipes; further calls do nothing."""
@@ -270,6 +270,24 @@ def move_up(fd: int) -> int:
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _MAX_STANDARD_FD + 1)
     os.close(fd)
     return moved
+
+
+def _open_pidfd(pid: int) -> int:
+    """Return a descriptor that becomes readable at the end of the process, or -1.
+
+    There is none on other systems, old kernels, in sandboxes that forbid the call, and without a free descriptor.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return -1
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return -1
+    try:
+        return move_up(fd)
+    except OSError:
+        os.close(fd)
+        return -1
 
 
 def _is_open(fd: int) -> bool:
