@@ -2,11 +2,12 @@
 
 The kubelet executes the shim ``NAME``. Beside it are ``NAME.agent``, a link whose target is the agent's socket, and the
 plugin: ``NAME.real`` where the shim stands in front of it, ``NAME.beside`` where the shim has a provider of its own.
-
-The shim itself uses the names. It does without ``os``, which is therefore imported where it is needed.
 """
 
 from __future__ import annotations
+
+import os
+import stat
 
 __all__ = [
     "BEHIND",
@@ -41,9 +42,6 @@ def is_shim(path: str) -> bool:
 
 def read_shim_mark(path: str) -> bool:
     """Return whether the program at *path* has the mark of a shim; raise OSError or ValueError if it cannot be read."""
-    import os
-    import stat
-
     # A named pipe in the place of a program is not waited for.
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -56,20 +54,13 @@ def read_shim_mark(path: str) -> bool:
 
 def plugin_behind(path: str) -> str:
     """Return the plugin behind the shim at *path*, *path* if it is no shim, or nothing if no plugin is behind it."""
-    import os
-
     if not is_shim(path):
         return path
     return next((path + suffix for suffix in BEHIND if os.path.exists(path + suffix)), "")
 
 
 def program_behind(path: str) -> str:
-    """Return what to run for a plugin: the one behind an installed shim, else *path* itself.
-
-    This is for every run of a plugin: it costs one system call where no shim is installed.
-    """
-    import os
-
+    """Return what to run for a plugin: the one behind an installed shim, else *path* itself."""
     try:
         os.lstat(path + LINK)
     except (OSError, ValueError):
