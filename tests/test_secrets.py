@@ -34,7 +34,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, StaticAccount
 from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.policy import PluginPolicy
-from keyferry.invoke.process import Ending, ProcessOutcome
+from keyferry.invoke.run import Ending, ProcessOutcome
 from support.errors import chain
 from support.scripted import V1, config_text, document, write_printer, write_script
 

@@ -20,7 +20,7 @@ from keyferry.errors import PluginError, PluginExitError
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 from support.scripted import config_text, document, exec_plugin, write_printer, write_script
 
 SECRET = "Zq7marked-S3cret9vX"

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.program.child import Way
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest
 from keyferry.errors import (
     ConfigError,
@@ -29,8 +28,7 @@ from keyferry.errors import (
     ProvideError,
 )
 from keyferry.images.answer import Failure
-from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 from keyferry.kit.lab.launch import Launch, launch
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program
@@ -621,8 +619,8 @@ int main(void) {
 """
 STARTERS: dict[str, Callable[[str], bytes]] = {
     "run": lambda path: run((path,)).stdout,
-    "run, by Popen": lambda path: run((path,), way=Way.POPEN).stdout,
-    "attached": lambda path: run_attached((path,), program=path, environ={}).stdout,
+    "as for a cluster": lambda path: run((path,), stdin=None, environ={}, stderr_tail=Tail()).stdout,
+    "at the terminal": lambda path: run((path,), environ={}, terminal=(0, 2)).stdout,
     "the kit's": lambda path: launch(Launch((path,), {})).outcome.stdout,
     "the SDK's": lambda path: run_program([path], deadline=Deadline(PATIENCE_SECONDS)).stdout,
 }

@@ -20,7 +20,7 @@ from pathlib import Path
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.plugin import ExecPlugin
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 from support.parts import need
 
 API_VERSION = "credentialprovider.kubelet.k8s.io/v1"

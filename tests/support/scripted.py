@@ -18,7 +18,7 @@ from keyferry.errors import PluginError, ServiceAccountError
 from keyferry.images.provider.accounts import ServiceAccount, ServiceAccounts, TokenRequest
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 
 SECOND = 1_000_000_000
 V1 = "credentialprovider.kubelet.k8s.io/v1"

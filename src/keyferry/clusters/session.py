@@ -21,8 +21,7 @@ from keyferry.clusters.kubeconfig.trust import UNJUDGED
 from keyferry.errors import PolicyError
 from keyferry.invoke.kuberc import load_kuberc
 from keyferry.invoke.policy import PluginPolicy
-from keyferry.invoke.process import Limits
-from keyferry.invoke.relay import Tail
+from keyferry.invoke.run import Limits, Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

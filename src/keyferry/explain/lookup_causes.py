@@ -7,7 +7,7 @@ from collections.abc import Callable
 from os.path import join
 
 from keyferry._core.json import dumps
-from keyferry._core.program.start_problem import missing_interpreter
+from keyferry._core.program.start import missing_interpreter
 from keyferry.errors import (
     KeyferryError,
     Kind,

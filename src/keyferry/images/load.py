@@ -22,7 +22,7 @@ from keyferry.images.provider.agent import AgentSource, AgentUse, check_agent, c
 from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 
 _CONFIG_ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
 _BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"

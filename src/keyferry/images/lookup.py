@@ -25,7 +25,7 @@ from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.warm import Warm, WarmTable
-from keyferry.invoke.process import kill_runs
+from keyferry.invoke.run import kill_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -49,24 +49,23 @@ def look_path(name: str) -> LookPathResult:
         return _refused(name, _NOT_FOUND)
     if "/" in name:
         problem = _why_not_executable(name)
-        return _refused(name, *problem) if problem else LookPathResult(name)
+        return _refused(name, *problem) if problem else LookPathResult(path=name)
     search = os.environ.get("PATH", "")
     for folder in search.split(os.pathsep) if search else ():
         path = clean_path(os.path.join(folder or ".", name))
         if not _why_not_executable(path):
-            return (
-                LookPathResult(path) if os.path.isabs(path) else replace(_refused(name, _RELATIVE), path=path)
-            )
+            found = LookPathResult() if os.path.isabs(path) else _refused(name, _RELATIVE)
+            return replace(found, path=path)
     return _refused(name, _NOT_FOUND)
 
 
 def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
     """Resolve a cleaned command as ``exec.Command`` does: only a name without a slash is searched for."""
-    return look(command) if base_name(command) == command else LookPathResult(command)
+    return look(command) if base_name(command) == command else LookPathResult(path=command)
 
 
 def _refused(name: str, reason: str, stage: str = "") -> LookPathResult:
-    return LookPathResult("", f"exec: {quote(name)}: {stage}{reason}", reason)
+    return LookPathResult(problem=f"exec: {quote(name)}: {stage}{reason}", reason=reason)
 
 
 def _why_not_executable(path: str) -> tuple[str, ...]:

@@ -118,7 +118,6 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
 
 def load_preference(file: str, document: Document) -> LoadedKuberc:
     """Return the policy of one document. Raises ConfigError or PolicyError."""
-    # Imported here: few users have a file.
     from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, read_preference
 
     try:
@@ -141,14 +140,16 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
     ]
     policy = policy_of(preference)
     policy.validate()
-    return LoadedKuberc(policy, file, (*map(str, problems), *repeated))
+    return LoadedKuberc(policy=policy, path=file, warnings=(*map(str, problems), *repeated))
 
 
 def policy_of(preference: Preference) -> PluginPolicy:
     """Return the policy of a preference, without validating it."""
     entries = preference.credential_plugin_allowlist
-    listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)
-    return PluginPolicy(preference.credential_plugin_policy, listed)
+    listed = None
+    if entries is not None:
+        listed = tuple(AllowlistEntry(command=each.command, sha256=each.sha256) for each in entries)
+    return PluginPolicy(policy_type=preference.credential_plugin_policy, allowlist=listed)
 
 
 def _refused(file: str, path: str, message: str) -> ConfigError:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from keyferry._core.gotext import go_strerror, quote
-from keyferry._core.program.pipes import move_up
+from keyferry._core.program.start import move_up
 from keyferry._core.values import Value
 from keyferry.errors import PolicyError
 from keyferry.invoke.executable import LookPath, base_name, clean_path, look_command, look_path
@@ -67,7 +67,7 @@ class PluginPolicy(Value):
         found = look_command(command, look)
         path = found.path or command
         if self.policy_type in ("", ALLOW_ALL):
-            return Permit(path, found.problem)
+            return Permit(path=path, problem=found.problem)
         if self.policy_type == ALLOWLIST:
             return self._decide_by_list(command, path, found.problem, look)
         text = f"plugin {quote(command)} not allowed: policy set to {quote(DENY_ALL)}"
@@ -75,7 +75,7 @@ class PluginPolicy(Value):
 
     def _decide_by_list(self, command: str, path: str, problem: str, look: LookPath) -> Permit:
         if listed := self._listed(command, path):
-            return Permit(path, problem, _digests(listed))
+            return Permit(path=path, problem=problem, digests=_digests(listed))
         if path == command:
             found = look(path)
             path, problem = found.path or path, found.problem
@@ -84,7 +84,7 @@ class PluginPolicy(Value):
             message = f"program {path!r} is not in the allowlist and cannot be resolved: {problem}"
             raise PolicyError(message, f"plugin path {quote(path)} {reason}")
         if listed := self._listed(path) or self._resolved(path, look):
-            return Permit(path, "", _digests(listed))
+            return Permit(path=path, digests=_digests(listed))
         text = f"plugin path {quote(path)} is not permitted by the credential plugin allowlist"
         raise PolicyError(f"program {path!r} is not in the allowlist", text)
 

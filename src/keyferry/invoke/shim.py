@@ -60,10 +60,7 @@ def plugin_behind(path: str) -> str:
 
 
 def program_behind(path: str) -> str:
-    """Return what to run for a plugin: the one behind an installed shim, else *path* itself.
-
-    This is for every run of a plugin: it costs one system call where no shim is installed.
-    """
+    """Return what to run for a plugin: the one behind an installed shim, else *path* itself."""
     try:
         os.lstat(path + LINK)
     except (OSError, ValueError):

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from keyferry._core.clock import time_ns
-from keyferry._core.program.start_problem import describe_start_problem
+from keyferry._core.program.start import describe_start_problem
 from keyferry._core.severity import Severity
 from keyferry._core.values import replace
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.reference import normalise
-from keyferry.invoke.process import Ending, Limits
+from keyferry.invoke.run import Ending, Limits
 from keyferry.kit.codes.catalogue import Check, checks_for
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limit_for
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos

@@ -12,12 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from keyferry._core.program.child import Child
+    from keyferry._core.program.start import Program
     from keyferry._net.deadline import Deadline
 
 __all__ = ["Finished", "run_program"]
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class Finished(Value):
@@ -48,40 +48,36 @@ def run_program(
     """
     # Imported here: most runs of a plugin start no other program.
     from keyferry._core.program.pump import Ending, Limits
-    from keyferry._core.program.spawn import new_child
+    from keyferry._core.program.start import Program
 
     name = os.path.basename(argv[0])
     end = monotonic() + deadline.seconds_left
-    child = new_child(kills_always=True)
+    limits = Limits(stdout_bytes=_MAX_BYTES, stderr_bytes=_MAX_BYTES, stderr_drained_bytes=_MAX_BYTES)
+    program = Program(ends_group=True)
     try:
-        _start(child, name, argv, environ)
-        pump = child.pump(stdin, Limits(0, _MOST_BYTES, _MOST_BYTES, _MOST_BYTES))
-        ending = child.follow(pump, end)
+        _start(program, name, argv, environ)
+        pump = program.pump(stdin, limits)
+        ending = program.follow(pump, end)
     finally:
         try:
-            child.end()
+            program.end()
         finally:
-            child.end()  # again, if an interrupt came as the first call began
-    if ending is Ending.EXITED and child.status is not None:
-        return Finished(child.status, pump.stdout, pump.stderr)
+            program.end()  # again, in case an interrupt arrived at the start of the first call
+    if ending is Ending.EXITED and program.status is not None:
+        return Finished(status=program.status, stdout=pump.stdout, stderr=pump.stderr)
     if ending is Ending.LOST:
         raise ProvideError(f"the program {name!r} {ending}")
-    problem = "did not end in time" if ending is Ending.TIMED_OUT else f"wrote more than {_MOST_BYTES} bytes"
+    problem = "did not end in time" if ending is Ending.TIMED_OUT else f"wrote more than {_MAX_BYTES} bytes"
     raise ProvideError(f"the program {name!r} {problem}, and was killed")
 
 
-def _start(child: Child, name: str, argv: Sequence[str], environ: Mapping[str, str] | None) -> None:
-    from keyferry._core.program.spawn import spawn
-
-    given = None
-    if environ is not None:
-        given = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+def _start(program: Program, name: str, argv: Sequence[str], environ: Mapping[str, str] | None) -> None:
     try:
-        spawn(child, None, argv, given)
+        program.start(None, argv, environ)
     except FileNotFoundError as error:
         import shutil
 
-        from keyferry._core.program.start_problem import describe_start_problem
+        from keyferry._core.program.start import describe_start_problem
 
         path = shutil.which(argv[0])
         if path:

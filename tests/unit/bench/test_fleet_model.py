@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from keyferry.agent import schedule
 from keyferry.agent.schedule import PlannedRefresh
 from keyferry.images.provider.cache import Cache
-from keyferry.invoke.flight import Flights
+from keyferry.invoke.sharing import Flights
 
 HOUR = 3600
 NODES = 300

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ConfigError, PolicyError
-from keyferry.invoke.attached import run_attached
 from keyferry.invoke.executable import LookPathResult
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
 from keyferry.invoke.policy import AllowlistEntry, Permit, PluginPolicy, open_pinned
-from keyferry.invoke.process import Ending
+from keyferry.invoke.run import Ending, run
 from support.kubercs import KUBERC, kuberc
 from support.plugins import compile_program, write_executable
 
@@ -134,7 +133,7 @@ def run_pinned(path: Path, digest: str, *args: str) -> bytes:
     try:
         # Whatever happens to the path now is of no consequence.
         write_executable(path, "#!/bin/sh\necho another\n")
-        outcome = run_attached((str(path), *args), program=fd, environ=os.environb)
+        outcome = run((str(path), *args), program=fd, environ=os.environb)
     finally:
         os.close(fd)
     assert (outcome.ending, outcome.status) == (Ending.EXITED, 0)

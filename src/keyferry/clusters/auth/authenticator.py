@@ -19,7 +19,7 @@ from keyferry._core.values import Value
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
-from keyferry.invoke.flight import Flight
+from keyferry.invoke.sharing import Flight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

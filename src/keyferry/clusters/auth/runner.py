@@ -11,7 +11,7 @@ from time import monotonic
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.log import log_debug
-from keyferry._core.program.start_problem import describe_start_problem
+from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import in_one_line, printable, secret_arguments, secret_values, stderr_tail
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
@@ -37,11 +37,9 @@ from keyferry.errors import (
     PolicyError,
     Problem,
 )
-from keyferry.invoke.attached import run_attached
 from keyferry.invoke.executable import LookPath, clean_path, look_path
 from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome
-from keyferry.invoke.relay import Tail
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,14 +245,14 @@ class ExecRunner:
         try:
             if isinstance(program, OSError):
                 raise program
-            return run_attached(
+            return run(
                 (self._command, *(self._config.args or ())),
                 program=program,
+                stdin=None,
                 environ=environ,
                 limits=self._limits_for(interactive=interactive),
-                stdin_fd=self._fds[0] if interactive else None,
-                stderr_fd=self._fds[1],
-                stderr_tail=self._stderr_tail,
+                terminal=self._fds if interactive else None,
+                stderr_tail=self._stderr_tail or Tail(),
             )
         except (OSError, ValueError) as error:
             problem = error

@@ -30,7 +30,7 @@ from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Plugin
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, PluginPolicy
-from keyferry.invoke.relay import Tail
+from keyferry.invoke.run import Tail
 from keyferry.show.text import duration_text
 
 __all__ = ["Diagnosis", "Renewal", "diagnose"]

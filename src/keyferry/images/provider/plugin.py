@@ -9,7 +9,7 @@ from time import monotonic
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates
-from keyferry._core.program.start_problem import describe_start_problem
+from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
@@ -31,7 +31,7 @@ from keyferry.errors import (
     PluginStartError,
     PluginTimeoutError,
 )
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, run
 from keyferry.invoke.shim import LINK, program_behind
 
 TYPE_CHECKING = False

@@ -51,7 +51,7 @@ from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
-from keyferry.invoke.flight import Flight, Flights
+from keyferry.invoke.sharing import Flight, Flights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

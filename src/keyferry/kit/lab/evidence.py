@@ -10,7 +10,7 @@ from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.errors import EnvironmentProblem, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
-from keyferry.invoke.process import Ending, ProcessOutcome
+from keyferry.invoke.run import Ending, ProcessOutcome
 from keyferry.kit.lab.experiments import Experiment, Family, Surroundings
 from keyferry.kit.lab.launch import Run
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest

@@ -1,24 +1,21 @@
 """Run a program and observe its output, the resources it uses and the processes it leaves behind.
 
-``keyferry.invoke`` runs plugins as fast as possible; here a run may be slow and is observed in detail.
+``keyferry.invoke`` runs plugins; here a run may be slow and is observed in detail.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import sys
 import time
 from collections.abc import Mapping
 
-from keyferry._core.program.child import Child
-from keyferry._core.program.pipes import EMPTY, PIPE, make_pipe
+from keyferry._core.program.kill import DEATH_SECONDS, has_ended, left_to_collect
 from keyferry._core.program.pump import Ending, Limits, Pump
-from keyferry._core.program.reap import DEATH_SECONDS, has_ended, left_to_collect
-from keyferry._core.program.spawn import spawn
+from keyferry._core.program.start import EMPTY, PIPE, Program, move_up
 from keyferry._core.values import Value, field
-from keyferry.invoke.process import ProcessOutcome
+from keyferry.invoke.run import ProcessOutcome
 from keyferry.kit.lab import processes
 
 TYPE_CHECKING = False
@@ -75,35 +72,31 @@ def launch(what: Launch) -> Run:
     argv = ("/bin/sh", "-c", _ENTER, what.cwd, *what.argv) if what.cwd else what.argv
     environ = {os.fsencode(name): os.fsencode(value) for name, value in what.environ.items()}
     environ[os.fsencode(processes.MARK)] = mark.encode()
-    child = Child(lambda pid: _end_all(pid, mark))
-    watched_fd = pidfd = -1
+    child = Program(kill=lambda pid: processes.end_all(pid, mark))
+    watched_fd = -1
     try:
         if what.is_input_watched:
             watched_fd = _make_input(what.stdin or b"")
         _spawn(child, argv, environ, what, watched_fd)
-        pidfd = _open_pidfd(child.pid)
-        watch = _Watch(what, child, mark, started, is_woken=pidfd >= 0)
+        watch = _Watch(what, child, mark, started)
         # Before the pump writes: a program that waits for its input cannot have ended, however busy the machine is.
         watch.sample_first()
-        pump = Pump(child.fds, what.stdin or b"", what.limits, pidfd)
-        return watch.follow(pump, watched_fd)
+        return watch.follow(child.pump(what.stdin or b"", what.limits), watched_fd)
     finally:
         try:
             child.end()
         finally:
             child.end()  # again, in case an interrupt stopped the first call
-        for fd in (pidfd, watched_fd):
-            if fd >= 0:
-                os.close(fd)
+        if watched_fd >= 0:
+            os.close(watched_fd)
 
 
 class _Watch:
     """One run in progress."""
 
-    def __init__(self, what: Launch, child: Child, mark: str, started: float, *, is_woken: bool) -> None:
+    def __init__(self, what: Launch, child: Program, mark: str, started: float) -> None:
         self._what = what
         self._is_sampled = what.is_sampled and processes.can_look()
-        self._is_woken = is_woken
         self._child = child
         self._pid = child.pid
         self._mark = mark
@@ -158,14 +151,14 @@ class _Watch:
                 return Ending.TIMED_OUT, False
             if self._ended_at is not None and now - self._ended_at > _HOLD_SECONDS:
                 return Ending.EXITED, True
-            ending = pump.step(self._pause(deadline - now))
+            ending = pump.step(self._pause(deadline - now, is_woken=pump.has_wake))
             if ending is not None:
                 return ending, False
             self._look()
         return Ending.EXITED, False
 
-    def _pause(self, seconds_left: float) -> float:
-        if self._what.is_sampled or self._ended_at is not None or not self._is_woken:
+    def _pause(self, seconds_left: float, *, is_woken: bool) -> float:
+        if self._what.is_sampled or self._ended_at is not None or not is_woken:
             return _LOOK_SECONDS
         return min(_REST_SECONDS, max(0.0, seconds_left))
 
@@ -179,39 +172,23 @@ class _Watch:
 
 
 def _spawn(
-    child: Child, argv: tuple[str, ...], environ: dict[bytes, bytes], what: Launch, watched_fd: int
+    child: Program, argv: tuple[str, ...], environ: dict[bytes, bytes], what: Launch, watched_fd: int
 ) -> None:
     stdin = watched_fd if watched_fd >= 0 else EMPTY if what.stdin is None else PIPE
-    spawn(child, argv[0], argv, environ, streams=(stdin, PIPE, PIPE))
+    child.start(argv[0], argv, environ, streams=(stdin, PIPE, PIPE))
     if not what.has_reader:
         child.close(1)
 
 
 def _make_input(data: bytes) -> int:
     """Return the read end of a pipe that has *data*, or as much of it as the pipe holds, and no writer."""
-    reader, writer = make_pipe()
+    reader, writer = map(move_up, os.pipe())
     try:
         os.set_blocking(writer, False)
         os.write(writer, data)
     finally:
         os.close(writer)
     return reader
-
-
-def _end_all(pid: int, mark: str) -> int | None:
-    processes.end_all(pid, mark)
-    return _collect(pid)[0]
-
-
-def _open_pidfd(pid: int) -> int:
-    if not hasattr(os, "pidfd_open"):
-        return -1
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EPERM, errno.EMFILE):
-            return -1
-        raise
 
 
 def _pending(fd: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry.errors import Fault, PluginProtocolError
-from keyferry.invoke.process import Ending
+from keyferry.invoke.run import Ending
 from keyferry.kit.lab.evidence import (
     GOOD_EXPERIMENTS,
     NO_DURATION,

@@ -15,7 +15,7 @@ from keyferry.errors import (
     Kind,
     PluginProtocolError,
 )
-from keyferry.invoke.process import Ending
+from keyferry.invoke.run import Ending
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, is_reached, succeeded
 from keyferry.kit.lab.experiments import Family
 from keyferry.kit.lab.tokens import expiry_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.images.reference import registry_of
-from keyferry.invoke.process import Ending
+from keyferry.invoke.run import Ending
 from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Unchecked, Violation, succeeded
 from keyferry.kit.lab.experiments import Family
 from keyferry.kit.lab.requests import CANARY, FOREIGN

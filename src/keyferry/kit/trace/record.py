@@ -12,7 +12,7 @@ from keyferry import __version__
 from keyferry._core.clock import time_ns
 from keyferry._core.json import loads, loads_with_duplicates
 from keyferry._core.paths import format_path
-from keyferry._core.program.start_problem import describe_start_problem
+from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import MASK, mask_arguments, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.errors import (
@@ -25,7 +25,7 @@ from keyferry.errors import (
 )
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import decode_response, go_exit_text
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome
 from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.launch import Launch, launch

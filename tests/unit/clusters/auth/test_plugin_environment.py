@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from keyferry._core.program import fork_exec
-from keyferry._core.program.popen import popen
-from keyferry._core.program.report import fork_exec_or_raise
 from keyferry.clusters.auth import plugin_environment
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
@@ -20,6 +16,7 @@ from keyferry.clusters.auth.plugin_environment import (
     to_mapping,
 )
 from keyferry.errors import EnvironmentProblem
+from keyferry.invoke.run import run
 
 
 @pytest.mark.parametrize(
@@ -76,28 +73,11 @@ ENTRIES = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such entries")
-@pytest.mark.parametrize("own_session", [False, True])
-def test_entries_of_any_form_reach_a_program_as_they_are(tmp_path: Path, own_session: bool) -> None:
+@pytest.mark.parametrize("terminal", [None, (0, 2)], ids=["by itself", "at the terminal"])
+def test_entries_of_any_form_reach_a_program_as_they_are(terminal: tuple[int, int] | None) -> None:
     """Without a value, each of them beside a variable of the same spelling; with a name that begins with '='."""
-    with open(tmp_path / "out", "w+b") as out:
-        streams = (out.fileno(),) * 3
-        process = popen("/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=own_session)
-        assert process.wait() == 0
-        out.seek(0)
-        assert out.read().removesuffix(b"\0").split(b"\0") == ENTRIES
-
-
-@pytest.mark.skipif(not fork_exec.CAN_FORK_EXEC, reason="there is Popen alone")
-def test_entries_of_any_form_reach_a_program_by_the_quick_way_too(tmp_path: Path) -> None:
-    with open(tmp_path / "out", "w+b") as out:
-        streams = (out.fileno(),) * 3
-        pids: list[int] = []
-        fork_exec_or_raise(
-            pids, "/usr/bin/env", ["env", "-0"], to_mapping(ENTRIES), streams, own_session=False
-        )
-        assert os.waitpid(pids[0], 0)[1] == 0
-        out.seek(0)
-        assert out.read().removesuffix(b"\0").split(b"\0") == ENTRIES
+    done = run(("/usr/bin/env", "-0"), environ=to_mapping(ENTRIES), terminal=terminal)
+    assert done.stdout.removesuffix(b"\0").split(b"\0") == ENTRIES
 
 
 def test_this_processs_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from keyferry.errors import (
     PolicyError,
 )
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
-from keyferry.invoke.process import Limits
+from keyferry.invoke.run import Limits
 from support.plugins import SteppedClock, is_running, read_pids, wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.invoke.process import Ending, Limits
+from keyferry.invoke.run import Ending, Limits
 from keyferry.kit.lab.launch import Launch, Run, launch
 from support.plugins import PATIENCE_SECONDS, is_running, wait_until
 

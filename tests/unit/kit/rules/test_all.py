@@ -6,7 +6,7 @@ import pytest
 
 from keyferry._core.json import dumps
 from keyferry._core.values import replace
-from keyferry.invoke.process import Ending, ProcessOutcome
+from keyferry.invoke.run import Ending, ProcessOutcome
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Family, Surroundings

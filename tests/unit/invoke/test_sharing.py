@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keyferry.invoke.flight import Flight, Flights
+from keyferry.invoke.sharing import Flight, Flights
 
 
 def test_a_landed_flight_gives_its_answer_at_once() -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from threading import TIMEOUT_MAX, Lock
+from collections.abc import Hashable
+from threading import TIMEOUT_MAX, Event
 
 from keyferry._core.type_forms import Generic, T
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-# The longest timeout that a lock accepts.
-_LONGEST_SECONDS = TIMEOUT_MAX
 
 
 class Flight(Generic[T]):
@@ -20,22 +14,21 @@ class Flight(Generic[T]):
     __slots__ = ("_landed", "answer")
 
     def __init__(self) -> None:
-        # A lock that is held until the call lands is much cheaper to create than an Event.
-        self._landed = Lock()
-        self._landed.acquire()
+        self._landed = Event()
         self.answer: T | None = None
 
-    def wait(self, seconds: float = _LONGEST_SECONDS) -> T | None:
+    def wait(self, seconds: float = TIMEOUT_MAX) -> T | None:
         """Wait for the result and return it; None if there is none. Raises TimeoutError after *seconds*."""
-        if not self._landed.acquire(timeout=max(0.0, min(seconds, _LONGEST_SECONDS))):
+        if not self._landed.wait(min(seconds, TIMEOUT_MAX)):
             raise TimeoutError
-        self._landed.release()
         return self.answer
 
     def land(self, answer: T | None) -> None:
         """Set the result and wake up all waiting callers."""
+        if self._landed.is_set():
+            raise RuntimeError("the call has landed before")
         self.answer = answer
-        self._landed.release()
+        self._landed.set()
 
 
 class Flights(Generic[T]):

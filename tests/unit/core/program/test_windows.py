@@ -1,4 +1,4 @@
-"""The way of running programs that every system has keeps the promises of the other one."""
+"""What is done on Windows, where pipes have threads and programs have handles, keeps the promises of other systems."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.program.child import Way
-from keyferry._core.program.spawn import new_child, spawn
-from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry._core.program import start
+from keyferry._core.program.start import Program
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -24,8 +23,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scri
 SHELL = "/bin/sh"
 
 
+@pytest.fixture(autouse=True)
+def as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every system can do what is done there, but for the names of programs."""
+    monkeypatch.setattr(start, "IS_WINDOWS", True)
+
+
 def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> ProcessOutcome:
-    return run((SHELL, "-c", script), stdin=stdin, limits=limits, way=Way.THREADS)
+    return run((SHELL, "-c", script), stdin=stdin, limits=limits)
 
 
 def test_output_and_status_come_back() -> None:
@@ -92,8 +97,8 @@ def test_a_flood_is_cut_off(script: str, ending: Ending) -> None:
 
 def test_a_given_environment_is_the_whole_of_it() -> None:
     """Whatever bytes it has."""
-    assert run(("/usr/bin/env",), environ={b"A": b"\xff b"}, way=Way.THREADS).stdout == b"A=\xff b\n"
-    assert run(("/usr/bin/env",), environ={}, way=Way.THREADS).stdout == b""
+    assert run(("/usr/bin/env",), environ={b"A": b"\xff b"}).stdout == b"A=\xff b\n"
+    assert run(("/usr/bin/env",), environ={}).stdout == b""
 
 
 def test_nothing_is_left_open_or_waiting() -> None:
@@ -103,7 +108,7 @@ def test_nothing_is_left_open_or_waiting() -> None:
     for _ in range(5):
         shell("cat", b"x" * 100_000)
         with pytest.raises(FileNotFoundError):
-            run(("/nonexistent/program",), way=Way.THREADS)
+            run(("/nonexistent/program",))
     wait_until(lambda: threading.active_count() <= threads, "the threads of the pipes")
     assert len(os.listdir("/dev/fd")) == before
 
@@ -112,22 +117,27 @@ def test_a_program_can_be_on_our_own_streams(tmp_path: Path) -> None:
     """With our input, and an error stream of our choice."""
     (tmp_path / "input").write_text("given\n")
     with (tmp_path / "input").open("rb") as given, (tmp_path / "log").open("wb") as log:
-        done = run_attached(
+        done = run(
             ("name", "-c", 'cat; echo "$0"; echo said >&2; exit 3'),
             program=SHELL,
             environ=os.environb,
-            stdin_fd=given.fileno(),
-            stderr_fd=log.fileno(),
-            way=Way.THREADS,
+            terminal=(given.fileno(), log.fileno()),
         )
     assert (done.ending, done.status, done.stdout) == (Ending.EXITED, 3, b"given\nname\n")
     assert (tmp_path / "log").read_bytes() == b"said\n"
     started = time.monotonic()
-    late = run_attached(
-        ("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(0.2), stdin_fd=0, way=Way.THREADS
-    )
+    late = run(("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(0.2), terminal=(0, 2))
     assert (late.ending, late.status) == (Ending.TIMED_OUT, -9)
     assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+def test_a_process_that_is_left_behind_keeps_the_standard_error() -> None:
+    """It neither delays the end nor hides what was written."""
+    started = time.monotonic()
+    script = "echo said >&2; sleep 8 >/dev/null & echo done"
+    done = run((SHELL, "-c", script), stdin=None, stderr_tail=Tail())
+    assert (done.ending, done.stdout, done.stderr) == (Ending.EXITED, b"done\n", b"said\n")
+    assert time.monotonic() - started < 7
 
 
 @pytest.mark.parametrize("name", ["p.bat", "p.cmd", "P.CMD", "p.bat. ."])
@@ -135,14 +145,14 @@ def test_a_batch_file_is_refused(name: str, tmp_path: Path) -> None:
     """A shell would read its arguments anew."""
     path = write_executable(tmp_path / name, "#!/bin/sh\necho ran\n")
     with pytest.raises(OSError, match=r"[Ee]xec format error") as caught:
-        run((str(path),), way=Way.THREADS)
+        run((str(path),))
     assert caught.value.errno == errno.ENOEXEC
 
 
 def test_an_open_file_cannot_be_run() -> None:
     """Its descriptor would have to stay open in the program."""
     with pytest.raises(OSError, match="not implemented"):
-        run_attached(("x",), program=0, environ={}, way=Way.THREADS)
+        run(("x",), program=0, environ={})
 
 
 def test_a_bare_name_is_found_in_path_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +161,15 @@ def test_a_bare_name_is_found_in_path_alone(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     for path, is_found in (("", False), (".", False), (f"/bin:{tmp_path}", True)):
         monkeypatch.setenv("PATH", path)
-        child = new_child(way=Way.THREADS)
+        program = Program()
         try:
             if is_found:
-                spawn(child, None, ["acme-login"], None)
-                assert child.wait(time.monotonic() + PATIENCE_SECONDS) is Ending.EXITED
-                assert child.status == 7
+                program.start(None, ["acme-login"], None)
+                pump = program.pump(b"", Limits())
+                assert program.follow(pump, time.monotonic() + PATIENCE_SECONDS) is Ending.EXITED
+                assert program.status == 7
             else:
                 with pytest.raises(FileNotFoundError):
-                    spawn(child, None, ["acme-login"], None)
+                    program.start(None, ["acme-login"], None)
         finally:
-            child.end()
+            program.end()

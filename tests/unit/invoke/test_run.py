@@ -1,4 +1,4 @@
-"""One run: its limits, its streams, its status."""
+"""One run: its limits, its streams, its status, as a plugin of a node and as one of a cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.program import reap
-from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry._core.program import kill
+from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 from support.plugins import Node, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -180,7 +180,7 @@ def test_what_was_left_is_collected_once_by_many_threads() -> None:
     """Threads that find the same dead processes to collect do not get in each other's way."""
     for _ in range(10):
         left = [os.posix_spawn("/bin/true", ("true",), {}) for _ in range(20)]
-        reap.left_to_collect.extend(left)
+        kill.left_to_collect.extend(left)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: shell(":"), range(16)))
         wait_until(collected_by_runs, "the last of them")
@@ -189,7 +189,7 @@ def test_what_was_left_is_collected_once_by_many_threads() -> None:
 def collected_by_runs() -> bool:
     """Let a run collect what is dead; tell whether nothing is left."""
     shell(":")
-    return not reap.left_to_collect
+    return not kill.left_to_collect
 
 
 # Starts
@@ -249,3 +249,97 @@ def test_runs_beside_each_other_keep_their_streams() -> None:
     with ThreadPoolExecutor(16) as pool:
         outcomes = list(pool.map(lambda number: shell("exec cat", stdin=b"%d" % number), range(200)))
     assert [outcome.stdout for outcome in outcomes] == [b"%d" % number for number in range(200)]
+
+
+# Plugins of clusters: a null device or the terminal as input, and a standard error of which the end is kept
+
+
+def attached(
+    script: str, *, limits: Limits = Limits(timeout_seconds=20), terminal: tuple[int, int] | None = None
+) -> ProcessOutcome:
+    """Run a shell command under another name."""
+    argv = ("name", "-c", script)
+    return run(argv, program="/bin/sh", stdin=None, limits=limits, terminal=terminal, stderr_tail=Tail())
+
+
+def test_a_program_can_have_another_name_and_an_empty_input() -> None:
+    """And an error stream of its own."""
+    done = attached('cat; echo "$0"; echo said >&2; exit 3')
+    assert (done.ending, done.status, done.stdout, done.stderr) == (Ending.EXITED, 3, b"name\n", b"said\n")
+
+
+def test_input_and_standard_error_may_be_ours(tmp_path: Path) -> None:
+    """The program has both itself, and nothing of them is kept."""
+    (tmp_path / "input").write_text("given\n")
+    with (tmp_path / "input").open("rb") as given, (tmp_path / "log").open("wb") as log:
+        done = attached("cat; echo said >&2", terminal=(given.fileno(), log.fileno()))
+    assert (done.stdout, done.stderr, (tmp_path / "log").read_bytes()) == (b"given\n", b"", b"said\n")
+
+
+@pytest.mark.parametrize("is_interactive", [False, True], ids=["by itself", "interactive"])
+def test_limits_hold(*, is_interactive: bool) -> None:
+    """In time and in output, also for a program that reads what we read."""
+    reader, writer = os.pipe()
+    given = (reader, 2) if is_interactive else None
+    try:
+        late = attached("exec sleep 30", limits=Limits(0.2), terminal=given)
+        assert (late.ending, late.status) == (Ending.TIMED_OUT, -9)
+        limits = Limits(20, stdout_bytes=1000)
+        for size, ending in ((1000, Ending.EXITED), (1001, Ending.STDOUT_LIMIT)):
+            script = f"head -c {size} /dev/zero; exec 1>&-"
+            assert attached(script, limits=limits, terminal=given).ending is ending
+        endless = attached("exec cat /dev/zero", limits=limits, terminal=given)
+        assert (endless.ending, endless.status) == (Ending.STDOUT_LIMIT, -9)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_the_end_of_a_long_standard_error_is_whole_lines() -> None:
+    """No part of a line is kept, and a program that goes on writing after its output is not stopped."""
+    done = attached("exec 1>&-; seq 100000 >&2")
+    lines = done.stderr.splitlines()
+    assert done.ending is Ending.EXITED
+    assert lines == [b"%d" % number for number in range(100_001 - len(lines), 100_001)]
+    assert 60_000 < len(done.stderr) <= Limits().stderr_bytes
+
+
+def test_the_standard_error_has_no_limit() -> None:
+    """As in client-go, which passes its own on."""
+    limits = Limits(20, stderr_drained_bytes=1000)
+    assert attached("seq 100000 >&2", limits=limits).ending is Ending.EXITED
+
+
+def test_what_a_program_writes_can_be_read_while_it_runs() -> None:
+    """By another thread, before the program ends."""
+    tail = Tail()
+    script = "echo said >&2; exec sleep 60"
+    argv = ("/bin/sh", "-c", script)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, argv, stdin=None, limits=Limits(2), stderr_tail=tail)
+        wait_until(lambda: tail.whole_lines == b"said\n", "the line")
+        assert not running.done()
+        assert running.result(timeout=20).stderr == b"said\n"
+    tail.clear()
+    assert tail.whole_lines == b""
+
+
+def test_a_process_that_is_left_behind_does_not_delay_the_end(tmp_path: Path) -> None:
+    """It may keep the error stream of the program, as an agent does that a plugin starts, and goes on writing."""
+    before = sorted(os.listdir("/dev/fd"))
+    wait = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    agent = f"{wait}; echo more >&2; echo again >&2; touch {tmp_path}/lived"
+    done = attached(f"echo said >&2; ({agent}) >/dev/null & echo done")
+    assert (done.ending, done.stdout, done.stderr) == (Ending.EXITED, b"done\n", b"said\n")
+    (tmp_path / "go").touch()
+    wait_until((tmp_path / "lived").exists, "the agent to write")
+    wait_until(lambda: sorted(os.listdir("/dev/fd")) == before, "the pipe to be closed")
+
+
+def test_no_descriptor_is_left_of_attached_runs() -> None:
+    """Also of a start that fails."""
+    before = sorted(os.listdir("/dev/fd"))
+    attached("echo said >&2")
+    with pytest.raises(FileNotFoundError):
+        run(("x",), program="/nonexistent/program", stdin=None, stderr_tail=Tail())
+    assert sorted(os.listdir("/dev/fd")) == before
