@@ -7,9 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry._core.json import read_counting_strings
 from keyferry._core.secrets import redact, stderr_tail
-from keyferry.api.credentialprovider.v1 import CredentialProviderResponse, read_plain_response
+from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import PluginProtocolError, PullSecretError
 from keyferry.images.dockerconfig import (
     PullSecret,
@@ -66,13 +65,14 @@ def test_a_good_answer_with_a_few_bytes_changed_is_read_or_refused(at: int, junk
 
 
 @given(st.data())
-def test_the_quick_reader_gives_what_the_other_gives_and_takes_no_repeated_member(
-    data: st.DataObject,
-) -> None:
-    """Fields and entries in any order, some of them twice; blanks, which no answer notices, send it the other way."""
+def test_an_answer_in_any_order_is_read_unless_a_member_is_repeated(data: st.DataObject) -> None:
+    """Blanks after it make no difference."""
+    repeated: list[str] = []
 
     def members(pairs: list[str]) -> str:
-        drawn = data.draw(st.permutations(pairs)) + data.draw(st.lists(st.sampled_from(pairs), max_size=1))
+        twice = data.draw(st.lists(st.sampled_from(pairs), max_size=1))
+        repeated.extend(twice)
+        drawn = data.draw(st.permutations(pairs)) + twice
         return "{" + ",".join(drawn) + "}"
 
     keys = data.draw(st.lists(st.sampled_from(["reg.io", "reg.io/a", "*.io"]), unique=True, max_size=3))
@@ -82,10 +82,7 @@ def test_the_quick_reader_gives_what_the_other_gives_and_takes_no_repeated_membe
     text = members([*fields, f'"auth":{auth}'])
     answer, other = outcome(text.encode()), outcome(text.encode() + b" " * 20_000)
     assert answer == other
-    plain, strings = read_counting_strings(text.encode())
-    quick = read_plain_response(plain, V1, strings)
-    assert quick is None or quick == answer
-    assert (quick is None) == (answer is None)
+    assert (answer is None) is bool(repeated)
 
 
 @given(st.integers(0, len(GOOD) - 1))

@@ -9,9 +9,8 @@ from pathlib import Path
 from keyferry.agent.reload import FIXED
 from keyferry.agent.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, NAMES, flag_of, variable_of
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, read_agent_config
-from keyferry.api.federation.decode import read_config
-from keyferry.api.federation.settings import RULE_FLAGS, make_document
-from keyferry.api.federation.v1alpha1 import CacheLifetime, ExchangeCall, FederationRule
+from keyferry.api.federation.rules import RULE_FLAGS, make_document
+from keyferry.api.federation.v1alpha1 import CacheLifetime, ExchangeCall, FederationRule, read_config
 from keyferry.cli.agent.arguments import HELP, KUBELET_FLAGS, default_of, short_duration
 from keyferry.lint.agent_config import RANGES, WORDS, why_wrong
 from reference.fields import find_fields

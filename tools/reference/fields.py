@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keyferry._core.paths import Path
-from keyferry.api.codec import Reader
+from keyferry.api.wire import Reader
 from keyferry.errors import Detail, Kind
 
 __all__ = ["find_fields"]

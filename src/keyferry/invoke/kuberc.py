@@ -10,7 +10,8 @@ from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
-from keyferry.api.codec import Reader, WrongTypeError, interpret
+from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.api.wire import Reader
 from keyferry.errors import ConfigError, DocumentError, Kind, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
@@ -147,7 +148,9 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
 def policy_of(preference: Preference) -> PluginPolicy:
     """Return the policy of a preference, without validating it."""
     entries = preference.credential_plugin_allowlist
-    listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)
+    if entries is None:
+        return PluginPolicy(preference.credential_plugin_policy)
+    listed = tuple(AllowlistEntry(each.command or each.name, each.sha256) for each in entries)
     return PluginPolicy(preference.credential_plugin_policy, listed)
 
 

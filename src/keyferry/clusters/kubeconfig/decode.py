@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from keyferry._core.documents import Document, read_yaml
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value, field, replace
-from keyferry.api.codec import Reader, kubernetes_failure
-from keyferry.api.kubeconfig.lists import SECTIONS
-from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
-from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.api.codec import Refused, kubernetes_failure, place_problem, read_typed
+from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, SECTIONS, Kubeconfig, read_kubeconfig
+from keyferry.api.wire import Reader
 from keyferry.clusters.kubeconfig.trust import UNJUDGED
 from keyferry.errors import Kind, Problem
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import aggregate
-from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig, Preferences
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, refuse_file
 from keyferry.clusters.kubeconfig.trust import why_untrusted
 from keyferry.errors import KubeconfigError, Problem
@@ -154,12 +154,14 @@ def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
     """Merge configs: the first entry of each name is used. Relative paths are made absolute with *cwd*."""
     clusters = _first_wins(config.clusters for config in configs)
     users = _first_wins(config.users for config in configs)
+    none = Preferences()
     return Kubeconfig(
         clusters={name: _anchor_cluster(cluster, cwd) for name, cluster in clusters.items()},
         users={name: _anchor_user(user, cwd) for name, user in users.items()},
         contexts=_first_wins(config.contexts for config in configs),
         current_context=next((config.current_context for config in configs if config.current_context), ""),
-        has_extras=any(config.has_extras for config in configs),
+        preferences=next((each.preferences for each in configs if each.preferences != none), none),
+        extensions=_first_wins(config.extensions for config in configs),
     )
 
 
