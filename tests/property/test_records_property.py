@@ -34,7 +34,10 @@ ENTRIES = st.builds(
 )
 SECONDS = st.integers(-62_135_596_800, 253_402_300_799)
 RECORDS = st.builds(
-    ImagePulledRecord, TEXT, SECONDS.map(lambda s: s * 10**9), st.dictionaries(TEXT, ENTRIES, max_size=3)
+    ImagePulledRecord,
+    image_ref=TEXT,
+    last_updated_ns=SECONDS.map(lambda s: s * 10**9),
+    credential_mapping=st.dictionaries(TEXT, ENTRIES, max_size=3),
 )
 NAMES = st.sampled_from(
     ["a.io/x", "a.io/x/y", "a.io/xy", "b", "a.io/x:1", "a.io/x/y@sha256:" + "0" * 64, "B"]

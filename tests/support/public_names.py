@@ -21,6 +21,7 @@ SDK = [
 ]
 API = [
     "keyferry.api.meta",
+    "keyferry.api.wire",
     "keyferry.api.credentialprovider.v1",
     "keyferry.api.federation.v1alpha1",
     "keyferry.api.kubeletconfig.v1",

@@ -8,7 +8,6 @@ from keyferry._core.gotext import quote_bytewise
 from keyferry.errors import DurationError, TimeError
 
 __all__ = [
-    "NO_TIME_NS",
     "decode_duration",
     "format_duration",
     "format_instant",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound="WireValue")
     W = TypeVar("W", bound=StrEnum)
 
+__all__ = ["Reader", "WireValue"]
+
 # Bounds the memory that a hostile document takes; beyond it, only the first value of a wrong type is recorded.
 MAX_PROBLEMS = 1000
 

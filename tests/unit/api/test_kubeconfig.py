@@ -67,6 +67,7 @@ def test_every_field_of_a_user_is_read() -> None:
         password="p",
         auth_provider="gcp",
         exec=ExecConfig("x", (), (ExecEnvVar("A", "b"), ExecEnvVar())),
+        extensions={"e": "1"},
     )
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "API_VERSION",
     "KIND",
-    "SECTIONS",
     "AuthInfo",
     "Cluster",
     "Context",
