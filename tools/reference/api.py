@@ -113,8 +113,8 @@ def wire_page() -> str:
     sections = [_module_section(name, f"{name.removeprefix('keyferry.api.')}.") for name in names]
     about = (
         "The wire types, by group and version: data, without files and processes. v1 has the types; older versions"
-        " are read into them, and refuse the fields that they never had. Each type is read with `from_document` and written"
-        " with `to_document`, see [WireValue](#wirewirevalue). [The library](library.md) uses them."
+        " are read into them, and refuse the fields that they never had. Each type is read with `from_document` and"
+        " written with `to_document`, see [WireValue](#wirewirevalue). [The library](library.md) uses them."
     )
     return _page("The names of `keyferry.api`", about, sections)
 

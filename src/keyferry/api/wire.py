@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 
-from keyferry._core.json import dumps
+from keyferry._core.json import dumps, loads
 from keyferry._core.paths import Path, format_path
 from keyferry._core.type_forms import Generic, T, dataclass_transform
 from keyferry._core.values import Value, field
@@ -110,8 +110,8 @@ class Reader:
 class Shape(Generic[T]):
     """How a value stands in a document.
 
-    ``read`` returns None for null, and for a value that does not fit, which it reports to the reader. ``zero`` makes
-    what stands for null in a list or map. ``title`` names the shape in documentation, and ``of`` is that of its items.
+    ``read`` returns None for null, and for a value that does not fit, which it reports to the reader. ``write`` returns
+    what stands in a document of an API version. ``zero`` makes what stands for null in a list or map. ``title`` names the shape in documentation, and ``of`` is that of its items.
     """
 
     __slots__ = ("of", "read", "title", "write", "zero")
@@ -120,7 +120,7 @@ class Shape(Generic[T]):
         self,
         title: str,
         read: Callable[[Reader, object, Path], T | None],
-        write: Callable[[T], object],
+        write: Callable[[T, str], object],
         zero: Callable[[], T],
         of: Shape[Any] | type[WireValue] | None = None,
     ) -> None:
@@ -135,25 +135,24 @@ class Shape(Generic[T]):
         found = self.read(reader, value, path)
         return self.zero() if found is None else found
 
-    def then(self, convert: Callable[[T], U | None]) -> Shape[U]:
-        """Return the shape of values that are converted after they are read; they are not written."""
+    def then(self, convert: Callable[[T], U], back: Callable[[U], T]) -> Shape[U]:
+        """Return the shape of values that are converted after they are read, and *back* before they are written."""
 
         def read(reader: Reader, value: object, path: Path) -> U | None:
             found = self.read(reader, value, path)
             return None if found is None else convert(found)
 
-        def zero() -> U:
-            converted = convert(self.zero())
-            assert converted is not None  # noqa: S101 - not for items of lists that can be absent
-            return converted
+        def write(value: U, api_version: str) -> object:
+            return self.write(back(value), api_version)
 
-        return Shape(self.title, read, _keep, zero, self.of)
+        return Shape(self.title, read, write, lambda: convert(self.zero()), self.of)
 
 
 class WireField(Value):
     """The place and shape of a field in documents.
 
-    Empty fields are omitted unless they are *always* written. *absent_from* are the API versions without the field.
+    A field that has its default, and an empty list or map, is omitted unless it is *always* written. *absent_from* are
+    the API versions without the field.
     """
 
     name: str
@@ -197,9 +196,10 @@ class WireValue(Value):
         document: dict[str, object] = {}
         for name, each in self.wire_fields.items():
             value = getattr(self, name)
-            written = None if value is None else each.shape.write(value)
-            is_kept = written or each.always or isinstance(value, WireValue)
-            if is_kept and api_version not in each.absent_from:
+            written = None if value is None else each.shape.write(value, api_version)
+            is_default = value == self._defaults.get(name)
+            is_empty = written in ([], {}) and not isinstance(value, WireValue)
+            if api_version not in each.absent_from and (each.always or not (is_default or is_empty)):
                 document[each.name] = written
         return document
 
@@ -224,7 +224,7 @@ def object_of(cls: type[V]) -> Shape[V]:
     def read(reader: Reader, value: object, path: Path) -> V | None:
         return None if value is None else read_object(cls, reader, value, path)
 
-    return Shape("object", read, lambda value: value.to_document(), cls, cls)
+    return Shape("object", read, lambda value, api_version: value.to_document(api_version), cls, cls)
 
 
 def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
@@ -237,7 +237,10 @@ def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
             reader.wrong_type(value, path, "array")
         return None
 
-    return Shape("list", read, lambda values: [item.write(each) for each in values], tuple, item)
+    def write(values: tuple[T, ...], api_version: str) -> object:
+        return [item.write(each, api_version) for each in values]
+
+    return Shape("list", read, write, tuple, item)
 
 
 def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
@@ -249,8 +252,8 @@ def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
         members = reader.members(value, path)
         return {name: item.read_item(reader, each, (*path, name)) for name, each in members}
 
-    def write(values: Mapping[str, T]) -> object:
-        return {name: item.write(each) for name, each in sorted(values.items())}
+    def write(values: Mapping[str, T], api_version: str) -> object:
+        return {name: item.write(each, api_version) for name, each in sorted(values.items())}
 
     return Shape("map", read, write, dict, item)
 
@@ -266,10 +269,10 @@ def one_of(words: type[W]) -> Shape[W]:
         reader.note(path, message, message, Kind.OTHER)
         return None
 
-    return Shape(f"one of {', '.join(words)}", read, str, lambda: next(iter(words)))
+    return Shape(f"one of {', '.join(words)}", read, lambda word, _: str(word), lambda: next(iter(words)))
 
 
-def _keep(value: T) -> T:
+def _keep(value: T, _api_version: str) -> T:
     return value
 
 
@@ -326,7 +329,7 @@ def _time(*, quoting: bool) -> Shape[int]:
             return None
         return None if nanoseconds == NO_TIME_NS else nanoseconds
 
-    return Shape("time", read, lambda ns: None if ns == NO_TIME_NS else format_time(ns), int)
+    return Shape("time", read, lambda ns, _: None if ns == NO_TIME_NS else format_time(ns), int)
 
 
 def _read_base64(reader: Reader, value: object, path: Path) -> bytes | None:
@@ -349,15 +352,15 @@ text = Shape("text", _read_text, _keep, str)
 boolean = Shape("`true` or `false`", _read_boolean, _keep, bool)
 number = Shape("a whole number that is not negative", _read_number, _keep, int)
 # Durations in nanoseconds, in Go's syntax.
-duration = Shape("duration", _read_duration, format_duration, int)
+duration = Shape("duration", _read_duration, lambda ns, _: format_duration(ns), int)
 time = _time(quoting=True)
 # Its messages do not quote the value: a plugin may have put its token there.
 unquoted_time = _time(quoting=False)
 # As in Go, newlines are ignored and padding is required.
-base64 = Shape("base64", _read_base64, lambda data: b2a_base64(data, newline=False).decode(), bytes)
+base64 = Shape("base64", _read_base64, lambda data, _: b2a_base64(data, newline=False).decode(), bytes)
 anything: Shape[object] = Shape("anything", lambda _, value, __: value, _keep, lambda: None)
 # Any value, as JSON text: as it is written in JSON, or compact with sorted keys, as Kubernetes converts YAML.
-json_text = Shape("anything", _read_json, _keep, lambda: "null")
+json_text = Shape("anything", _read_json, lambda text, _: loads(text), lambda: "null")
 
 
 def _encode_json(value: object) -> str:

@@ -6,6 +6,7 @@ v1beta1 has the same fields.
 from __future__ import annotations
 
 from keyferry._core.json import dumps, loads
+from keyferry._core.values import replace
 from keyferry.api.wire import WireValue, base64, boolean, json_text, object_of, text, unquoted_time, wire
 from keyferry.errors import DocumentError, Kind
 
@@ -59,7 +60,9 @@ class ExecCredentialStatus(WireValue):
 class ExecCredential(WireValue):
     """A request, in *spec*, or a response, in *status*. Kubernetes ignores its unknown and repeated fields."""
 
-    spec: ExecCredentialSpec = wire("spec", object_of(ExecCredentialSpec), default=ExecCredentialSpec())
+    spec: ExecCredentialSpec = wire(
+        "spec", object_of(ExecCredentialSpec), always=True, default=ExecCredentialSpec()
+    )
     status: ExecCredentialStatus | None = wire("status", object_of(ExecCredentialStatus), default=None)
 
 
@@ -70,8 +73,7 @@ def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interacti
     """
     spec = f'"interactive":{"true" if interactive else "false"}'
     if cluster is not None:
-        fields = cluster.to_document()
-        fields.pop("config", None)
+        fields = replace(cluster, config=None).to_document()
         # The config is not decoded and encoded again, which would change the order of keys and the form of numbers.
         spec = f'"cluster":{dumps(fields)[:-1]},"config":{_compact(cluster.config)}}},{spec}'
     return f'{{"kind":"{KIND}","apiVersion":{dumps(api_version)},"spec":{{{spec}}}}}\n'

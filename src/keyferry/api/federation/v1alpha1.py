@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from keyferry._core.values import Value
+from keyferry.api.meta import format_duration
 from keyferry.api.wire import (
     Reader,
     Shape,
@@ -80,7 +81,7 @@ class BasicEncoding(StrEnum):
 
 
 # A text for which the empty one is not set.
-_filled: Shape[str] = text.then(lambda found: found or None)
+_filled = Shape("text", lambda reader, value, path: text.read(reader, value, path) or None, text.write, str)
 _texts = map_of(text)
 
 
@@ -117,7 +118,13 @@ def _read_source(reader: Reader, value: object, path: Path) -> ParameterSource:
 
 
 _source_object = object_of(ParameterSource)
-_source = Shape("object or text", _read_source, _source_object.write, ParameterSource, ParameterSource)
+_source = Shape(
+    "object or text",
+    _read_source,
+    lambda source, _: source.text or source.to_document(),
+    ParameterSource,
+    ParameterSource,
+)
 
 
 class BasicLogin(WireValue):
@@ -183,7 +190,7 @@ def _read_margin(reader: Reader, value: object, path: Path) -> Margin:
 _margin = Shape(
     "a percentage from 0% to 99%, or a duration such as 5m",
     _read_margin,
-    lambda margin: f"{margin.percent}%" if margin.percent is not None else duration.write(margin.ns),
+    lambda margin, _: format_duration(margin.ns) if margin.percent is None else f"{margin.percent}%",
     Margin,
 )
 

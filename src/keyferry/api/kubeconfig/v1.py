@@ -65,8 +65,11 @@ def _named(key: str, content: Shape[T]) -> Shape[Mapping[str, T]]:
         found = reader.struct(value, path, {"name": text, key: content})
         return found.get("name", ""), found[key] if key in found else content.zero()
 
-    entry: Shape[tuple[str, T]] = Shape("object", read, list, lambda: ("", content.zero()))
-    return list_of(entry).then(dict)
+    def write(entry: tuple[str, T], api_version: str) -> object:
+        return {"name": entry[0], key: content.write(entry[1], api_version)}
+
+    entries = list_of(Shape("object", read, write, lambda: ("", content.zero())))
+    return entries.then(dict, lambda contents: tuple(contents.items()))
 
 
 _EXTENSIONS = _named("extension", json_text)
@@ -97,11 +100,19 @@ def _default_mode(config: ExecConfig) -> ExecConfig:
     return replace(config, interactive_mode="IfAvailable")
 
 
+_EXEC = object_of(ExecConfig).then(_default_mode, lambda config: config)
+
+
 class _AuthProvider(WireValue):
     """A plugin that was part of client-go, and its config."""
 
     name: str = wire("name", text, default="")
     config: Mapping[str, str] = wire("config", map_of(text), default_factory=dict, repr=False)
+
+
+_AUTH_PROVIDER_NAME = object_of(_AuthProvider).then(
+    lambda provider: provider.name, lambda name: _AuthProvider(name=name)
+)
 
 
 class Cluster(WireValue):
@@ -135,10 +146,8 @@ class AuthInfo(WireValue):
     )
     username: str = wire("username", text, default="")
     password: str = wire("password", text, default="", repr=False)
-    auth_provider: str | None = wire(
-        "auth-provider", object_of(_AuthProvider).then(lambda provider: provider.name), default=None
-    )
-    exec: ExecConfig | None = wire("exec", object_of(ExecConfig).then(_default_mode), default=None)
+    auth_provider: str | None = wire("auth-provider", _AUTH_PROVIDER_NAME, default=None)
+    exec: ExecConfig | None = wire("exec", _EXEC, default=None)
     extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
     origin: str = ""
 
