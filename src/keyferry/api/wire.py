@@ -111,7 +111,8 @@ class Shape(Generic[T]):
     """How a value stands in a document.
 
     ``read`` returns None for null, and for a value that does not fit, which it reports to the reader. ``write`` returns
-    what stands in a document of an API version. ``zero`` makes what stands for null in a list or map. ``title`` names the shape in documentation, and ``of`` is that of its items.
+    what stands in a document of an API version. ``zero`` makes what stands for null in a list or map. ``title`` names
+    the shape in documentation, and ``of`` is that of its items.
     """
 
     __slots__ = ("of", "read", "title", "write", "zero")
