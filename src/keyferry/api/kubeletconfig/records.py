@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keyferry._core.json import dumps
-from keyferry.api.kubeletconfig.v1 import GROUP, OLD_VERSIONS
+from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import NO_TIME_NS
 from keyferry.api.wire import WireValue, boolean, list_of, map_of, object_of, text, time, wire
 from keyferry.errors import Kind, RecordError
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 API_VERSION = f"{GROUP}/v1beta1"
-API_VERSIONS = OLD_VERSIONS
+API_VERSIONS = (API_VERSION, f"{GROUP}/v1alpha1")
 INTENT, RECORD = "ImagePullIntent", "ImagePulledRecord"
 
 
