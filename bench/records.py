@@ -74,7 +74,11 @@ def _secret(at: int) -> ImagePullSecret:
 
 
 def _record(at: int) -> ImagePulledRecord:
-    return ImagePulledRecord(_ref(at), _WHEN, {_NAME: ImagePullCredentials((_secret(at),))})
+    return ImagePulledRecord(
+        image_ref=_ref(at),
+        last_updated_ns=_WHEN,
+        credential_mapping={_NAME: ImagePullCredentials((_secret(at),))},
+    )
 
 
 def _ask_seen(records: Records, _: int) -> list[float]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.api.codec import Reader
-from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, read_response
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.meta import parse_time
+from keyferry.api.wire import Reader
 from keyferry.errors import PluginError, PluginOutputError, PluginProtocolError, PullSecretError, TimeError
 from keyferry.images.dockerconfig import (
     PullSecret,
@@ -171,7 +171,7 @@ def test_countless_unknown_fields_do_not_fill_the_memory() -> None:
     """Of a flood of unknown fields the first thousand are remembered, and still a type error after them."""
     fields = {f"field{number}": 0 for number in range(5_000)}
     reader = Reader()
-    read_response(fields | {"cacheKeyType": 7}, reader)
+    CredentialProviderResponse.from_document(fields | {"cacheKeyType": 7}, reader)
     assert len(reader.problems) == 1_001
     assert reader.problems[-1][1].kind == "wrong-type"
 

@@ -15,7 +15,7 @@ from conformance.topics_kubeconfig import kubeconfig
 from conformance.topics_pulls import pull_decisions, pull_records
 from keyferry._core.documents import read_yaml
 from keyferry._core.json import decode_utf8, dumps, loads
-from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
+from keyferry.api.credentialprovider import v1
 from keyferry.api.meta import decode_duration, format_duration, parse_duration
 from keyferry.errors import (
     DocumentError,
@@ -32,7 +32,6 @@ from keyferry.images.provider.plugin import ExecPlugin, decode_response
 from keyferry.images.reference import parse_image, trim
 
 Json = dict[str, object]
-_ENCODERS = {module.API_VERSION: module.encode_request for module in (v1, v1beta1, v1alpha1)}
 
 
 def durations(given: Json) -> Json:
@@ -114,7 +113,7 @@ def request_encoding(given: Json) -> Json:
     annotations = given.get("serviceAccountAnnotations") or {}
     assert isinstance(annotations, dict)
     request = v1.CredentialProviderRequest(image, str(given.get("serviceAccountToken") or ""), annotations)
-    return {"error": None, "stdin": _ENCODERS[str(given["apiVersion"])](request).decode()}
+    return {"error": None, "stdin": v1.encode_request(request, str(given["apiVersion"])).decode()}
 
 
 def response_decoding(given: Json) -> Json:

@@ -11,10 +11,10 @@ from conformance.layout import files_below, lay_out
 from keyferry._core.clock import time_ns
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value
-from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig import records as api
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_instant, parse_time
+from keyferry.api.wire import Reader
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
 from keyferry.images.credential import credential_hash, hashed_json
 from keyferry.pulls.records.cache import CacheSizes
@@ -307,7 +307,7 @@ def _contents(root: str) -> dict[str, str]:
 
 def _record(fields: object) -> api.ImagePulledRecord:
     assert isinstance(fields, dict)
-    return api.read_record({"lastUpdatedTime": _DEFAULT_TIME} | fields, Reader())
+    return api.ImagePulledRecord.from_document({"lastUpdatedTime": _DEFAULT_TIME} | fields, Reader())
 
 
 def _credentials(fields: object) -> api.ImagePullCredentials:

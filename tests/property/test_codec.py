@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry._core.documents import read_document
-from keyferry.api.codec import Reader, interpret, kubernetes_failure
+from keyferry.api.codec import interpret, kubernetes_failure
 from keyferry.api.credentialprovider import v1
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderRequest
-from keyferry.api.kubeletconfig.v1 import read_config
+from keyferry.api.kubeletconfig.v1 import CredentialProviderConfig
 from keyferry.api.meta import format_duration, parse_duration
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError
 from keyferry.images.config.decode import decode_file
 
@@ -59,7 +60,7 @@ def test_a_response_can_be_read_again(kind: str, duration: int, auth: dict[str, 
         "auth": {key: {"username": name, "password": password} for key, (name, password) in auth.items()},
     }
     reader = Reader()
-    response = v1.read_response(json.loads(json.dumps(document)), reader)
+    response = v1.CredentialProviderResponse.from_document(json.loads(json.dumps(document)), reader)
     assert reader.problems == []
     assert (response.cache_key_type, response.cache_duration_ns) == (kind, duration)
     assert response.auth == {key: AuthConfig(*pair) for key, pair in auth.items()}
@@ -68,9 +69,9 @@ def test_a_response_can_be_read_again(kind: str, duration: int, auth: dict[str, 
 @given(VALUES)
 def test_no_document_breaks_the_reader(document: object) -> None:
     """Every value is read or noted; whatever is noted has a failure in Kubernetes' words."""
-    for read in (v1.read_response, read_config):
+    for kind in (v1.CredentialProviderResponse, CredentialProviderConfig):
         reader = Reader()
-        read(document, reader)
+        kind.from_document(document, reader)
         assert bool(reader.problems) is (kubernetes_failure(reader.problems) is not None)
     if isinstance(document, dict) and not any(name.lower() in ("kind", "apiversion") for name in document):
         assert interpret(document) == ("", "")

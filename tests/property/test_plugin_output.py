@@ -64,6 +64,27 @@ def test_a_good_answer_with_a_few_bytes_changed_is_read_or_refused(at: int, junk
     outcome(raw[:at] + junk + raw[at + len(junk) * over :])
 
 
+@given(st.data())
+def test_an_answer_in_any_order_is_read_unless_a_member_is_repeated(data: st.DataObject) -> None:
+    """Blanks after it make no difference."""
+    repeated: list[str] = []
+
+    def members(pairs: list[str]) -> str:
+        twice = data.draw(st.lists(st.sampled_from(pairs), max_size=1))
+        repeated.extend(twice)
+        drawn = data.draw(st.permutations(pairs)) + twice
+        return "{" + ",".join(drawn) + "}"
+
+    keys = data.draw(st.lists(st.sampled_from(["reg.io", "reg.io/a", "*.io"]), unique=True, max_size=3))
+    logins = [f'"{key}":' + members(['"username":"u"', '"password":"p"']) for key in keys]
+    fields = [f'"{name}":{json.dumps(value)}' for name, value in json.loads(GOOD).items() if name != "auth"]
+    auth = members(logins) if logins else "{}"
+    text = members([*fields, f'"auth":{auth}'])
+    answer, other = outcome(text.encode()), outcome(text.encode() + b" " * 20_000)
+    assert answer == other
+    assert (answer is None) is bool(repeated)
+
+
 @given(st.integers(0, len(GOOD) - 1))
 def test_no_part_of_a_good_answer_is_an_answer(end: int) -> None:
     """An answer that was cut short is refused wherever the cut is."""

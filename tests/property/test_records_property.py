@@ -34,7 +34,10 @@ ENTRIES = st.builds(
 )
 SECONDS = st.integers(-62_135_596_800, 253_402_300_799)
 RECORDS = st.builds(
-    ImagePulledRecord, TEXT, SECONDS.map(lambda s: s * 10**9), st.dictionaries(TEXT, ENTRIES, max_size=3)
+    ImagePulledRecord,
+    image_ref=TEXT,
+    last_updated_ns=SECONDS.map(lambda s: s * 10**9),
+    credential_mapping=st.dictionaries(TEXT, ENTRIES, max_size=3),
 )
 NAMES = st.sampled_from(
     ["a.io/x", "a.io/x/y", "a.io/xy", "b", "a.io/x:1", "a.io/x/y@sha256:" + "0" * 64, "B"]
@@ -61,7 +64,12 @@ def test_damage_is_noticed_or_harmless(record: ImagePulledRecord, at: int, noise
 @given(ENTRIES, ENTRIES)
 def test_merging_twice_is_merging_once(old: ImagePullCredentials, new: ImagePullCredentials) -> None:
     """A second merge of the same changes nothing; access is never lost but to 'everybody'."""
-    once, _ = merge_credentials(ImagePulledRecord("r", 0, {"x": old}), "x", new, lambda: 1)
+    once, _ = merge_credentials(
+        ImagePulledRecord(image_ref="r", last_updated_ns=0, credential_mapping={"x": old}),
+        "x",
+        new,
+        lambda: 1,
+    )
     assert merge_credentials(once, "x", new, lambda: 2) == (once, False)
     entry = once.credential_mapping["x"]
     if not entry.node_pods_accessible:
@@ -74,7 +82,9 @@ def test_a_pod_gets_in_only_by_what_is_recorded(
     entry: ImagePullCredentials, secrets: list[ImagePullSecret], account: ImagePullServiceAccount | None
 ) -> None:
     """Being let in always has a recorded equal: the credential, the secret, the account, or everybody."""
-    lookup = RecordLookup(ImagePulledRecord("r", 0, {"a.io/x": entry}))
+    lookup = RecordLookup(
+        ImagePulledRecord(image_ref="r", last_updated_ns=0, credential_mapping={"a.io/x": entry})
+    )
     shown = PodCredentials(tuple(secrets), account)
     decision = decide(Situation("a.io/x:1", "r", lookup), ALWAYS, lambda: shown)
     hashes = {each.credential_hash for each in entry.kubernetes_secrets} - {""}

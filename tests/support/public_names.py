@@ -11,11 +11,8 @@ SDK = [
 ]
 API = [
     "keyferry.api.meta",
+    "keyferry.api.wire",
     "keyferry.api.credentialprovider.v1",
-    "keyferry.api.credentialprovider.v1beta1",
-    "keyferry.api.credentialprovider.v1alpha1",
     "keyferry.api.federation.v1alpha1",
     "keyferry.api.kubeletconfig.v1",
-    "keyferry.api.kubeletconfig.v1beta1",
-    "keyferry.api.kubeletconfig.v1alpha1",
 ]

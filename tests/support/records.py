@@ -59,7 +59,7 @@ EVERYBODY = ImagePullCredentials(node_pods_accessible=True)
 
 def record(ref: str = REF, name: str = NAME, entry: ImagePullCredentials = EVERYBODY) -> ImagePulledRecord:
     """Return a record of one name."""
-    return ImagePulledRecord(ref, WHEN, {name: entry})
+    return ImagePulledRecord(image_ref=ref, last_updated_ns=WHEN, credential_mapping={name: entry})
 
 
 def folder_of(root: Path, which: str = "pulled") -> Path:

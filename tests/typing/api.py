@@ -9,7 +9,7 @@ from typing import assert_type
 import prometheus_client
 
 import keyferry
-from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
+from keyferry.api.credentialprovider import v1
 from keyferry.errors import (
     ConfigError,
     KeyferryError,
@@ -135,6 +135,7 @@ def export(providers: keyferry.Providers) -> None:
 def speak(image: str) -> bytes:
     """The wire types of every version."""
     request = v1.CredentialProviderRequest(image, "token", {"role": "reader"})
-    assert_type(v1beta1.encode_request(request), bytes)
-    assert_type(v1alpha1.encode_request(request), bytes)
+    for version in v1.API_VERSIONS:
+        assert_type(v1.encode_request(request, version), bytes)
+    assert_type(request.to_document(), dict[str, object])
     return v1.encode_request(request)

@@ -109,11 +109,12 @@ def sdk_modules() -> list[str]:
 
 def wire_page() -> str:
     """Return the page of ``keyferry.api``."""
-    names = ("keyferry.api.meta", *wire_modules())
+    names = ("keyferry.api.meta", "keyferry.api.wire", *wire_modules())
     sections = [_module_section(name, f"{name.removeprefix('keyferry.api.')}.") for name in names]
     about = (
         "The wire types, by group and version: data, without files and processes. v1 has the types; older versions"
-        " are read into them, and refuse the fields that they never had. [The library](library.md) uses them."
+        " are read into them, and refuse the fields that they never had. Each type is read with `from_document` and"
+        " written with `to_document`, see [WireValue](#wirewirevalue). [The library](library.md) uses them."
     )
     return _page("The names of `keyferry.api`", about, sections)
 

@@ -26,7 +26,7 @@ _NOT_PROMISED = {
     "Records": frozenset({"__init__", "counters", "files", "memory"}),
 }
 # How values are made is nobody else's business.
-_MADE_OF = {"Value", "NamedTuple", "_Tuple", "StrEnum", "_Member"}
+_MADE_OF = {"Value", "WireValue", "NamedTuple", "_Tuple", "StrEnum", "_Member"}
 
 
 def is_promised(value: type, name: str) -> bool:

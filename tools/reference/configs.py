@@ -8,10 +8,16 @@ from pathlib import Path
 
 from keyferry.agent.reload import FIXED
 from keyferry.agent.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, NAMES, flag_of, variable_of
-from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, read_agent_config
-from keyferry.api.federation.decode import read_config
-from keyferry.api.federation.settings import RULE_FLAGS, make_document
-from keyferry.api.federation.v1alpha1 import CacheLifetime, ExchangeCall, FederationRule
+from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, AgentConfig
+from keyferry.api.federation.rules import RULE_FLAGS, make_document
+from keyferry.api.federation.v1alpha1 import (
+    API_VERSION,
+    KIND,
+    CacheLifetime,
+    ExchangeCall,
+    FederationConfig,
+    FederationRule,
+)
 from keyferry.cli.agent.arguments import HELP, KUBELET_FLAGS, default_of, short_duration
 from keyferry.lint.agent_config import RANGES, WORDS, why_wrong
 from reference.fields import find_fields
@@ -79,7 +85,7 @@ def agent_config_page() -> str:
     rows = [(f"[`{name}`](#{name.lower()})", HELP[name][1], _shown_default(name)) for name in NAMES]
     index = table(("field", "what", "default"), rows)
     parts = [_AGENT, index, _EXAMPLE, "## The settings\n", *map(_setting, NAMES), _RULES]
-    fields, meanings = find_fields(read_agent_config), _MEANINGS["access"]
+    fields, meanings = find_fields(AgentConfig), _MEANINGS["access"]
     _compare(meanings, [path for path in _rows(fields) if "[]" in path])
     for name in ("access", "manage"):
         own = [path for path in meanings if path.startswith(f"{name}[]")]
@@ -124,7 +130,8 @@ def _allowed(name: str) -> str:
 
 def federation_config_page() -> str:
     """Return the page of FederationConfig."""
-    fields, meanings = find_fields(read_config), _MEANINGS["federation"]
+    fields = {"kind": f"'{KIND}'", "apiVersion": f"'{API_VERSION}'", **find_fields(FederationConfig)}
+    meanings = _MEANINGS["federation"]
     rows = _rows(fields)
     _compare(meanings, rows)
     defaults, options = _federation_defaults(), _federation_options()
@@ -195,9 +202,9 @@ def _federation_defaults() -> dict[str, str]:
         "cacheKeyType": rule.cache_key_type,
         "calls[].method": call.method,
         "calls[].encode": call.encode,
-        "calls[].basic.encode": call.basic_encode,
+        "calls[].basic.encode": call.basic.encode,
         "lifetime.from": list(lifetime.sources),
-        "lifetime.margin": f"{lifetime.margin_percent}%",
+        "lifetime.margin": f"{lifetime.margin.percent}%",
         "lifetime.max": short_duration(lifetime.most_ns),
         "lifetime.unknown": short_duration(lifetime.unknown_ns),
     }

@@ -171,7 +171,7 @@ def field_default(node: ast.expr | None, module: ModuleType) -> str:
     """Return the default of a field of a value; empty if it has none."""
     if node is None:
         return ""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("field", "wire"):
         given = {each.arg: each.value for each in node.keywords}
         if "default_factory" in given:
             made = ast.unparse(given["default_factory"])

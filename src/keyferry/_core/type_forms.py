@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Generic", "Protocol", "T"]
+__all__ = ["Generic", "Protocol", "T", "dataclass_transform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Generic, Protocol, TypeVar
+    from typing import Generic, Protocol, TypeVar, dataclass_transform
 
     T = TypeVar("T")
 else:
@@ -23,3 +23,7 @@ else:
         __slots__ = ()
 
     T = None
+
+    def dataclass_transform(**_: object) -> object:
+        """Return a decorator that does nothing."""
+        return lambda cls: cls

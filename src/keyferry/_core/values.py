@@ -33,11 +33,12 @@ _COMPILED = "<__init__ of a Value>"
 class _Field:
     """The arguments of ``field``, until the class reads them."""
 
-    __slots__ = ("default", "factory", "is_shown")
+    __slots__ = ("default", "factory", "is_shown", "metadata")
 
-    def __init__(self, default: object, factory: object, *, is_shown: bool) -> None:
+    def __init__(self, default: object, factory: object, metadata: object, *, is_shown: bool) -> None:
         self.default = default
         self.factory = factory
+        self.metadata = metadata
         self.is_shown = is_shown
 
 
@@ -46,9 +47,13 @@ def field(
     default: object = _MISSING,
     default_factory: Callable[[], object] | None = None,
     repr: bool = True,  # noqa: A002 - as in dataclasses
+    metadata: object = None,
 ) -> Any:
-    """Declare a field: *default_factory* is called for each value, and *repr* tells whether it is shown."""
-    return _Field(default, default_factory, is_shown=repr)
+    """Declare a field: *default_factory* is called for each value, and *repr* tells whether it is shown.
+
+    The class keeps *metadata* for others.
+    """
+    return _Field(default, default_factory, metadata, is_shown=repr)
 
 
 class _Factory:
@@ -74,6 +79,7 @@ class Value:
     _shown: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, object]] = {}
     _factories: ClassVar[dict[str, Callable[[], object]]] = {}
+    _metadata: ClassVar[dict[str, object]] = {}
     _template: ClassVar[dict[str, object]] = {}
     _fewest: ClassVar[int] = 0
     _most: ClassVar[int] = 0
@@ -84,6 +90,7 @@ class Value:
     def __init_subclass__(cls) -> None:
         declared = tuple(_annotations(cls))
         cls._defaults, cls._factories = dict(cls._defaults), dict(cls._factories)
+        cls._metadata = dict(cls._metadata)
         hidden = {name for name in declared if not _take_in(cls, name)}
         # A field that a subclass declares again keeps its place and takes the new default.
         cls._names += tuple(name for name in declared if name not in cls._names)
@@ -154,8 +161,11 @@ def _take_in(cls: type[Value], name: str) -> bool:
     given = cls.__dict__.get(name, _MISSING)
     cls._defaults.pop(name, None)
     cls._factories.pop(name, None)
+    cls._metadata.pop(name, None)
     if isinstance(given, _Field):
         delattr(cls, name)
+        if given.metadata is not None:
+            cls._metadata[name] = given.metadata
         if given.factory is not None:
             cls._factories[name] = given.factory  # type: ignore[assignment] # field declares it callable
         if given.default is not _MISSING:

@@ -61,7 +61,7 @@ def decode_link(line: bytes) -> LinkLine | None:
     are_texts = text and _is_text(text, _LONGEST_TEXT) and _is_text(cure, _LONGEST_TEXT)
     if state not in STATES or not are_texts or not _are_facts(facts):
         return None
-    return LinkLine(name, str(state), str(text), facts, cure)
+    return LinkLine(name=name, state=str(state), text=str(text), facts=facts, cure=cure)
 
 
 def _are_facts(facts: object) -> bool:

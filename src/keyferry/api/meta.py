@@ -1,7 +1,4 @@
-"""Durations and times of the Kubernetes API, as integers in nanoseconds.
-
-Every plugin run imports this module, so it imports few others.
-"""
+"""Durations and times of the Kubernetes API, as integers in nanoseconds."""
 
 from __future__ import annotations
 
@@ -33,6 +30,8 @@ _UNITS = {
     "h": 3600 * _SECOND,
 }
 _LIMIT = 1 << 63
+# Go's zero time, the first instant of the year 1, which means that no time is set.
+NO_TIME_NS = -62_135_596_800 * _SECOND
 _EXPECTED_DURATION = "expected a Go duration such as '10m' or '1h30m' (units ns, us, ms, s, m, h)"
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -47,27 +46,13 @@ _FIELDS = (
     (":", "04", 2, 2, 0, 59, "minute"),
     (":", "05", 2, 2, 0, 59, "second"),
 )
-
-
 # Go accepts texts of any length. No valid text is this long, and parsing megabytes takes seconds.
-_LONGEST_TEXT = 1 << 14
-# A cache: plugins return the same few durations again and again.
-_known_durations: dict[str, int] = {}
-_MOST_KNOWN, _LONGEST_KNOWN = 256, 32
+MAX_TEXT = 1 << 14
 
 
 def parse_duration(text: str) -> int:
     """Return the nanoseconds of a duration in Go's syntax, or raise DurationError."""
-    known = _known_durations.get(text)
-    if known is None:
-        known = _parse_duration(text)
-        if len(_known_durations) < _MOST_KNOWN and len(text) <= _LONGEST_KNOWN:
-            _known_durations[text] = known
-    return known
-
-
-def _parse_duration(text: str) -> int:
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > MAX_TEXT:
         shown = f"a text of {len(text)} characters"
         raise DurationError(f"{shown} is not a duration; {_EXPECTED_DURATION}", "time: invalid duration")
     position = 1 if text[:1] in ("-", "+") else 0
@@ -113,7 +98,7 @@ def decode_duration(value: object) -> int:
 
 def parse_time(text: str) -> int:
     """Return the nanoseconds since 1970 of an RFC 3339 time, parsed as in Go, or raise TimeError."""
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > MAX_TEXT:
         shown = f"a text of {len(text)} characters"
         raise TimeError(f"{shown} is not a time; {_EXPECTED_TIME}", "parsing time: cannot parse")
     position = 0

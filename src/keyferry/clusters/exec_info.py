@@ -72,13 +72,13 @@ def read_exec_info(data: bytes) -> ExecInfo:
         stage = "" if refusal.is_decoded else "decode: "
         failure = EnvironmentProblem(f"{EXEC_INFO}: {refusal.message}", stage + refusal.kubernetes_text)
     else:
-        if credential.cluster is None:
+        if credential.spec.cluster is None:
             message = f"{EXEC_INFO} contains no cluster; set provideClusterInfo: true in the kubeconfig"
             raise EnvironmentProblem(message, "ExecCredential does not contain cluster information")
-        cluster = _with_proxy(credential.cluster)
+        cluster = _with_proxy(credential.spec.cluster)
         return ExecInfo(
             api_version=api_version,
-            interactive=credential.interactive,
+            interactive=credential.spec.interactive,
             cluster=cluster,
             status=credential.status,
         )

@@ -10,7 +10,8 @@ from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
-from keyferry.api.codec import Reader, WrongTypeError, interpret
+from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.api.wire import Reader
 from keyferry.errors import ConfigError, DocumentError, Kind, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
@@ -148,7 +149,7 @@ def policy_of(preference: Preference) -> PluginPolicy:
     entries = preference.credential_plugin_allowlist
     listed = None
     if entries is not None:
-        listed = tuple(AllowlistEntry(command=each.command, sha256=each.sha256) for each in entries)
+        listed = tuple(AllowlistEntry(command=each.command or each.name, sha256=each.sha256) for each in entries)
     return PluginPolicy(policy_type=preference.credential_plugin_policy, allowlist=listed)
 
 

@@ -14,9 +14,8 @@ from keyferry.api.agentconfig.v1alpha1 import (
     AccessRule,
     AgentConfig,
     ManageRule,
-    read_agent_config,
 )
-from keyferry.api.typed import Refused, describe_empty, place_problem, read_typed
+from keyferry.api.codec import Refused, describe_empty, place_problem, read_typed
 from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.match.rules import parse_pattern
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
@@ -83,7 +82,7 @@ def check_agent_config(path: str, data: bytes) -> CheckedAgentConfig:
         problem = Problem("", f"{found}, expected {API_VERSION!r} and {KIND!r}", code=_FOREIGN)
         return CheckedAgentConfig(AgentConfig(), (place_problem(problem, path, document, ()),))
     reader = NotingReader()
-    config = read_agent_config(document.value, reader)
+    config = AgentConfig.from_document(document.value, reader)
     refusals = [*_check_fields(document, reader), *_check_settings(config), *_check_rules(config)]
     return CheckedAgentConfig(
         config,

@@ -13,8 +13,8 @@ from keyferry._core.values import replace
 from keyferry.api.agentconfig.v1alpha1 import KIND as AGENT_CONFIG
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.federation.v1alpha1 import KIND as FEDERATION
-from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
+from keyferry.api.kubeconfig.v1 import SECTIONS
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError, EnvironmentProblem

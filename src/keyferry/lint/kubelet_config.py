@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from keyferry._core.documents import Document, read_document
 from keyferry._core.values import replace
-from keyferry.api.typed import Refused, describe_empty, place_problem, read_typed
+from keyferry.api.codec import Refused, describe_empty, place_problem, read_typed
 from keyferry.errors import Problem
 from keyferry.images.node.settings import (
     KUBELET_CONFIG_API_VERSION,

@@ -121,16 +121,16 @@ def _read(text: str) -> dict[str, object]:
 
 def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
     from keyferry._core.paths import format_path
-    from keyferry.api.clientauthentication.v1 import read_exec_credential
-    from keyferry.api.codec import Reader
+    from keyferry.api.clientauthentication.v1 import ExecCredential
+    from keyferry.api.wire import Reader
 
-    reader = Reader(lenient=True)
     # The text is needed because numbers in the plugin's own config keep their spelling.
-    credential = read_exec_credential({"spec": document["spec"]}, reader, text)
-    if reader.problems or credential.cluster is None:
+    reader = Reader(lenient=True, text=text)
+    cluster = ExecCredential.from_document({"spec": document["spec"]}, reader).spec.cluster
+    if reader.problems or cluster is None:
         shown = [f"{format_path(path)}: {problem.message}" for path, problem in reader.problems[:1]]
         raise ProvideError(f"{VARIABLE}: {''.join(shown) or 'spec.cluster is not an object'}")
-    return credential.cluster
+    return cluster
 
 
 def _check(response: ExecResponse) -> ExecCredentialStatus:

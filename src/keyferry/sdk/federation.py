@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from keyferry._core.json import loads_with_duplicates
-from keyferry.api.codec import Reader
-from keyferry.api.federation.addresses import build_url, is_plain
-from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.presets import PRESETS
 from keyferry.api.federation.rules import (
+    RULE_FLAGS,
     CompleteRule,
     check_config,
     complete_rule,
     expand_parameter,
     has_form,
     is_cluster_audience,
+    make_document,
+    read_setting,
 )
-from keyferry.api.federation.settings import RULE_FLAGS, make_document, read_setting
-from keyferry.api.federation.templates import TemplateError, parse_template
+from keyferry.api.federation.templates import TemplateError, build_url, is_plain, parse_template
 from keyferry.api.federation.v1alpha1 import (
     API_VERSION,
     KIND,
@@ -28,7 +27,9 @@ from keyferry.api.federation.v1alpha1 import (
     ParameterSource,
     SubjectSettings,
     SubjectSource,
+    read_config,
 )
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError, ProvideError
 
 TYPE_CHECKING = False
@@ -96,7 +97,7 @@ def _explain(problems: list[tuple[Path, Problem]], file: str, data: bytes = b"")
     if data:
         # Only for an error: positions need regular expressions.
         from keyferry._core.documents import read_json
-        from keyferry.api.typed import place_problem
+        from keyferry.api.codec import place_problem
 
         problem = place_problem(problem, file, read_json(data), path)
     text = str(problem) if data else f"{file}: {problem}"

@@ -17,19 +17,18 @@ from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import (
     ClusterInfo,
+    ExecCredential,
     ExecCredentialStatus,
     encode_exec_info,
-    read_exec_credential,
 )
-from keyferry.api.codec import Reader
 from keyferry.api.credentialprovider.v1 import (
     GROUP,
     AuthConfig,
     CredentialProviderRequest,
     CredentialProviderResponse,
     encode_request,
-    read_response,
 )
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError, ProvideError
 from keyferry.sdk.cluster import VARIABLE, ProvideCluster, respond_cluster
 from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, Provide, respond
@@ -55,7 +54,7 @@ class Outcome(Value):
         """The response of an image plugin; raises AssertionError if the kubelet would reject it or there is none."""
         document = self.document("CredentialProviderResponse")
         reader = Reader(loads_with_duplicates(self.stdout)[1])
-        response = read_response(document, reader)
+        response = CredentialProviderResponse.from_document(document, reader)
         problem = reader.problems[0][1].message if reader.problems else ""
         if not problem and response.cache_key_type not in (IMAGE, REGISTRY, GLOBAL):
             problem = "cacheKeyType is not Image, Registry or Global"
@@ -67,7 +66,7 @@ class Outcome(Value):
     def credential(self) -> ExecCredentialStatus:
         """The response of a cluster plugin; raises AssertionError if a client would reject it or there is none."""
         reader = Reader(lenient=True)
-        status = read_exec_credential(self.document("ExecCredential"), reader).status
+        status = ExecCredential.from_document(self.document("ExecCredential"), reader).status
         if reader.problems:
             raise AssertionError(f"a client would reject the response: {reader.problems[0][1].message}")
         if status is None:

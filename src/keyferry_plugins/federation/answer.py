@@ -78,9 +78,9 @@ def kept_seconds(lifetime: CacheLifetime, values: Mapping[str, str], password: s
 
 
 def _less_margin(lifetime: CacheLifetime, seconds: float) -> float:
-    if lifetime.margin_percent is not None:
-        return seconds * (100 - lifetime.margin_percent) / 100
-    return seconds - lifetime.margin_ns / _NANOSECONDS
+    if lifetime.margin.percent is not None:
+        return seconds * (100 - lifetime.margin.percent) / 100
+    return seconds - lifetime.margin.ns / _NANOSECONDS
 
 
 def _seconds(text: str) -> float | None:

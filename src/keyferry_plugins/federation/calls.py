@@ -120,11 +120,11 @@ def _headers(call: ExchangeCall, values: Mapping[str, str]) -> dict[str, str]:
         if value:
             headers[name] = _header_value(value, name)
     bearer = expand(call.bearer, values)
-    username, password = expand(call.basic_username, values), expand(call.basic_password, values)
+    username, password = expand(call.basic.username, values), expand(call.basic.password, values)
     if bearer:
         headers["Authorization"] = _header_value(f"Bearer {bearer}", "Authorization")
     elif username or password:
-        headers["Authorization"] = _basic(username, password, call.basic_encode)
+        headers["Authorization"] = _basic(username, password, call.basic.encode)
     return headers
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.api.clientauthentication import v1, v1beta1
+from keyferry.api.clientauthentication import v1
 from keyferry.api.clientauthentication.v1 import (
     ClusterInfo,
     ExecCredential,
+    ExecCredentialSpec,
     ExecCredentialStatus,
-    read_exec_credential,
 )
-from keyferry.api.codec import Reader
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError
 
+V1BETA1 = f"{v1.GROUP}/v1beta1"
 FULL = ClusterInfo(
     server="https://x?a&b",
     tls_server_name="sni",
@@ -37,10 +38,10 @@ def test_everything_is_written_in_client_gos_order() -> None:
 
 def test_what_is_not_set_is_left_out_but_server_and_config() -> None:
     """An empty cluster still has a server and a config, and none at all is left out."""
-    assert '"spec":{"cluster":{"server":"","config":null},"interactive":false}' in v1beta1.encode_exec_info(
-        ClusterInfo(), interactive=False
+    assert '"spec":{"cluster":{"server":"","config":null},"interactive":false}' in v1.encode_exec_info(
+        V1BETA1, ClusterInfo(), interactive=False
     )
-    assert v1beta1.encode_exec_info(None, interactive=False).endswith('"spec":{"interactive":false}}\n')
+    assert v1.encode_exec_info(V1BETA1, None, interactive=False).endswith('"spec":{"interactive":false}}\n')
 
 
 # MarshalJSON of apimachinery's RawExtension guesses from the first byte, and encoding/json reads the rest.
@@ -73,12 +74,12 @@ def test_what_is_written_is_read_back(config: str | None) -> None:
 
     cluster = ClusterInfo(server="https://x", certificate_authority_data=b"ca", config=config)
     text = v1.encode_exec_info(v1.API_VERSION, cluster, interactive=True)
-    reader = Reader(lenient=True)
-    read = read_exec_credential(loads(text), reader, text)
+    reader = Reader(lenient=True, text=text)
+    read = ExecCredential.from_document(loads(text), reader)
     expected = ClusterInfo(
         server="https://x", certificate_authority_data=b"ca", config=None if config == "null" else config
     )
-    assert read == ExecCredential(cluster=expected, interactive=True)
+    assert read == ExecCredential(spec=ExecCredentialSpec(cluster=expected, interactive=True))
     assert reader.problems == []
 
 
@@ -87,14 +88,14 @@ def test_of_repeated_members_the_last_ones_text_is_the_config() -> None:
     text = '{ "spec" : {"cluster":{"config":1,"x":[{}],"config":{"b": 2,"a":"}"} } } }'
     from json import loads
 
-    cluster = read_exec_credential(loads(text), Reader(lenient=True), text).cluster
+    cluster = ExecCredential.from_document(loads(text), Reader(lenient=True, text=text)).spec.cluster
     assert cluster is not None
     assert cluster.config == '{"b": 2,"a":"}"}'
 
 
 def test_a_config_from_yaml_is_json_with_sorted_keys() -> None:
     document = {"spec": {"cluster": {"config": {"b": [{"d": 1, "c": "<"}], "a": None}}}}
-    cluster = read_exec_credential(document, Reader(lenient=True)).cluster
+    cluster = ExecCredential.from_document(document, Reader(lenient=True)).spec.cluster
     assert cluster is not None
     assert cluster.config == '{"a":null,"b":[{"c":"\\u003c","d":1}]}'
 
@@ -108,14 +109,16 @@ def test_a_status_is_read() -> None:
         "more": 1,
     }
     reader = Reader(lenient=True)
-    read = read_exec_credential({"status": status, "Status": 5}, reader)
-    assert read.status == ExecCredentialStatus("t", "c", "k", 1_500_000_000)
+    read = ExecCredential.from_document({"status": status, "Status": 5}, reader)
+    assert read.status == ExecCredentialStatus(
+        token="t", client_certificate_data="c", client_key_data="k", expiration_ns=1_500_000_000
+    )
     assert reader.problems == []
 
 
 @pytest.mark.parametrize("time", [None, "0001-01-01T00:00:00Z", "0001-01-01T01:00:00+01:00"])
 def test_null_and_the_year_one_are_no_expiry(time: str | None) -> None:
-    read = read_exec_credential({"status": {"expirationTimestamp": time}}, Reader(lenient=True))
+    read = ExecCredential.from_document({"status": {"expirationTimestamp": time}}, Reader(lenient=True))
     assert read.status == ExecCredentialStatus()
 
 
@@ -140,14 +143,16 @@ def test_null_and_the_year_one_are_no_expiry(time: str | None) -> None:
 def test_values_that_do_not_fit_are_noted(document: object, path: str, error_class: str) -> None:
     """By path and class, and without the value in our words."""
     reader = Reader(lenient=True)
-    read_exec_credential(document, reader)
+    ExecCredential.from_document(document, reader)
     ((_, problem),) = reader.problems
     assert (problem.path, problem.kind) == (path, error_class)
     assert "xyz" not in problem.message
 
 
 def test_secrets_are_not_shown() -> None:
-    status = ExecCredentialStatus("hidden-token", "cert", "hidden-key")
+    status = ExecCredentialStatus(
+        token="hidden-token", client_certificate_data="cert", client_key_data="hidden-key"
+    )
     cluster = ClusterInfo(proxy_url="http://u:hidden@p", config='"hidden"')
-    shown = repr(status) + str(ExecCredential(cluster=cluster, status=status))
+    shown = repr(status) + str(ExecCredential(spec=ExecCredentialSpec(cluster=cluster), status=status))
     assert "hidden" not in shown

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from keyferry.api.codec import Reader, WrongTypeError, article, interpret, json_type, kubernetes_failure
+from keyferry.api.codec import WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.wire import (
+    Reader,
+    Shape,
+    anything,
+    article,
+    boolean,
+    duration,
+    json_type,
+    list_of,
+    map_of,
+    text,
+)
 
 
 def noted(reader: Reader) -> list[tuple[str, str, str]]:
@@ -14,7 +28,7 @@ def noted(reader: Reader) -> list[tuple[str, str, str]]:
 def test_a_struct_takes_known_fields_and_notes_the_rest() -> None:
     """Unknown fields are noted with their path, and known ones are read all the same."""
     reader = Reader()
-    fields = {"a": reader.text, "b": reader.boolean}
+    fields: dict[str, Shape[Any]] = {"a": text, "b": boolean}
     assert reader.struct({"a": "x", "B": True, "b": False}, ("top",), fields) == {"a": "x", "b": False}
     assert noted(reader) == [("top.B", "unknown field", "strict")]
     assert reader.problems[0][1].kubernetes_text == 'unknown field "top.B"'
@@ -27,7 +41,7 @@ def test_a_struct_takes_known_fields_and_notes_the_rest() -> None:
 def test_a_wrong_type_is_noted_and_read_as_empty(value: object, found: str) -> None:
     """A value of another type than a string is a problem and counts as the empty string."""
     reader = Reader()
-    assert reader.text(value, ("a", 0, "b")) == ""
+    assert text.read_item(reader, value, ("a", 0, "b")) == ""
     assert noted(reader) == [("a[0].b", f"found {found}, expected a string", "wrong-type")]
 
 
@@ -35,39 +49,37 @@ def test_null_is_the_empty_value_of_every_type() -> None:
     """Null gives no fields, no map, no list, no text, no boolean and no duration, without a problem."""
     reader = Reader()
     assert reader.struct(None, (), {}) == {}
-    assert reader.map_of(reader.text)(None, ()) is None
-    assert reader.list_of(reader.text)(None, ()) is None
-    assert reader.text(None, ()) == ""
-    assert reader.boolean(None, ()) is None
-    assert reader.duration(None, ()) is None
-    assert reader.anything([1], ()) == [1]
+    for shape, zero in ((map_of(text), {}), (list_of(text), ()), (text, ""), (boolean, False), (duration, 0)):
+        assert shape.read(reader, None, ()) is None
+        assert shape.read_item(reader, None, ()) == zero
+    assert anything.read(reader, [1], ()) == [1]
     assert reader.problems == []
 
 
 def test_containers_of_the_wrong_type_are_noted() -> None:
     """A list where a map belongs, and the other way round, are problems; what is inside is not looked at."""
     reader = Reader()
-    assert reader.map_of(reader.text)(["x"], ("m",)) == {}
-    assert reader.list_of(reader.text)({"x": 1}, ("l",)) is None
+    assert map_of(text).read(reader, ["x"], ("m",)) == {}
+    assert list_of(text).read(reader, {"x": 1}, ("l",)) is None
     assert reader.struct("x", ("s",), {}) == {}
-    assert reader.boolean("yes", ("b",)) is None
+    assert boolean.read(reader, "yes", ("b",)) is None
     assert [path for path, _, _ in noted(reader)] == ["m", "l", "s", "b"]
 
 
 def test_items_are_read_with_their_place() -> None:
     """Problems inside lists and maps name the index and the key."""
     reader = Reader()
-    assert reader.list_of(reader.text)(["a", 1], ("l",)) == ["a", ""]
-    assert reader.map_of(reader.text)({"k": 2}, ("m",)) == {"k": ""}
+    assert list_of(text).read(reader, ["a", 1], ("l",)) == ("a", "")
+    assert map_of(text).read(reader, {"k": 2}, ("m",)) == {"k": ""}
     assert [path for path, _, _ in noted(reader)] == ["l[1]", "m.k"]
 
 
 def test_durations_are_strings() -> None:
     """A duration that is a number is a wrong type; one that does not parse has Go's own error."""
     reader = Reader()
-    assert reader.duration("1m", ("d",)) == 60_000_000_000
-    assert reader.duration(60, ("d",)) is None
-    assert reader.duration("1x", ("d",)) is None
+    assert duration.read(reader, "1m", ("d",)) == 60_000_000_000
+    assert duration.read(reader, 60, ("d",)) is None
+    assert duration.read(reader, "1x", ("d",)) is None
     (_, _, first), (_, _, second) = noted(reader)
     assert (first, second) == ("wrong-type", "duration")
     assert reader.problems[1][1].kubernetes_text == 'time: unknown unit "x" in duration "1x"'
@@ -76,7 +88,7 @@ def test_durations_are_strings() -> None:
 def test_repeated_keys_are_noted_where_they_are_read() -> None:
     """A duplicate of the document becomes a problem of the object it stands in."""
     reader = Reader((("a",), ("elsewhere",)))
-    reader.struct({"a": "x"}, (), {"a": reader.text})
+    reader.struct({"a": "x"}, (), {"a": text})
     assert noted(reader) == [("a", "the key is given more than once", "strict")]
 
 
@@ -91,7 +103,7 @@ def test_yaml_is_read_in_the_order_of_its_keys() -> None:
 def test_a_value_that_does_not_fit_comes_before_strict_errors() -> None:
     """Kubernetes stops at the first wrong type and lists unknown fields only if there is none."""
     reader = Reader()
-    reader.struct({"x": 1, "y": 2, "a": 3}, (), {"a": reader.text})
+    reader.struct({"x": 1, "y": 2, "a": 3}, (), {"a": text})
     failure = kubernetes_failure(reader.problems)
     assert failure is not None
     assert failure.kind == "wrong-type"

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from keyferry.api.codec import Reader
-from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
+from keyferry.api.credentialprovider import v1
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,
     CredentialProviderRequest,
     CredentialProviderResponse,
 )
+from keyferry.api.wire import Reader
 
 FULL = CredentialProviderRequest("reg.io/app", "token", {"b": "2", "a": "<1>"})
 
@@ -32,13 +32,13 @@ def test_what_is_empty_is_left_out() -> None:
         assert sorted(json.loads(v1.encode_request(request))) == ["apiVersion", "image", "kind"]
 
 
-@pytest.mark.parametrize("version", [v1alpha1, v1beta1])
-def test_older_versions_are_told_nothing_of_accounts(version: object) -> None:
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+def test_older_versions_are_told_nothing_of_accounts(version: str) -> None:
     """A token never goes to a plugin whose version does not have the field."""
-    encoded = (v1alpha1 if version is v1alpha1 else v1beta1).encode_request(FULL)
+    encoded = v1.encode_request(FULL, f"{v1.GROUP}/{version}")
     document = json.loads(encoded)
     assert sorted(document) == ["apiVersion", "image", "kind"]
-    assert document["apiVersion"] in (v1alpha1.API_VERSION, v1beta1.API_VERSION)
+    assert document["apiVersion"] == f"credentialprovider.kubelet.k8s.io/{version}"
     assert b"token" not in encoded
 
 
@@ -53,7 +53,7 @@ def test_a_response_is_read_with_its_types() -> None:
         "auth": {"reg.io": {"username": "u", "password": "p"}},
     }
     expected = CredentialProviderResponse("Image", 90_000_000_000, {"reg.io": AuthConfig("u", "p")})
-    assert v1.read_response(document, reader) == expected
+    assert CredentialProviderResponse.from_document(document, reader) == expected
     assert reader.problems == []
 
 
@@ -72,12 +72,12 @@ def test_a_response_is_read_with_its_types() -> None:
 def test_what_is_absent_or_null_is_empty(document: object, expected: CredentialProviderResponse) -> None:
     """Decoding accepts what the kubelet's decoder accepts, and judges no values."""
     reader = Reader()
-    assert v1.read_response(document, reader) == expected
+    assert CredentialProviderResponse.from_document(document, reader) == expected
     assert reader.problems == []
 
 
 def test_unknown_fields_are_left_in_the_reader() -> None:
     """At the top and inside an entry alike."""
     reader = Reader()
-    v1.read_response({"x": 1, "auth": {"k": {"email": "e"}}}, reader)
+    CredentialProviderResponse.from_document({"x": 1, "auth": {"k": {"email": "e"}}}, reader)
     assert [problem.path for _, problem in reader.problems] == ["x", "auth.k.email"]

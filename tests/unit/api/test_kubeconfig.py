@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.api.codec import Reader
-from keyferry.api.kubeconfig.lists import encode_extension
 from keyferry.api.kubeconfig.v1 import (
     AuthInfo,
     Cluster,
@@ -15,6 +13,7 @@ from keyferry.api.kubeconfig.v1 import (
     Kubeconfig,
     read_kubeconfig,
 )
+from keyferry.api.wire import Reader
 
 SECRET = "s3cr3t-marker"
 
@@ -68,6 +67,7 @@ def test_every_field_of_a_user_is_read() -> None:
         password="p",
         auth_provider="gcp",
         exec=ExecConfig("x", (), (ExecEnvVar("A", "b"), ExecEnvVar())),
+        extensions={"e": "1"},
     )
 
 
@@ -234,7 +234,9 @@ def test_preferences_and_extensions_keep_a_config_from_being_empty(
     ],
 )
 def test_extensions_are_spelt_as_go_does(value: object, text: str) -> None:
-    assert encode_extension(value) == text
+    extensions = [{"name": "x", "extension": value}]
+    config, problems = read({"clusters": [{"name": "k", "cluster": {"extensions": extensions}}]})
+    assert (config.clusters["k"].extensions, problems) == ({"x": text}, [])
 
 
 def test_no_secret_shows() -> None:

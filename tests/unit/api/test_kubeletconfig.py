@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from keyferry.api.codec import Reader
-from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
-from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar, ServiceAccountTokenAttributes
+from keyferry.api.kubeletconfig import v1
+from keyferry.api.kubeletconfig.v1 import (
+    CredentialProvider,
+    CredentialProviderConfig,
+    ExecEnvVar,
+    ServiceAccountTokenAttributes,
+)
+from keyferry.api.wire import Reader
 
 FULL: dict[str, object] = {
     "name": "ecr",
@@ -26,7 +31,7 @@ FULL: dict[str, object] = {
 def test_every_field_is_read() -> None:
     """A full provider arrives as a v1 object, null variables as empty ones."""
     reader = Reader()
-    config = v1.read_config({"providers": [FULL]}, reader)
+    config = CredentialProviderConfig.from_document({"providers": [FULL]}, reader)
     assert reader.problems == []
     assert config.providers == (
         CredentialProvider(
@@ -45,16 +50,20 @@ def test_nothing_is_a_config_without_providers() -> None:
     """Absent and null lists are empty; an absent field of a provider is told from an empty one."""
     documents: list[object] = [{}, None, {"providers": None}, {"providers": []}]
     for document in documents:
-        assert v1.read_config(document, Reader()).providers == ()
-    provider = v1.read_config({"providers": [{"args": [], "tokenAttributes": None}]}, Reader()).providers[0]
+        assert CredentialProviderConfig.from_document(document, Reader()).providers == ()
+    provider = CredentialProviderConfig.from_document(
+        {"providers": [{"args": [], "tokenAttributes": None}]}, Reader()
+    ).providers[0]
     assert provider == CredentialProvider(args=())
 
 
 def test_older_versions_do_not_know_token_attributes() -> None:
     """The field is unknown there, so it is neither read nor passed over."""
-    for module in (v1alpha1, v1beta1):
+    for version in ("v1alpha1", "v1beta1"):
         reader = Reader()
-        config = module.read_config({"providers": [FULL]}, reader)
+        config = CredentialProviderConfig.from_document(
+            {"providers": [FULL]}, reader, f"{v1.GROUP}/{version}"
+        )
         assert config.providers[0].token_attributes is None
         assert [problem.path for _, problem in reader.problems] == ["providers[0].tokenAttributes"]
 
@@ -67,7 +76,7 @@ def test_problems_name_their_place() -> None:
         "tokenAttributes": {"requireServiceAccount": "yes", "x": 1},
         "matchImages": "a",
     }
-    v1.read_config({"providers": [{}, broken], "y": 1}, reader)
+    CredentialProviderConfig.from_document({"providers": [{}, broken], "y": 1}, reader)
     assert [problem.path for _, problem in reader.problems] == [
         "providers[1].env[0].value",
         "providers[1].tokenAttributes.requireServiceAccount",

@@ -38,7 +38,12 @@ def test_a_status_is_kept_and_not_shown() -> None:
     )
     text = told(server="https://x")["KUBERNETES_EXEC_INFO"].rstrip()[:-1]
     info = read_exec_info(f"{text},{status}}}".encode())
-    assert info.status == ExecCredentialStatus("s3cret", "", "k3y", 1_767_225_600_500_000_000)
+    assert info.status == ExecCredentialStatus(
+        token="s3cret",
+        client_certificate_data="",
+        client_key_data="k3y",
+        expiration_ns=1_767_225_600_500_000_000,
+    )
     assert "s3cret" not in repr(info)
     assert "k3y" not in repr(info)
     assert load_exec_info(told(server="https://x")).status is None

@@ -2,109 +2,64 @@
 
 from __future__ import annotations
 
-from keyferry._core.values import Value, field
-from keyferry.api.codec import Reader, article, json_type
-from keyferry.errors import Kind
+from keyferry.api.wire import WireValue, boolean, duration, list_of, number, object_of, text, wire
 from keyferry.show.documents import API_VERSION
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from keyferry._core.paths import Path
-
-__all__ = ["API_VERSION", "KIND", "AccessRule", "AgentConfig", "ManageRule", "read_agent_config"]
+__all__ = ["API_VERSION", "KIND", "AccessRule", "AgentConfig", "ManageRule"]
 
 KIND = "AgentConfig"
 
 
-class AccessRule(Value):
-    """Users, by user id or group id, and the registries that they may ask for, as patterns of matchImages."""
-
-    uids: tuple[int, ...] = ()
-    gids: tuple[int, ...] = ()
-    registries: tuple[str, ...] = ()
-    every_registry: bool = False
-
-
-class ManageRule(Value):
+class ManageRule(WireValue):
     """Users, by user id or group id, who may evict, reload, take over and see the status."""
 
-    uids: tuple[int, ...] = ()
-    gids: tuple[int, ...] = ()
+    uids: tuple[int, ...] = wire("uids", list_of(number), default=())
+    gids: tuple[int, ...] = wire("gids", list_of(number), default=())
 
 
-class AgentConfig(Value):
-    """The config; *settings* has the plain settings that are given, by the names of their fields."""
+class AccessRule(WireValue):
+    """Users, by user id or group id, and the registries that they may ask for, as patterns of matchImages."""
 
-    settings: dict[str, str | int | bool] = field(default_factory=dict)
-    access: tuple[AccessRule, ...] | None = None
-    manage: tuple[ManageRule, ...] | None = None
-
-
-TEXTS = ("socket", "socketMode", "providerConfig", "binDir", "page", "metrics", "logLevel", "logFormat")
-DURATIONS = ("pluginTimeout", "refreshIdle", "stopTimeout")
-NUMBERS = ("socketGroup", "cacheEntries", "cacheBytes", "connections")
-SWITCHES = ("refreshAhead", "handOver", "watch")
+    uids: tuple[int, ...] = wire("uids", list_of(number), default=())
+    gids: tuple[int, ...] = wire("gids", list_of(number), default=())
+    registries: tuple[str, ...] = wire("registries", list_of(text), default=())
+    every_registry: bool = wire("everyRegistry", boolean, default=False)
 
 
-def read_agent_config(document: object, reader: Reader) -> AgentConfig:
-    """Return the AgentConfig in *document*; *reader* collects the problems. Durations are in nanoseconds."""
+class AgentConfig(WireValue):
+    """The config; what is not set is empty or None."""
 
-    def number(value: object, path: Path) -> int | None:
-        return _read_number(reader, value, path)
+    socket: str = wire("socket", text, default="")
+    socket_mode: str = wire("socketMode", text, default="")
+    provider_config: str = wire("providerConfig", text, default="")
+    bin_dir: str = wire("binDir", text, default="")
+    page: str = wire("page", text, default="")
+    metrics: str = wire("metrics", text, default="")
+    log_level: str = wire("logLevel", text, default="")
+    log_format: str = wire("logFormat", text, default="")
+    plugin_timeout_ns: int | None = wire("pluginTimeout", duration, default=None)
+    refresh_idle_ns: int | None = wire("refreshIdle", duration, default=None)
+    stop_timeout_ns: int | None = wire("stopTimeout", duration, default=None)
+    socket_group: int | None = wire("socketGroup", number, default=None)
+    cache_entries: int | None = wire("cacheEntries", number, default=None)
+    cache_bytes: int | None = wire("cacheBytes", number, default=None)
+    connections: int | None = wire("connections", number, default=None)
+    refresh_ahead: bool | None = wire("refreshAhead", boolean, default=None)
+    hand_over: bool | None = wire("handOver", boolean, default=None)
+    watch: bool | None = wire("watch", boolean, default=None)
+    access: tuple[AccessRule, ...] | None = wire("access", list_of(object_of(AccessRule)), default=None)
+    manage: tuple[ManageRule, ...] | None = wire("manage", list_of(object_of(ManageRule)), default=None)
 
-    fields: dict[str, Callable[[object, Path], object]] = {
-        "apiVersion": reader.text,
-        "kind": reader.text,
-        **dict.fromkeys(TEXTS, reader.text),
-        **dict.fromkeys(DURATIONS, reader.duration),
-        **dict.fromkeys(NUMBERS, number),
-        **dict.fromkeys(SWITCHES, reader.boolean),
-        "access": reader.list_of(lambda value, path: _read_access(reader, value, path)),
-        "manage": reader.list_of(lambda value, path: _read_manage(reader, value, path)),
-    }
-    found = reader.struct(document, (), fields)
-    names = (*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES)
-    settings = {name: found[name] for name in names if found.get(name) not in (None, "")}
-    access, manage = found.get("access"), found.get("manage")
-    return AgentConfig(
-        settings, None if access is None else tuple(access), None if manage is None else tuple(manage)
-    )
-
-
-def _read_access(reader: Reader, value: object, path: Path) -> AccessRule:
-    fields: dict[str, Callable[[object, Path], object]] = {
-        **_principals(reader),
-        "registries": reader.list_of(reader.text),
-        "everyRegistry": reader.boolean,
-    }
-    found = reader.struct(value, path, fields)
-    return AccessRule(
-        tuple(found.get("uids") or ()),
-        tuple(found.get("gids") or ()),
-        tuple(found.get("registries") or ()),
-        bool(found.get("everyRegistry")),
-    )
+    @property
+    def settings(self) -> dict[str, str | int | bool]:
+        """The plain settings that are given, by their names in the file; durations are in nanoseconds."""
+        fields = {each.name: getattr(self, name) for name, each in self.wire_fields.items()}
+        del fields["access"], fields["manage"]
+        return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-def _read_manage(reader: Reader, value: object, path: Path) -> ManageRule:
-    found = reader.struct(value, path, _principals(reader))
-    return ManageRule(tuple(found.get("uids") or ()), tuple(found.get("gids") or ()))
+def _names_of(shape: object) -> tuple[str, ...]:
+    return tuple(each.name for each in AgentConfig.wire_fields.values() if each.shape is shape)
 
 
-def _principals(reader: Reader) -> dict[str, Callable[[object, Path], object]]:
-    ids = reader.list_of(lambda value, path: _read_number(reader, value, path) or 0)
-    return {"uids": ids, "gids": ids}
-
-
-def _read_number(reader: Reader, value: object, path: Path) -> int | None:
-    """Read a whole number that is not negative; null is read as None."""
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    found = "a negative number" if isinstance(value, int) and value is not True else article(json_type(value))
-    message = f"found {found}, expected a whole number that is not negative"
-    reader.note(path, message, message, Kind.WRONG_TYPE)
-    return None
+TEXTS, DURATIONS, NUMBERS, SWITCHES = map(_names_of, (text, duration, number, boolean))

@@ -6,9 +6,8 @@ nothing else: whatever a preset does differently is written in its document.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.api.federation.v1alpha1 import FederationPreset
+from keyferry.api.federation.v1alpha1 import FederationPreset
+from keyferry.api.wire import Reader
 
 __all__ = ["PRESETS", "load_preset"]
 
@@ -306,8 +305,5 @@ PRESETS: dict[str, dict[str, object]] = {
 
 def load_preset(name: str) -> FederationPreset | None:
     """Return the preset *name*, or None."""
-    from keyferry.api.codec import Reader
-    from keyferry.api.federation.decode import read_preset
-
     document = PRESETS.get(name)
-    return None if document is None else read_preset(document, Reader())
+    return None if document is None else FederationPreset.from_document(document, Reader())

@@ -5,8 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 from keyferry._core.values import Value
-from keyferry.api.federation.addresses import host_template, is_plain
-from keyferry.api.federation.templates import OF_THE_IMAGE, TemplateError, is_name, parse_template
+from keyferry.api.federation.templates import (
+    OF_THE_IMAGE,
+    TemplateError,
+    host_template,
+    is_name,
+    is_plain,
+    parse_template,
+)
 from keyferry.api.federation.v1alpha1 import FieldEncoding
 
 TYPE_CHECKING = False
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Provenance", "RecipeProblem", "find_problems"]
 
-MOST_CALLS = 3
+MAX_CALLS = 3
 EXPIRY = "exp"
 _METHODS = ("GET", "POST", "PUT")
 _HEADER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -101,15 +107,17 @@ def find_problems(recipe: Recipe, parameters: Mapping[str, Provenance]) -> Itera
     """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
     known = {**_BUILT_IN, **parameters}
     yield from _check_listed(recipe)
-    if len(recipe.calls) > MOST_CALLS:
-        yield RecipeProblem(("calls",), f"found {len(recipe.calls)} calls, expected at most {MOST_CALLS}")
+    if len(recipe.calls) > MAX_CALLS:
+        yield RecipeProblem(
+            path=("calls",), message=f"found {len(recipe.calls)} calls, expected at most {MAX_CALLS}"
+        )
     for number, call in enumerate(recipe.calls):
         path: Path = ("calls", number)
         yield from _check_call(call, path, known)
         for name in call.out:
             if not is_name(name) or name in known or name == EXPIRY:
                 yield RecipeProblem(
-                    (*path, "out", name), "the name is invalid, or has another meaning already"
+                    path=(*path, "out", name), message="the name is invalid, or has another meaning already"
                 )
             known[name] = Provenance.ANSWER
     yield from _check_credentials(recipe, known)
@@ -119,10 +127,10 @@ def find_problems(recipe: Recipe, parameters: Mapping[str, Provenance]) -> Itera
 
 def _check_call(call: ExchangeCall, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     if call.method not in _METHODS:
-        yield RecipeProblem((*path, "method"), f"expected one of {', '.join(_METHODS)}")
+        yield RecipeProblem(path=(*path, "method"), message=f"expected one of {', '.join(_METHODS)}")
     is_query = call.encode is FieldEncoding.QUERY
     if call.method == "GET" and call.fields and not is_query:
-        yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
+        yield RecipeProblem(path=(*path, "encode"), message="a GET has no body: expected query")
     yield from _check_url(call.url, (*path, "url"), known)
     for name, text in call.fields.items():
         place = Place.PURPOSE if _is_purpose(name) else Place.FIELD
@@ -130,27 +138,29 @@ def _check_call(call: ExchangeCall, path: Path, known: Mapping[str, Provenance])
         yield from _check_text(text, (*path, "fields", name), known, place)
     for name, text in call.headers.items():
         if not name or not _HEADER.issuperset(name) or name.lower() in _OWN_HEADERS:
-            yield RecipeProblem((*path, "headers", name), "this header cannot be set")
+            yield RecipeProblem(path=(*path, "headers", name), message="this header cannot be set")
         yield from _check_text(text, (*path, "headers", name), known, Place.HEADER)
     yield from _check_login(call, path, known)
     for name, pointers in call.out.items():
         if not pointers or not all(pointer.startswith("/") for pointer in pointers):
-            yield RecipeProblem((*path, "out", name), "expected a JSON pointer, such as /access_token")
+            yield RecipeProblem(
+                path=(*path, "out", name), message="expected a JSON pointer, such as /access_token"
+            )
 
 
 def _check_login(call: ExchangeCall, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
-    if call.bearer and (call.basic_username or call.basic_password):
-        yield RecipeProblem((*path, "bearer"), "a call has either bearer or basic")
+    if call.bearer and (call.basic.username or call.basic.password):
+        yield RecipeProblem(path=(*path, "bearer"), message="a call has either bearer or basic")
     yield from _check_text(call.bearer, (*path, "bearer"), known, Place.BEARER)
-    yield from _check_text(call.basic_username, (*path, "basic", "username"), known, Place.LOGIN_NAME)
-    yield from _check_text(call.basic_password, (*path, "basic", "password"), known, Place.LOGIN_PASSWORD)
+    yield from _check_text(call.basic.username, (*path, "basic", "username"), known, Place.LOGIN_NAME)
+    yield from _check_text(call.basic.password, (*path, "basic", "password"), known, Place.LOGIN_PASSWORD)
 
 
 def _check_url(url: str, path: Path, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
     try:
         host = host_template(url)
     except TemplateError as error:
-        yield RecipeProblem(path, str(error))
+        yield RecipeProblem(path=path, message=str(error))
         return
     yield from _check_text(host, path, known, Place.HOST)
     yield from _check_text(url.removeprefix(f"https://{host}"), path, known, Place.PATH)
@@ -162,20 +172,22 @@ def _check_text(
     try:
         template = parse_template(text)
     except TemplateError as error:
-        yield RecipeProblem(path, str(error))
+        yield RecipeProblem(path=path, message=str(error))
         return
     if not is_plain(template.literals):
-        yield RecipeProblem(path, "the text has a control character")
+        yield RecipeProblem(path=path, message="the text has a control character")
     for piece in template.pieces:
         if piece.is_path and place is not Place.PATH:
-            yield RecipeProblem(path, "'${+' is for paths only", piece.name)
+            yield RecipeProblem(path=path, message="'${+' is for paths only", name=piece.name)
     for name in template.names:
         provenance = known.get(name)
         if provenance is None:
-            yield RecipeProblem(path, f"the value {name!r} is not known here", name)
+            yield RecipeProblem(path=path, message=f"the value {name!r} is not known here", name=name)
         elif place not in _ALLOWED[provenance]:
             yield RecipeProblem(
-                path, f"the value {name!r} is {provenance}, which cannot be used in {place}", name
+                path=path,
+                message=f"the value {name!r} is {provenance}, which cannot be used in {place}",
+                name=name,
             )
 
 
@@ -185,14 +197,16 @@ def _check_credentials(recipe: Recipe, known: Mapping[str, Provenance]) -> Itera
     yield from _check_text(username, (*path, "username"), known, Place.USERNAME)
     yield from _check_text(password, (*path, "password"), known, Place.PASSWORD)
     if not username or not password:
-        yield RecipeProblem(path, "expected a username and a password")
+        yield RecipeProblem(path=path, message="expected a username and a password")
     elif not recipe.calls and password != "${subject}":  # noqa: S105 - a template
         yield RecipeProblem(
-            (*path, "password"), "without calls the password is the token: expected '${subject}'"
+            path=(*path, "password"), message="without calls the password is the token: expected '${subject}'"
         )
     elif recipe.calls and "${subject}" in password:
         yield RecipeProblem(
-            (*path, "password"), "the subject token is a password only in a recipe without calls", "subject"
+            path=(*path, "password"),
+            message="the subject token is a password only in a recipe without calls",
+            name="subject",
         )
 
 
@@ -201,14 +215,14 @@ def _check_lifetime(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterator
     for number, name in enumerate(lifetime.sources):
         if name != EXPIRY and known.get(name) not in (Provenance.ANSWER, Provenance.FILE):
             message = f"expected {EXPIRY}, or the name of a parameter or of a value of a response"
-            yield RecipeProblem(("lifetime", "from", number), message, name)
+            yield RecipeProblem(path=("lifetime", "from", number), message=message, name=name)
     for name, nanoseconds in (
-        ("margin", lifetime.margin_ns),
+        ("margin", lifetime.margin.ns),
         ("max", lifetime.most_ns),
         ("unknown", lifetime.unknown_ns),
     ):
         if nanoseconds < 0:
-            yield RecipeProblem(("lifetime", name), "a duration cannot be negative")
+            yield RecipeProblem(path=("lifetime", name), message="a duration cannot be negative")
 
 
 def _check_listed(recipe: Recipe) -> Iterator[RecipeProblem]:
@@ -219,9 +233,13 @@ def _check_listed(recipe: Recipe) -> Iterator[RecipeProblem]:
         plain = "".join(filter(str.isalnum, name.casefold()))
         part = next((each for each in _NEVER_ANNOTATED if each in plain), "")
         if part:
-            yield RecipeProblem(path, f"no annotation may fill {name!r}: the name contains {part!r}")
+            yield RecipeProblem(
+                path=path, message=f"no annotation may fill {name!r}: the name contains {part!r}"
+            )
         elif name not in fields:
-            yield RecipeProblem(path, f"no call has a field {name!r}, and it is not {_USERNAME!r}")
+            yield RecipeProblem(
+                path=path, message=f"no call has a field {name!r}, and it is not {_USERNAME!r}"
+            )
 
 
 def _check_annotated(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterator[RecipeProblem]:
@@ -232,7 +250,7 @@ def _check_annotated(recipe: Recipe, known: Mapping[str, Provenance]) -> Iterato
                 message = (
                     f"the value {name!r} is an annotation, and fromAnnotations does not have {path[-1]!r}"
                 )
-                yield RecipeProblem(path, message, name)
+                yield RecipeProblem(path=path, message=message, name=name)
 
 
 def _fillable(recipe: Recipe) -> Iterator[tuple[Path, str]]:
@@ -241,7 +259,7 @@ def _fillable(recipe: Recipe) -> Iterator[tuple[Path, str]]:
         for name, text in call.fields.items() if call.encode is not FieldEncoding.QUERY else ():
             if not _is_purpose(name):
                 yield ("calls", number, "fields", name), text
-        yield ("calls", number, "basic", _USERNAME), call.basic_username
+        yield ("calls", number, "basic", _USERNAME), call.basic.username
     yield ("credentials", _USERNAME), recipe.credentials.username
 
 

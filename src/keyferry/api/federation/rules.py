@@ -1,43 +1,64 @@
-"""A rule with its preset filled in, and the problems of rules that only their meaning shows."""
+"""Rules: made of flags, completed with their presets, and checked for problems that only their meaning shows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
+from keyferry._core.paths import Path
 from keyferry._core.values import Value, field, replace
-from keyferry.api.federation.addresses import build_url, is_host_port, is_plain
 from keyferry.api.federation.presets import PRESETS, load_preset
-from keyferry.api.federation.templates import BUILT_IN, OF_THE_IMAGE, TemplateError, is_name, parse_template
-from keyferry.api.federation.v1alpha1 import FederationPreset, ParameterSource, SubjectSource
-from keyferry.errors import Kind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from keyferry._core.paths import Path
-    from keyferry.api.codec import Reader
-    from keyferry.api.federation.recipes import RecipeProblem
-    from keyferry.api.federation.v1alpha1 import (
-        FederationConfig,
-        FederationRule,
-        PresetParameter,
-        Recipe,
-        SubjectSettings,
-    )
-
-    Found = Iterator[tuple[Path, str]]
+from keyferry.api.federation.recipes import Provenance, RecipeProblem, find_problems
+from keyferry.api.federation.templates import (
+    BUILT_IN,
+    OF_THE_IMAGE,
+    TemplateError,
+    build_url,
+    is_host_port,
+    is_name,
+    is_plain,
+    parse_template,
+)
+from keyferry.api.federation.v1alpha1 import (
+    API_VERSION,
+    KIND,
+    FederationConfig,
+    FederationPreset,
+    FederationRule,
+    ParameterSource,
+    PresetParameter,
+    Recipe,
+    SubjectSettings,
+    SubjectSource,
+)
+from keyferry.api.wire import Reader
+from keyferry.errors import Kind, ProvideError
 
 __all__ = [
+    "CONFIG_FLAG",
+    "RULE_FLAGS",
     "CompleteRule",
     "check_config",
     "complete_rule",
     "expand_parameter",
     "has_form",
     "is_cluster_audience",
+    "make_document",
+    "read_setting",
 ]
+
+Values = Mapping[str, Sequence[str]]
+Found = Iterator[tuple[Path, str]]
 
 _CLUSTER = "kubernetes.default"
 _CACHE_KEY_TYPES = ("Registry", "Image")
 _NOT_ABSOLUTE = "expected an absolute path"
+CONFIG_FLAG = "config"
+# The flags that take the place of a config.
+RULE_FLAGS = (
+    "registry", "preset", "param", "param-annotation", "param-file", "param-env", "audience", "issuer",
+    "subject-from", "subject-file", "subject-variable", "cache-key-type", "ca-file",
+)  # fmt: skip
+_PREFIX = "KEYFERRY_FEDERATE_"
 
 
 class CompleteRule(Value):
@@ -55,6 +76,62 @@ class CompleteRule(Value):
     forms: Mapping[str, PresetParameter] = field(default_factory=dict)
 
 
+def read_setting(flags: Values, environ: Mapping[str, str], name: str) -> str:
+    """Return the last value of a flag, or else of its variable."""
+    given = flags.get(name)
+    return given[-1] if given else environ.get(_PREFIX + name.replace("-", "_").upper(), "")
+
+
+def make_document(flags: Values, environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the document of a config with one rule, made of the flags and variables."""
+    registries = list(flags.get("registry", ())) or read_setting(flags, environ, "registry").split(",")
+    subject = {
+        "from": read_setting(flags, environ, "subject-from"),
+        "audience": read_setting(flags, environ, "audience"),
+        "issuer": read_setting(flags, environ, "issuer"),
+        "file": read_setting(flags, environ, "subject-file"),
+        "variable": read_setting(flags, environ, "subject-variable"),
+    }
+    rule = {
+        "registries": [registry for registry in registries if registry],
+        "preset": read_setting(flags, environ, "preset"),
+        "params": _parameters(flags, environ),
+        "subject": {name: text for name, text in subject.items() if text},
+        "cacheKeyType": read_setting(flags, environ, "cache-key-type"),
+        "caFile": read_setting(flags, environ, "ca-file"),
+    }
+    return {"apiVersion": API_VERSION, "kind": KIND, "rules": [rule]}
+
+
+def _parameters(flags: Values, environ: Mapping[str, str]) -> dict[str, object]:
+    start = f"{_PREFIX}PARAM_"
+    found: dict[str, object] = {
+        name.removeprefix(start).lower(): value
+        for name, value in environ.items()
+        if name.startswith(start) and value
+    }
+    for word in flags.get("param", ()):
+        name, value = _pair(word, "param")
+        found[name] = value
+    for flag, member in (("param-file", "file"), ("param-env", "env")):
+        for word in flags.get(flag, ()):
+            name, value = _pair(word, flag)
+            found[name] = {member: value}
+    for word in flags.get("param-annotation", ()):
+        name, rest = _pair(word, "param-annotation")
+        key, pattern = _pair(rest, "param-annotation")
+        found[name] = {"annotation": key, "pattern": pattern}
+    return found
+
+
+def _pair(word: str, flag: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name or not value:
+        # Not quoted: the value may be a secret.
+        raise ProvideError(f"--{flag}: a value has no '=', or nothing before or after it")
+    return name, value
+
+
 def complete_rule(rule: FederationRule) -> CompleteRule:
     """Return *rule* with what its preset adds; of an unknown preset, nothing."""
     return _complete(rule, _preset_of(rule))
@@ -62,23 +139,28 @@ def complete_rule(rule: FederationRule) -> CompleteRule:
 
 def _complete(rule: FederationRule, preset: FederationPreset) -> CompleteRule:
     defaults = {
-        name: ParameterSource(parameter.default or "") for name, parameter in preset.parameters.items()
+        name: ParameterSource(text=parameter.default or "") for name, parameter in preset.parameters.items()
     }
-    recipe = preset.recipe if rule.lifetime is None else replace(preset.recipe, lifetime=rule.lifetime)
     return CompleteRule(
-        rule.registries,
-        preset.subject or rule.subject,
-        {**defaults, **rule.parameters},
-        recipe,
-        rule.cache_key_type,
-        rule.ca_file,
-        {name: known for name, known in preset.parameters.items() if known.pattern},
+        registries=rule.registries,
+        subject=preset.subject or rule.subject,
+        parameters={**defaults, **rule.parameters},
+        recipe=preset if rule.lifetime is None else replace(preset, lifetime=rule.lifetime),
+        cache_key_type=rule.cache_key_type,
+        ca_file=rule.ca_file,
+        forms={name: known for name, known in preset.parameters.items() if known.pattern},
     )
 
 
 def _preset_of(rule: FederationRule) -> FederationPreset:
-    if rule.recipe is not None:
-        return FederationPreset(recipe=rule.recipe)
+    recipe = rule.recipe
+    if recipe is not None:
+        return FederationPreset(
+            calls=recipe.calls,
+            credentials=recipe.credentials,
+            lifetime=recipe.lifetime,
+            from_annotations=recipe.from_annotations,
+        )
     return load_preset(rule.preset) or FederationPreset()
 
 
@@ -91,7 +173,7 @@ def has_form(parameter: PresetParameter, value: str) -> bool:
     """Return whether a value has the form of its parameter, if there is a known one."""
     if not parameter.pattern:
         return True
-    import re  # only here: few parameters have a form
+    import re
 
     return re.fullmatch(parameter.pattern, value) is not None
 
@@ -120,15 +202,10 @@ def _check_rule(rule: FederationRule, number: int, owners: dict[str, int]) -> Fo
     complete = _complete(rule, preset)
     yield from _check_subject(rule, complete.subject)
     yield from _check_parameters(rule, preset)
-    problems = [] if no_recipe or _only_fills_in(rule) else _check_recipe(complete)
+    problems = [] if no_recipe else _check_recipe(complete)
     yield from ((_path_of(problem, rule), problem.message) for problem in problems)
     yield from () if problems or no_recipe else _check_urls(rule, complete)
     yield from _check_caching(rule, complete)
-
-
-def _only_fills_in(rule: FederationRule) -> bool:
-    """Return whether a rule adds nothing but texts to its preset, which may stand wherever a preset has a parameter."""
-    return bool(rule.preset) and rule.lifetime is None and all(map(_is_text, rule.parameters.values()))
 
 
 def _is_text(source: ParameterSource) -> bool:
@@ -136,8 +213,6 @@ def _is_text(source: ParameterSource) -> bool:
 
 
 def _check_recipe(complete: CompleteRule) -> list[RecipeProblem]:
-    from keyferry.api.federation.recipes import Provenance, find_problems  # here: most rules do not need it
-
     def classify(source: ParameterSource) -> Provenance:
         if _is_text(source):
             return Provenance.FILE
@@ -248,7 +323,7 @@ def _source_problems(source: ParameterSource) -> Iterator[str]:
 
 
 def _is_pattern(text: str) -> bool:
-    import re  # only here: most configs have no patterns
+    import re
 
     try:
         re.compile(text)

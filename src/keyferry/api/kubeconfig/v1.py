@@ -6,18 +6,30 @@ string, is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from keyferry._core.paths import Path
-from keyferry._core.values import Value, field
-from keyferry.api.codec import Reader
-from keyferry.api.kubeconfig.lists import SECTIONS, encode_extension, note_clashes
+from keyferry._core.values import replace
+from keyferry.api.wire import (
+    Reader,
+    Shape,
+    WireValue,
+    base64,
+    boolean,
+    json_text,
+    list_of,
+    map_of,
+    object_of,
+    text,
+    wire,
+)
+from keyferry.errors import Detail, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import TypeVar
 
-    from keyferry.api.codec import Decode
+    T = TypeVar("T")
 
 __all__ = [
     "API_VERSION",
@@ -28,245 +40,202 @@ __all__ = [
     "ExecConfig",
     "ExecEnvVar",
     "Kubeconfig",
+    "Preferences",
     "read_kubeconfig",
 ]
 
 API_VERSION = "v1"
 KIND = "Config"
+# Sections, each with the field that holds an entry's content, in the order in which client-go converts them.
+SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 # Versions in which interactiveMode is not required.
 _MODELESS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1beta1", "v1alpha1"))
+_GO_TYPES = {
+    "clusters": ("NamedCluster", "*api.Cluster"),
+    "users": ("NamedAuthInfo", "*api.AuthInfo"),
+    "contexts": ("NamedContext", "*api.Context"),
+    "extensions": ("NamedExtension", "runtime.Object"),
+}
 
 
-class ExecEnvVar(Value):
+def _named(key: str, content: Shape[T]) -> Shape[Mapping[str, T]]:
+    """Return the shape of a list of objects with a name and, in *key*, a content."""
+
+    def read(reader: Reader, value: object, path: Path) -> tuple[str, T]:
+        found = reader.struct(value, path, {"name": text, key: content})
+        return found.get("name", ""), found[key] if key in found else content.zero()
+
+    def write(entry: tuple[str, T], api_version: str) -> object:
+        return {"name": entry[0], key: content.write(entry[1], api_version)}
+
+    entries = list_of(Shape("object", read, write, lambda: ("", content.zero())))
+    return entries.then(dict, lambda contents: tuple(contents.items()))
+
+
+_EXTENSIONS = _named("extension", json_text)
+
+
+class ExecEnvVar(WireValue):
     """An environment variable for a plugin; its value may be a secret and is never shown."""
 
-    name: str = ""
-    value: str = field(default="", repr=False)
+    name: str = wire("name", text, default="")
+    value: str = wire("value", text, default="", repr=False)
 
 
-class ExecConfig(Value):
+class ExecConfig(WireValue):
     """The configuration of a credential plugin."""
 
-    command: str = ""
-    args: tuple[str, ...] | None = field(default=None, repr=False)
-    env: tuple[ExecEnvVar, ...] = ()
-    api_version: str = ""
-    install_hint: str = ""
-    provide_cluster_info: bool = False
-    interactive_mode: str = ""
+    command: str = wire("command", text, default="")
+    args: tuple[str, ...] | None = wire("args", list_of(text), default=None, repr=False)
+    env: tuple[ExecEnvVar, ...] = wire("env", list_of(object_of(ExecEnvVar)), default=())
+    api_version: str = wire("apiVersion", text, default="")
+    install_hint: str = wire("installHint", text, default="")
+    provide_cluster_info: bool = wire("provideClusterInfo", boolean, default=False)
+    interactive_mode: str = wire("interactiveMode", text, default="")
 
 
-class Cluster(Value):
+def _default_mode(config: ExecConfig) -> ExecConfig:
+    if config.interactive_mode or config.api_version not in _MODELESS:
+        return config
+    return replace(config, interactive_mode="IfAvailable")
+
+
+_EXEC = object_of(ExecConfig).then(_default_mode, lambda config: config)
+
+
+class _AuthProvider(WireValue):
+    """A plugin that was part of client-go, and its config."""
+
+    name: str = wire("name", text, default="")
+    config: Mapping[str, str] = wire("config", map_of(text), default_factory=dict, repr=False)
+
+
+_AUTH_PROVIDER_NAME = object_of(_AuthProvider).then(
+    lambda provider: provider.name, lambda name: _AuthProvider(name=name)
+)
+
+
+class Cluster(WireValue):
     """The connection settings of a cluster; ``extensions`` maps names to compact JSON, ``null`` if empty."""
 
-    server: str = ""
-    tls_server_name: str = ""
-    insecure_skip_tls_verify: bool = False
-    certificate_authority: str = ""
-    certificate_authority_data: bytes = field(default=b"", repr=False)
-    proxy_url: str = field(default="", repr=False)
-    disable_compression: bool = False
-    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    server: str = wire("server", text, default="")
+    tls_server_name: str = wire("tls-server-name", text, default="")
+    insecure_skip_tls_verify: bool = wire("insecure-skip-tls-verify", boolean, default=False)
+    certificate_authority: str = wire("certificate-authority", text, default="")
+    certificate_authority_data: bytes = wire("certificate-authority-data", base64, default=b"", repr=False)
+    proxy_url: str = wire("proxy-url", text, default="", repr=False)
+    disable_compression: bool = wire("disable-compression", boolean, default=False)
+    extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
     origin: str = ""
 
 
-class AuthInfo(Value):
+class AuthInfo(WireValue):
     """The credentials of a user; ``auth_provider`` is the name of the auth provider, without its config."""
 
-    client_certificate: str = ""
-    client_certificate_data: bytes = field(default=b"", repr=False)
-    client_key: str = ""
-    client_key_data: bytes = field(default=b"", repr=False)
-    token: str = field(default="", repr=False)
-    token_file: str = ""
-    impersonate: str = ""
-    impersonate_uid: str = ""
-    impersonate_groups: tuple[str, ...] = ()
-    impersonate_user_extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    username: str = ""
-    password: str = field(default="", repr=False)
-    auth_provider: str | None = None
-    exec: ExecConfig | None = None
+    client_certificate: str = wire("client-certificate", text, default="")
+    client_certificate_data: bytes = wire("client-certificate-data", base64, default=b"", repr=False)
+    client_key: str = wire("client-key", text, default="")
+    client_key_data: bytes = wire("client-key-data", base64, default=b"", repr=False)
+    token: str = wire("token", text, default="", repr=False)
+    token_file: str = wire("tokenFile", text, default="")
+    impersonate: str = wire("as", text, default="")
+    impersonate_uid: str = wire("as-uid", text, default="")
+    impersonate_groups: tuple[str, ...] = wire("as-groups", list_of(text), default=())
+    impersonate_user_extra: Mapping[str, tuple[str, ...]] = wire(
+        "as-user-extra", map_of(list_of(text)), default_factory=dict
+    )
+    username: str = wire("username", text, default="")
+    password: str = wire("password", text, default="", repr=False)
+    auth_provider: str | None = wire("auth-provider", _AUTH_PROVIDER_NAME, default=None)
+    exec: ExecConfig | None = wire("exec", _EXEC, default=None)
+    extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
     origin: str = ""
 
 
-class Context(Value):
+class Context(WireValue):
     """The names of a cluster and a user, and a namespace."""
 
-    cluster: str = ""
-    user: str = ""
-    namespace: str = ""
+    cluster: str = wire("cluster", text, default="")
+    user: str = wire("user", text, default="")
+    namespace: str = wire("namespace", text, default="")
+    extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
     origin: str = ""
 
 
-class Kubeconfig(Value):
-    """The content of a kubeconfig; ``has_extras`` is whether it has preferences or extensions."""
+class Preferences(WireValue):
+    """The preferences of a kubeconfig, which kubectl does not use any more."""
 
-    clusters: Mapping[str, Cluster] = field(default_factory=dict)
-    users: Mapping[str, AuthInfo] = field(default_factory=dict)
-    contexts: Mapping[str, Context] = field(default_factory=dict)
-    current_context: str = ""
-    has_extras: bool = False
+    colors: bool = wire("colors", boolean, default=False)
+    extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
+
+
+class Kubeconfig(WireValue):
+    """The content of a kubeconfig."""
+
+    clusters: Mapping[str, Cluster] = wire(
+        "clusters", _named("cluster", object_of(Cluster)), default_factory=dict
+    )
+    users: Mapping[str, AuthInfo] = wire("users", _named("user", object_of(AuthInfo)), default_factory=dict)
+    contexts: Mapping[str, Context] = wire(
+        "contexts", _named("context", object_of(Context)), default_factory=dict
+    )
+    current_context: str = wire("current-context", text, default="")
+    preferences: Preferences = wire("preferences", object_of(Preferences), default=Preferences())
+    extensions: Mapping[str, str] = wire("extensions", _EXTENSIONS, default_factory=dict, repr=False)
 
     @property
     def is_empty(self) -> bool:
         """Whether the kubeconfig has no content, preferences and extensions included."""
-        named = self.clusters or self.users or self.contexts
-        return not (named or self.current_context or self.has_extras)
+        return self == Kubeconfig()
 
 
 def read_kubeconfig(document: object, reader: Reader) -> Kubeconfig:
     """Return the kubeconfig in *document*; *reader* collects the problems."""
-
-    def entries(section: str, read: Decode[Any]) -> Decode[Any]:
-        return reader.list_of(lambda item, at: _read_entry(reader, item, at, (SECTIONS[section], read)))
-
-    known: dict[str, Decode[Any]] = {
-        "kind": reader.text,
-        "apiVersion": reader.text,
-        "preferences": lambda item, at: _read_preferences(reader, item, at),
-        "clusters": entries("clusters", lambda item, at: _read_cluster(reader, item, at)),
-        "users": entries("users", lambda item, at: _read_user(reader, item, at)),
-        "contexts": entries("contexts", lambda item, at: _read_context(reader, item, at)),
-        "current-context": reader.text,
-        "extensions": lambda item, at: _read_extensions(reader, item, at),
-    }
-    fields = reader.struct(document, (), known)
-    note_clashes(document, reader)
-    return Kubeconfig(
-        **{section: dict(fields.get(section) or ()) for section in SECTIONS},
-        current_context=fields.get("current-context", ""),
-        has_extras=bool(fields.get("preferences") or fields.get("extensions")),
-    )
+    config = Kubeconfig.from_document(document, reader)
+    _note_clashes(document, reader)
+    return config
 
 
-def _read_entry(
-    reader: Reader, value: object, path: Path, content: tuple[str, Decode[Any]]
-) -> tuple[str, object]:
-    key, read = content
-    fields = reader.struct(value, path, {"name": reader.text, key: read})
-    return fields.get("name", ""), fields[key] if key in fields else read(None, (*path, key))
+def _note_clashes(document: object, reader: Reader) -> None:
+    """Record in *reader* every name that occurs more than once in a list of *document*."""
+    for path, name, section in _find_clashes(document):
+        listed, mapped = _GO_TYPES[section]
+        # client-go's text ends with the whole list, which includes tokens, so the list is left out.
+        text = (
+            f'error converting *[]{listed} into *map[string]{mapped}: duplicate name "{name}" in list: <dump>'
+        )
+        reader.note(
+            path, f"the name {name!r} is given twice in this list", text, Kind.OTHER, Detail.REPEATED_NAME
+        )
 
 
-def _read_preferences(reader: Reader, value: object, path: Path) -> bool:
-    extensions = _extensions_field(reader)
-    fields = reader.struct(value, path, {"colors": reader.boolean, **extensions})
-    return bool(fields.get("colors") or fields.get("extensions"))
+def _find_clashes(document: object) -> Iterator[tuple[Path, str, str]]:
+    """Yield path, name and section of each repeated name, in the order in which client-go finds them."""
+    if not isinstance(document, dict):
+        return
+    yield from _find_extension_clashes(document.get("preferences"), ("preferences",))
+    for section, key in SECTIONS.items():
+        seen: set[str] = set()
+        for index, entry in enumerate(_entries(document, section)):
+            yield from _find_extension_clashes(entry.get(key), (section, index, key))
+            name = entry.get("name") or ""
+            if str(name) in seen:
+                yield (section, index, "name"), str(name), section
+            seen.add(str(name))
+    yield from _find_extension_clashes(document, ())
 
 
-def _read_cluster(reader: Reader, value: object, path: Path) -> Cluster:
-    known: dict[str, Decode[Any]] = {
-        "server": reader.text,
-        "tls-server-name": reader.text,
-        "insecure-skip-tls-verify": reader.boolean,
-        "certificate-authority": reader.text,
-        "certificate-authority-data": reader.data,
-        "proxy-url": reader.text,
-        "disable-compression": reader.boolean,
-        **_extensions_field(reader),
-    }
-    fields = reader.struct(value, path, known)
-    return Cluster(**{key.replace("-", "_"): item for key, item in fields.items() if item is not None})
+def _find_extension_clashes(holder: object, path: Path) -> Iterator[tuple[Path, str, str]]:
+    seen: set[str] = set()
+    for index, entry in enumerate(_entries(holder, "extensions")):
+        name = str(entry.get("name") or "")
+        if name in seen:
+            yield (*path, "extensions", index, "name"), name, "extensions"
+        # client-go does not count the name of an extension that is null.
+        if entry.get("extension") is not None:
+            seen.add(name)
 
 
-def _read_context(reader: Reader, value: object, path: Path) -> Context:
-    text = reader.text
-    known: dict[str, Decode[Any]] = {"cluster": text, "user": text, "namespace": text}
-    fields = reader.struct(value, path, {**known, **_extensions_field(reader)})
-    return Context(**{key: fields[key] for key in known if key in fields})
-
-
-_USER_FIELDS = {
-    "tokenFile": "token_file",
-    "as": "impersonate",
-    "as-uid": "impersonate_uid",
-    "as-groups": "impersonate_groups",
-    "as-user-extra": "impersonate_user_extra",
-}
-
-
-def _read_user(reader: Reader, value: object, path: Path) -> AuthInfo:
-    text, strings = reader.text, _strings(reader)
-    known: dict[str, Decode[Any]] = {
-        "client-certificate": text,
-        "client-certificate-data": reader.data,
-        "client-key": text,
-        "client-key-data": reader.data,
-        "token": text,
-        "tokenFile": text,
-        "as": text,
-        "as-uid": text,
-        "as-groups": strings,
-        "as-user-extra": reader.map_of(lambda item, at: strings(item, at) or ()),
-        "username": text,
-        "password": text,
-        "auth-provider": lambda item, at: _read_auth_provider(reader, item, at),
-        "exec": lambda item, at: _read_exec(reader, item, at),
-    }
-    fields = reader.struct(value, path, {**known, **_extensions_field(reader)})
-    return AuthInfo(
-        **{
-            _USER_FIELDS.get(key, key.replace("-", "_")): fields[key]
-            for key in known
-            if fields.get(key) is not None
-        }
-    )
-
-
-def _read_auth_provider(reader: Reader, value: object, path: Path) -> str | None:
-    known: dict[str, Decode[Any]] = {"name": reader.text, "config": reader.map_of(reader.text)}
-    fields = reader.struct(value, path, known)
-    name: str = fields.get("name", "")
-    return None if value is None else name
-
-
-def _read_exec(reader: Reader, value: object, path: Path) -> ExecConfig | None:
-    if value is None:
-        return None
-    known: dict[str, Decode[Any]] = {
-        "command": reader.text,
-        "args": _strings(reader),
-        "env": reader.list_of(lambda item, at: _read_env(reader, item, at)),
-        "apiVersion": reader.text,
-        "installHint": reader.text,
-        "provideClusterInfo": reader.boolean,
-        "interactiveMode": reader.text,
-    }
-    fields = reader.struct(value, path, known)
-    api_version = fields.get("apiVersion", "")
-    default_mode = "IfAvailable" if api_version in _MODELESS else ""
-    return ExecConfig(
-        command=fields.get("command", ""),
-        args=fields.get("args"),
-        env=tuple(fields.get("env") or ()),
-        api_version=api_version,
-        install_hint=fields.get("installHint", ""),
-        provide_cluster_info=bool(fields.get("provideClusterInfo")),
-        interactive_mode=fields.get("interactiveMode") or default_mode,
-    )
-
-
-def _read_env(reader: Reader, value: object, path: Path) -> ExecEnvVar:
-    return ExecEnvVar(**reader.struct(value, path, {"name": reader.text, "value": reader.text}))
-
-
-def _strings(reader: Reader) -> Decode[tuple[str, ...] | None]:
-    read = reader.list_of(reader.text)
-
-    def read_strings(value: object, path: Path) -> tuple[str, ...] | None:
-        items = read(value, path)
-        return None if items is None else tuple(items)
-
-    return read_strings
-
-
-def _extensions_field(reader: Reader) -> dict[str, Decode[Any]]:
-    return {"extensions": lambda item, at: _read_extensions(reader, item, at)}
-
-
-def _read_extensions(reader: Reader, value: object, path: Path) -> dict[str, str]:
-    def read_extension(item: object, at: Path) -> tuple[str, str]:
-        fields = reader.struct(item, at, {"name": reader.text, "extension": reader.anything})
-        return fields.get("name", ""), encode_extension(fields.get("extension"))
-
-    return dict(reader.list_of(read_extension)(value, path) or ())
+def _entries(holder: object, section: str) -> list[dict[str, object]]:
+    items = holder.get(section) if isinstance(holder, dict) else None
+    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []

@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked_version() -> str:
     """Return the version that the client of this plugin requests, else v1; raise EnvironmentProblem."""
-    from keyferry.clusters.auth.credential import API_VERSIONS, Refusal, decode
+    from keyferry.api.clientauthentication.v1 import API_VERSIONS
+    from keyferry.clusters.auth.credential import Refusal, decode
     from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 
     text = os.environ.get(EXEC_INFO, "")

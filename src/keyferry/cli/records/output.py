@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
-from keyferry.api.meta import format_instant
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
+from keyferry.api.meta import NO_TIME_NS, format_instant
 from keyferry.errors import RecordError
 from keyferry.pulls.records.hashes import shorten
 

@@ -9,10 +9,11 @@ from keyferry._core.documents import is_json, read_yaml
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8, loads
 from keyferry._core.values import Value, field
-from keyferry.api.clientauthentication import v1, v1beta1
-from keyferry.api.clientauthentication.v1 import ExecCredential, ExecCredentialStatus, read_exec_credential
-from keyferry.api.codec import Reader, WrongTypeError, interpret, shown_api_version
-from keyferry.api.scheme import known_fields
+from keyferry.api.clientauthentication import v1
+from keyferry.api.clientauthentication.v1 import API_VERSIONS, ExecCredential, ExecCredentialStatus
+from keyferry.api.codec import WrongTypeError, interpret, known_fields, shown_api_version
+from keyferry.api.wire import Reader
+from keyferry.api.wire import text as text_shape
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.errors import (
     ClusterAuthError,
@@ -24,7 +25,6 @@ from keyferry.errors import (
     UnusableCertificateError,
 )
 
-API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
 _PARTS = (("spec",), ("status",))
@@ -134,9 +134,8 @@ def decode(
     # The fields of client-go's internal version have other names, so none of them is found.
     if api_version == _INTERNAL:
         return api_version, ExecCredential()
-    reader = Reader(sort_keys=is_yaml, lenient=True)
-    text = "" if is_yaml else decode_utf8(data)
-    credential = read_exec_credential(document, reader, text)
+    reader = Reader(sort_keys=is_yaml, lenient=True, text="" if is_yaml else decode_utf8(data))
+    credential = ExecCredential.from_document(document, reader)
     for path, problem in reader.problems:
         fault = Fault.FIELD if path[:1] in _PARTS else Fault.SYNTAX
         raise Refusal(_shape_message(path, problem), problem.kubernetes_text, problem.kind, fault)
@@ -210,7 +209,7 @@ def _judge_foreign(api_version: str, kind: str, document: object, *, is_converte
         return Refusal(f"not an {v1.KIND} of a known version", text, Kind.UNKNOWN_TYPE)
     message = f"found the kind {kind}, expected {v1.KIND}"
     reader = Reader(lenient=True)
-    reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), reader.text))
+    reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), text_shape))
     for _, problem in reader.problems if kind == "Status" else ():
         return Refusal(message, problem.kubernetes_text, problem.kind, Fault.KIND)
     text = f"converting (v1.{kind}) to (clientauthentication.{v1.KIND}): unknown conversion"

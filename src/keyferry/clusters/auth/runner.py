@@ -13,10 +13,10 @@ from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.log import log_debug
 from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import in_one_line, printable, secret_arguments, secret_values, stderr_tail
-from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
+from keyferry.api.clientauthentication.v1 import API_VERSIONS, ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth.authenticator import CALLS, INTERNAL_ERROR, NO_ERROR, NOT_FOUND, PLUGIN_ERROR
-from keyferry.clusters.auth.credential import API_VERSIONS, ClusterCredential, read_credential
+from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
     merge_entries,

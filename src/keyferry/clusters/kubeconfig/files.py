@@ -9,10 +9,18 @@ from keyferry._core.documents import Document, read_yaml
 from keyferry._core.gotext import go_strerror
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value, field, replace
-from keyferry.api.codec import Reader, aggregate, kubernetes_failure
-from keyferry.api.kubeconfig.lists import SECTIONS
-from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, AuthInfo, Cluster, Kubeconfig, read_kubeconfig
-from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.api.codec import Refused, aggregate, kubernetes_failure, place_problem, read_typed
+from keyferry.api.kubeconfig.v1 import (
+    API_VERSION,
+    KIND,
+    SECTIONS,
+    AuthInfo,
+    Cluster,
+    Kubeconfig,
+    Preferences,
+    read_kubeconfig,
+)
+from keyferry.api.wire import Reader
 from keyferry.clusters.kubeconfig.trust import UNJUDGED, why_untrusted
 from keyferry.errors import Kind, KubeconfigError, Problem
 
@@ -173,12 +181,14 @@ def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
     """Merge configs: the first entry of each name is used. Relative paths are made absolute with *cwd*."""
     clusters = _first_wins(config.clusters for config in configs)
     users = _first_wins(config.users for config in configs)
+    none = Preferences()
     return Kubeconfig(
         clusters={name: _anchor_cluster(cluster, cwd) for name, cluster in clusters.items()},
         users={name: _anchor_user(user, cwd) for name, user in users.items()},
         contexts=_first_wins(config.contexts for config in configs),
         current_context=next((config.current_context for config in configs if config.current_context), ""),
-        has_extras=any(config.has_extras for config in configs),
+        preferences=next((each.preferences for each in configs if each.preferences != none), none),
+        extensions=_first_wins(config.extensions for config in configs),
     )
 
 

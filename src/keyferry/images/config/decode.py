@@ -7,22 +7,19 @@ from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value, field
-from keyferry.api.codec import Reader, kubernetes_failure
-from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
-from keyferry.api.scheme import known_fields
-from keyferry.api.typed import Refused, describe_empty, place_problem, read_typed
+from keyferry.api.codec import (
+    Refused,
+    describe_empty,
+    known_fields,
+    kubernetes_failure,
+    place_problem,
+    read_typed,
+)
+from keyferry.api.kubeletconfig import v1
+from keyferry.api.wire import Reader, anything
 from keyferry.errors import Detail, Kind, Problem
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 CONFIG_KIND = "CredentialProviderConfig"
-_READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
-    v1.API_VERSION: v1.read_config,
-    v1beta1.API_VERSION: v1beta1.read_config,
-    v1alpha1.API_VERSION: v1alpha1.read_config,
-}
 _CODES = {Kind.STRICT: "KF107", Kind.WRONG_TYPE: "KF109", Kind.DURATION: "KF110"}
 
 
@@ -58,7 +55,7 @@ def decode_file(path: str, data: bytes) -> ConfigFile:
     unknown = _judge_type(read.api_version, read.kind, data, document)
     if unknown is not None:
         return refused(path, data, document, place_problem(unknown, path, document, _type_path(unknown)))
-    return _decode_config(path, data, document, _READERS[read.api_version])
+    return _decode_config(path, data, document, read.api_version)
 
 
 def _type_path(problem: Problem) -> Path:
@@ -82,7 +79,7 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
         message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
         text = f"Object 'apiVersion' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_API_VERSION)
-    if kind == CONFIG_KIND and api_version in _READERS:
+    if kind == CONFIG_KIND and api_version in v1.API_VERSIONS:
         return None
     return _judge_foreign(api_version, kind, document)
 
@@ -99,7 +96,7 @@ def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
         text = f'no kind "{kind}" is registered for version "{version}" in scheme "<scheme>"'
         return Problem(at, message, code="KF105", kubernetes_text=text, kind=Kind.UNKNOWN_TYPE)
     reader = _reader(document)
-    reader.struct(document.value, (), dict.fromkeys(fields, reader.anything))
+    reader.struct(document.value, (), dict.fromkeys(fields, anything))
     failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
     if failure is not None:
         return Problem(
@@ -112,14 +109,9 @@ def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
     return Problem(at, message, code="KF106", kubernetes_text=f'failed to decode "{kind}" (wrong Kind)')
 
 
-def _decode_config(
-    path: str,
-    data: bytes,
-    document: Document,
-    read: Callable[[object, Reader], v1.CredentialProviderConfig],
-) -> ConfigFile:
+def _decode_config(path: str, data: bytes, document: Document, api_version: str) -> ConfigFile:
     reader = _reader(document)
-    config = read(document.value, reader)
+    config = v1.CredentialProviderConfig.from_document(document.value, reader, api_version)
     problems = [
         place_problem(problem.changed(code=_CODES[problem.kind]), path, document, at)
         for at, problem in reader.problems

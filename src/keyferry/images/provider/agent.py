@@ -30,8 +30,8 @@ from keyferry._net.agent import (
 from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
-    read_plain_response,
 )
+from keyferry.api.wire import Reader
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.provider.provision import AgentNote, ProvisionOutcome
 from keyferry.images.reference import registry_of
@@ -242,10 +242,10 @@ def _read_outcome(document: dict[str, object], api_version: str) -> AgentAnswer:
         reason, what = _FAILURES[outcome]
         return _without(reason, f"the plugin {what} in the agent: {_text(document, 'message')}")
     response = document.get("response")
-    # What the agent gives is not cached here, so the duration does not matter; it may be absent.
-    plain = {**response, "cacheDuration": "0s"} if isinstance(response, dict) else None
-    decoded = read_plain_response(plain, api_version)
-    if outcome != "answered" or decoded is None or source is None:
+    reader = Reader()
+    decoded = CredentialProviderResponse.from_document(response, reader)
+    is_response = isinstance(response, dict) and response.get("apiVersion") == api_version
+    if outcome != "answered" or reader.problems or not is_response or decoded.auth is None or source is None:
         return _without(FallbackReason.OTHER_VERSION, "the agent's answer is not understood here")
     return AgentAnswer(note=AgentNote(), response=decoded, outcome=source)
 

@@ -12,13 +12,19 @@ from keyferry._core.json import loads_with_duplicates
 from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
-from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
+from keyferry.api.codec import (
+    WrongTypeError,
+    interpret,
+    known_fields,
+    kubernetes_failure,
+    shown_api_version,
+)
 from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
     encode_request,
-    read_response,
 )
+from keyferry.api.wire import Reader, anything
 from keyferry.errors import (
     DocumentError,
     Fault,
@@ -214,7 +220,7 @@ def _decode(
         message = f"the kind of its response is not {_KIND!r}"
         hidden = _wrong_kind(*found, document, reader)
         raise PluginProtocolError(plugin, message, _DECODING, hidden, Fault.KIND)
-    response = read_response(document, reader)
+    response = CredentialProviderResponse.from_document(document, reader)
     failure = kubernetes_failure(reader.problems)
     if failure is not None:
         is_duration = reader.problems[0][0][:1] == ("cacheDuration",)
@@ -225,12 +231,10 @@ def _decode(
 
 def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -> Kind:
     """Return the kind of the error that Kubernetes hides if the document is not a response."""
-    from keyferry.api.scheme import known_fields
-
     fields = known_fields(api_version, kind)
     if fields is None:
         return Kind.UNKNOWN_TYPE if kind else Kind.MISSING_KIND
-    reader.struct(document, (), dict.fromkeys(fields, reader.anything))
+    reader.struct(document, (), dict.fromkeys(fields, anything))
     return Kind.STRICT if reader.problems else Kind.OTHER
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from keyferry._core.paths import format_path
-from keyferry.api.codec import Reader
-from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.presets import PRESETS
-from keyferry.api.federation.rules import CompleteRule, check_config, complete_rule
-from keyferry.api.federation.settings import RULE_FLAGS, make_document
-from keyferry.api.federation.v1alpha1 import FederationConfig, SubjectSource
+from keyferry.api.federation.rules import RULE_FLAGS, CompleteRule, check_config, complete_rule, make_document
+from keyferry.api.federation.v1alpha1 import FederationConfig, SubjectSource, read_config
+from keyferry.api.wire import Reader
 from keyferry.show.documents import as_yaml
 from keyferry.workloads.rbac import node_manifests
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.federation.presets import PRESETS
-from keyferry.api.federation.settings import CONFIG_FLAG, RULE_FLAGS, make_document, read_setting
+from keyferry.api.federation.rules import CONFIG_FLAG, RULE_FLAGS, make_document, read_setting
 from keyferry.api.federation.v1alpha1 import FederationConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ProvideError

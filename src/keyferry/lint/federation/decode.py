@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value, field
-from keyferry.api.codec import Reader
-from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.rules import check_config, complete_rule, is_cluster_audience
-from keyferry.api.federation.v1alpha1 import FederationConfig, SubjectSource
+from keyferry.api.federation.v1alpha1 import FederationConfig, SubjectSource, read_config
+from keyferry.api.wire import Reader
 from keyferry.errors import Detail, DocumentError, Kind, Problem
 
 __all__ = ["FederationFile", "decode_federation", "interpret_federation", "kubelet_audiences"]

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from keyferry._core.documents import DocumentFormat
 from keyferry._core.paths import Path
-from keyferry.api.federation.addresses import build_url
 from keyferry.api.federation.rules import CompleteRule, complete_rule, expand_parameter
-from keyferry.api.federation.templates import TemplateError
+from keyferry.api.federation.templates import TemplateError, build_url
 from keyferry.api.federation.v1alpha1 import ExchangeCall, FederationRule
 from keyferry.errors import Problem
 from keyferry.lint.federation.decode import FederationFile, kubelet_audiences
@@ -101,7 +100,7 @@ def _literal_secrets(call: ExchangeCall) -> Iterator[Path]:
         for name, text in texts.items():
             if "${" not in text and looks_secret(name, text):
                 yield part, name
-    for at, text in ((("bearer",), call.bearer), (("basic", "password"), call.basic_password)):
+    for at, text in ((("bearer",), call.bearer), (("basic", "password"), call.basic.password)):
         if text and "${" not in text:
             yield at
 

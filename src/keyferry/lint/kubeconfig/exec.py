@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from keyferry._core.paths import Path
-from keyferry.api.clientauthentication import v1, v1beta1
+from keyferry.api.clientauthentication import v1
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.kubeconfig.resolve import clean_install_hint
@@ -83,7 +83,7 @@ def _is_replaceable(path: str) -> bool:
 
 
 def _check_version(plugin: ExecConfig) -> Iterator[Suspicion]:
-    if plugin.api_version == v1beta1.API_VERSION:
+    if plugin.api_version != v1.API_VERSION and plugin.api_version in v1.API_VERSIONS:
         message = (
             f"{plugin.api_version!r} is an old version; set {v1.API_VERSION!r} if the plugin supports it, "
             "and an interactiveMode"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from keyferry._core.paths import Path, format_path
-from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.v1 import read_kubeconfig
+from keyferry.api.wire import Reader
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.errors import Kind, Problem
 from keyferry.lint.files import second_document

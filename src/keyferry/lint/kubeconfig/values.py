@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.user_info import hide_in_url
 from keyferry._net.url import Url, parse_url
-from keyferry.api.kubeconfig.lists import SECTIONS
-from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
+from keyferry.api.kubeconfig.v1 import SECTIONS, AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
-from keyferry.api.meta import format_instant
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
+from keyferry.api.meta import NO_TIME_NS, format_instant
 from keyferry.errors import ImageNameError, Problem
 from keyferry.images.reference import trim
 from keyferry.pulls.records.decision import MOST_ADDED

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterator
 from keyferry._core.clock import time_ns
 from keyferry._core.documents import DocumentFormat, read_document
 from keyferry._core.paths import format_path
-from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig.records import (
     INTENT,
     RECORD,
     ImagePulledRecord,
     ImagePullIntent,
-    read_intent,
-    read_record,
 )
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError, Kind, Problem, RecordError
 from keyferry.lint.records.content import check_record
 from keyferry.lint.records.files import check_entry, check_folder
@@ -155,7 +153,7 @@ def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator
     document = read_document(data)
     is_yaml = document.format is DocumentFormat.YAML
     reader = Reader(() if is_yaml else tuple(each.path for each in document.duplicates), sort_keys=is_yaml)
-    (read_intent if kind == INTENT else read_record)(document.value, reader)
+    (ImagePullIntent if kind == INTENT else ImagePulledRecord).from_document(document.value, reader)
     for at, problem in reader.problems:
         place = document.position(at)
         yield problem.changed(code=code, file=path, line=place.line, column=place.column)

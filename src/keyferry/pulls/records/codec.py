@@ -11,7 +11,7 @@ from keyferry._core.paths import Path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
-from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
+from keyferry.api.codec import WrongTypeError, interpret, known_fields, kubernetes_failure, shown_api_version
 from keyferry.api.kubeletconfig.records import (
     API_VERSION,
     API_VERSIONS,
@@ -19,11 +19,9 @@ from keyferry.api.kubeletconfig.records import (
     RECORD,
     ImagePulledRecord,
     ImagePullIntent,
-    read_intent,
-    read_record,
 )
 from keyferry.api.kubeletconfig.v1 import GROUP
-from keyferry.api.scheme import known_fields
+from keyferry.api.wire import Reader, anything
 from keyferry.errors import DocumentError, Kind, Problem, RecordError
 
 __all__ = ["Decoded", "decode_intent", "decode_record"]
@@ -55,12 +53,12 @@ class _Loaded(Value):
 
 def decode_intent(data: bytes, path: str = "") -> Decoded[ImagePullIntent]:
     """Decode the content of an intent's file; raise RecordError if it is invalid."""
-    return _decode(data, path, INTENT, read_intent)
+    return _decode(data, path, INTENT, ImagePullIntent.from_document)
 
 
 def decode_record(data: bytes, path: str = "") -> Decoded[ImagePulledRecord]:
     """Decode the content of a record's file; raise RecordError, which quotes no hash, if it is invalid."""
-    return _decode(data, path, RECORD, read_record)
+    return _decode(data, path, RECORD, ImagePulledRecord.from_document)
 
 
 def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], T]) -> Decoded[T]:
@@ -141,7 +139,7 @@ def _foreign(path: str, kind: str, found: tuple[str, str], loaded: _Loaded) -> R
         return RecordError(path, message, text, Kind.TYPE, Kind.UNKNOWN_TYPE)
     # Kubernetes decodes a kind that it knows strictly before it compares it with the expected one.
     reader = loaded.reader()
-    reader.struct(loaded.value, (), dict.fromkeys(fields, reader.anything))
+    reader.struct(loaded.value, (), dict.fromkeys(fields, anything))
     failure = kubernetes_failure(reader.problems, loaded.yaml_text)
     message = f"it is a {found_kind}, expected an {kind}"
     if failure is not None:

@@ -57,7 +57,7 @@ def new_record(
 ) -> ImagePulledRecord:
     """Return the first record of an image; without *credentials* it only records that the image was pulled."""
     mapping = {} if credentials is None else {name: credentials}
-    return ImagePulledRecord(image_ref, now_ns, mapping)
+    return ImagePulledRecord(image_ref=image_ref, last_updated_ns=now_ns, credential_mapping=mapping)
 
 
 def merge_credentials(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.api.federation.addresses import build_url, host_template, is_host_port, is_plain
-from keyferry.api.federation.templates import TemplateError
+from keyferry.api.federation.templates import TemplateError, build_url, host_template, is_host_port, is_plain
 
 GOOD = ["r.io", "registry.example.com:5000", "127.0.0.1:443", "localhost", "a-b.c", "x:1", "x:65535"]
 BAD = [

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.api.codec import Reader
-from keyferry.api.federation.decode import read_preset
 from keyferry.api.federation.presets import PRESETS, load_preset
 from keyferry.api.federation.recipes import Provenance, find_problems
 from keyferry.api.federation.rules import has_form
+from keyferry.api.federation.v1alpha1 import FederationPreset
+from keyferry.api.wire import Reader
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_a_recipe_like_any_other(name: str) -> None:
     reader = Reader()
-    preset = read_preset(PRESETS[name], reader)
+    preset = FederationPreset.from_document(PRESETS[name], reader)
     assert reader.problems == []
     classes = dict.fromkeys(preset.parameters, Provenance.FILE)
-    assert list(find_problems(preset.recipe, classes)) == []
+    assert list(find_problems(preset, classes)) == []
     assert preset.about
     assert all(parameter.about for parameter in preset.parameters.values())
 

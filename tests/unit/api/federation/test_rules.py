@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.api.codec import Reader
-from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.rules import check_config, complete_rule, is_cluster_audience
-from keyferry.api.federation.v1alpha1 import API_VERSION, KIND, SubjectSource
+from keyferry.api.federation.v1alpha1 import API_VERSION, KIND, SubjectSource, read_config
+from keyferry.api.wire import Reader
 
 SUBJECT = {"audience": "a", "issuer": "i"}
 CALL: dict[str, object] = {

@@ -81,7 +81,7 @@ def test_the_first_file_wins_an_entry_as_a_whole(tmp_path: Path) -> None:
     assert {name: user.origin for name, user in loaded.config.users.items()} == {"u": first, "v": second}
     assert loaded.config.users["u"].token == ""
     assert loaded.config.current_context == "second"
-    assert loaded.config.has_extras
+    assert loaded.config.preferences.colors
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,18 @@ def test_a_good_folder_has_no_findings(tmp_path: Path) -> None:
         (GOOD.replace(b'"kind"', b'"imageRef":"","kind"'), "KF403"),
         (encode_record(record("other")), "KF410"),
         (encode_record(record(), ALPHA), "KF422"),
-        (encode_record(ImagePulledRecord(REF, credential_mapping={NAME: EVERYBODY})), "KF423"),
-        (encode_record(ImagePulledRecord(REF, WHEN + 10**16, {NAME: EVERYBODY})), "KF423"),
+        (encode_record(ImagePulledRecord(image_ref=REF, credential_mapping={NAME: EVERYBODY})), "KF423"),
+        (
+            encode_record(
+                ImagePulledRecord(
+                    image_ref=REF, last_updated_ns=WHEN + 10**16, credential_mapping={NAME: EVERYBODY}
+                )
+            ),
+            "KF423",
+        ),
         (encode_record(record(name=IMAGE)), "KF424"),
         (encode_record(record(name="Not A Name")), "KF424"),
-        (encode_record(ImagePulledRecord(REF, WHEN)), "KF425"),
+        (encode_record(ImagePulledRecord(image_ref=REF, last_updated_ns=WHEN)), "KF425"),
         (encode_record(record(entry=ImagePullCredentials())), "KF425"),
         (encode_record(record(entry=with_secrets(secret("s", "")))), "KF426"),
         (encode_record(record(entry=MANY)), "KF427"),

@@ -11,6 +11,7 @@ from keyferry.api.federation.v1alpha1 import (
     CacheLifetime,
     CredentialTemplates,
     ExchangeCall,
+    Margin,
     Recipe,
     SubjectSettings,
 )
@@ -76,8 +77,8 @@ def token(seconds: int) -> str:
         (CacheLifetime(("ttl", "exp")), {"ttl": ""}, token(1000), 900),
         (CacheLifetime(("ttl", "exp")), {"ttl": "5000"}, token(1000), 900),
         (CacheLifetime(("ttl", "exp")), {"ttl": "100"}, token(1000), 90),
-        (CacheLifetime(("ttl",), None, MINUTE), {"ttl": "1000"}, "opaque", 940),
-        (CacheLifetime(("ttl",), None, MINUTE), {"ttl": "30"}, "opaque", 0),
+        (CacheLifetime(("ttl",), Margin(ns=MINUTE)), {"ttl": "1000"}, "opaque", 940),
+        (CacheLifetime(("ttl",), Margin(ns=MINUTE)), {"ttl": "30"}, "opaque", 0),
         (CacheLifetime(("ttl",), most_ns=MINUTE), {"ttl": "1000"}, "opaque", 60),
         (CacheLifetime(("ttl",), unknown_ns=MINUTE), {"ttl": "0"}, "opaque", 60),
         (CacheLifetime(("ttl",), unknown_ns=MINUTE), {}, token(10), 9),

@@ -17,7 +17,11 @@ from support.records import HASH, account, record, secret, with_secrets
 def test_a_record_comes_back_as_it_was() -> None:
     """What is written is read again, without loss."""
     entry = ImagePullCredentials((secret("b"), secret("a")), (account(),))
-    written = ImagePulledRecord("r", 1_700_000_000_000_000_000, {"x": entry, "y": ImagePullCredentials()})
+    written = ImagePulledRecord(
+        image_ref="r",
+        last_updated_ns=1_700_000_000_000_000_000,
+        credential_mapping={"x": entry, "y": ImagePullCredentials()},
+    )
     decoded = decode_record(encode_record(written))
     assert decoded.value == written
     assert decoded.is_current
