@@ -6,7 +6,7 @@ from functools import partial
 
 from bench.measure import Row, best, seconds_of, take_turns
 
-from keyferry.images.match.index import PatternIndex
+from keyferry.images.match import PatternIndex
 
 _NUMBERS = (1, 10, 100, 1_000, 5_000, 25_000)
 _IMAGES = 20_000

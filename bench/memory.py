@@ -54,9 +54,9 @@ def _rows(what: str, plugin: str, folder: str) -> list[Row]:
 
 def _sizes() -> list[Row]:
     """Return the bytes of each kind of stored object, and for the tables their maximum size."""
-    from keyferry.images.provider.cache import MOST_BYTES
+    from keyferry.images.provider.cache import MAX_BYTES
 
-    bound = f"all of a provider's {MOST_BYTES // _MEBIBYTE} MiB at most"
+    bound = f"all of a provider's {MAX_BYTES // _MEBIBYTE} MiB at most"
     return [
         Row("memory of a pattern", _bytes_each(_hold_patterns), "B", note=f"{_HELD:,} of them"),
         Row("memory of a cached answer", _bytes_each(_hold_answers), "B", note=bound),
@@ -77,22 +77,22 @@ def _bytes_each(hold: Callable[[int], object]) -> float:
 
 
 def _hold_patterns(number: int) -> object:
-    from keyferry.images.match.index import PatternIndex
+    from keyferry.images.match import PatternIndex
 
     return PatternIndex(enumerate(make_patterns(number)))
 
 
 def _hold_answers(number: int) -> object:
+
     from keyferry.api.credentialprovider.v1 import AuthConfig
+    from keyferry.images.answer import Provision, ProvisionOutcome
     from keyferry.images.provider.cache import Cache
-    from keyferry.images.provider.credentials import keyring_of
-    from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
     cache = Cache(0)
     for at in range(number):
         auth = {f"{REGISTRY}/team-{at}": AuthConfig(f"bench-{at}", f"made-up-{at}")}
         answer = Provision("bench", ProvisionOutcome.CACHED, auth, "Image", 1 << 62)
-        keyring_of(answer).lookup(f"{REGISTRY}/team-{at}/app")
+        answer.keyring.lookup(f"{REGISTRY}/team-{at}/app")
         cache.store(f"{REGISTRY}/team-{at}/app", b"", answer)
     return cache
 

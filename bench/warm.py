@@ -15,8 +15,8 @@ from bench.plugins import REGISTRY, write_config, write_script
 
 from keyferry import Providers, load_providers
 from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.provider.cache import Cache
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 # Below, just above and far above the number of images whose whole answer is kept.
 _NUMBERS = (1_000, 4_096, 4_200, 100_000)

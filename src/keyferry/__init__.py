@@ -140,13 +140,13 @@ if TYPE_CHECKING:
     from .errors import UnusableCertificateError as UnusableCertificateError
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
-    from .images.credential import Credential as Credential
-    from .images.credential import Source as Source
-    from .images.credential import SourceKind as SourceKind
     from .images.dockerconfig import PullSecret as PullSecret
+    from .images.keyring import Credential as Credential
+    from .images.keyring import Source as Source
+    from .images.keyring import SourceKind as SourceKind
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
-    from .images.node.node import Node as Node
+    from .images.node.settings import Node as Node
     from .images.provider.accounts import Pod as Pod
     from .images.provider.accounts import ServiceAccount as ServiceAccount
     from .images.provider.accounts import ServiceAccounts as ServiceAccounts
@@ -196,7 +196,7 @@ else:
         "ClusterSession": "clusters.session",
         "ConfigError": "errors",
         "ContainerRuntimeError": "errors",
-        "Credential": "images.credential",
+        "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
         "DecisionRule": "pulls.records.decision",
         "Detail": "errors",
@@ -216,7 +216,7 @@ else:
         "KubeletReason": "errors",
         "MatchError": "errors",
         "NodeAudienceError": "errors",
-        "Node": "images.node.node",
+        "Node": "images.node.settings",
         "Platform": "pulls.platform",
         "PluginError": "errors",
         "PluginExitError": "errors",
@@ -250,8 +250,8 @@ else:
         "ServiceAccount": "images.provider.accounts",
         "ServiceAccountError": "errors",
         "ServiceAccounts": "images.provider.accounts",
-        "Source": "images.credential",
-        "SourceKind": "images.credential",
+        "Source": "images.keyring",
+        "SourceKind": "images.keyring",
         "StaticAccount": "images.provider.accounts",
         "StoredImage": "pulls.stored_image",
         "TimeError": "errors",

@@ -51,22 +51,10 @@ _FIELDS = (
 
 # Go accepts texts of any length. No valid text is this long, and parsing megabytes takes seconds.
 _LONGEST_TEXT = 1 << 14
-# A cache: plugins return the same few durations again and again.
-_known_durations: dict[str, int] = {}
-_MOST_KNOWN, _LONGEST_KNOWN = 256, 32
 
 
 def parse_duration(text: str) -> int:
     """Return the nanoseconds of a duration in Go's syntax, or raise DurationError."""
-    known = _known_durations.get(text)
-    if known is None:
-        known = _parse_duration(text)
-        if len(_known_durations) < _MOST_KNOWN and len(text) <= _LONGEST_KNOWN:
-            _known_durations[text] = known
-    return known
-
-
-def _parse_duration(text: str) -> int:
     if len(text) > _LONGEST_TEXT:
         shown = f"a text of {len(text)} characters"
         raise DurationError(f"{shown} is not a duration; {_EXPECTED_DURATION}", "time: invalid duration")

@@ -26,15 +26,13 @@ from keyferry.doctor.facts import (
     ShimFacts,
 )
 from keyferry.errors import ImageNameError, PolicyError
-from keyferry.images.config.files import ReadConfig, read_config
-from keyferry.images.config.register import plugin_path
-from keyferry.images.config.validate import GATE
-from keyferry.images.match.rules import Pattern
+from keyferry.images.config.read import ReadConfig, read_config
+from keyferry.images.config.validate import GATE, plugin_path
+from keyferry.images.match import Pattern
 from keyferry.images.node.changes import newer_than_kubelet
 from keyferry.images.node.discover import discover
 from keyferry.images.node.kubelet import KUBELET_ROOT
-from keyferry.images.node.node import Node
-from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings
+from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Node
 from keyferry.images.reference import parse_image, registry_of
 from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint

@@ -17,7 +17,7 @@ from keyferry.clusters.session import ClusterSession
 from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
 from keyferry.show.paste import quote_word
 from keyferry.workloads.objects import KubernetesObject, ObjectKind

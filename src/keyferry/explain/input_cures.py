@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
-from keyferry.images.result import LookupOutcome
+from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, LookupOutcome, MissingInput
 from keyferry.show.paste import quote_word
 
 __all__ = ["input_cures"]

@@ -7,11 +7,10 @@ import os
 from keyferry._core.json import dumps
 from keyferry._core.log import log_debug
 from keyferry._net.agent import ANSWER_SECONDS, API_VERSION, Fallback, FallbackReason, ask_agent
-from keyferry.images.answer import Answer
+from keyferry.images.answer import AgentNote, Answer, Provision
 from keyferry.images.config.contents import hash_of_files
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.provider.agent import OUTCOMES, read_document
-from keyferry.images.provider.provision import AgentNote, Provision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,16 +10,17 @@ from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
+from keyferry.images.answer import LookupInput, MissingInput, Provision, ProvisionOutcome
 from keyferry.images.config.contents import config_hash
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.read import ReadConfig, read_config
 from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
-from keyferry.images.config.register import plugin_path
+from keyferry.images.config.validate import plugin_path
 from keyferry.images.lookup import Providers
-from keyferry.images.match.rules import Pattern
+from keyferry.images.match import Pattern
 from keyferry.images.node.discover import discover
-from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.provider.accounts import NotApplicable, NotGivenError, Pod, ServiceAccounts, identify
 from keyferry.images.provider.agent_use import AgentUse, check_agent, choose_agent
-from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
+from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
@@ -167,8 +168,34 @@ def _assemble(
         docker_config=settings.docker_config,
         clock=settings.clock,
         patterns=patterns,
-        warm_bytes=min(settings.cache_limits.bytes, MOST_BYTES),
     )
+
+
+class UnrunProvider(Provider):
+    """A provider that is never run; it is skipped for the pods that it does not apply to, as in the kubelet."""
+
+    def provide(
+        self,
+        image: str,  # noqa: ARG002 - the answer is unknown for every image
+        pod: Pod | None = None,
+        timeout_seconds: float | None = None,  # noqa: ARG002 - nothing takes time
+        *,
+        waited_seconds: float = 0.0,  # noqa: ARG002 - as above
+    ) -> Provision:
+        """Return an unknown answer that names the plugin as missing, and the other inputs that it would need."""
+        missing: tuple[MissingInput, ...] = ()
+        try:
+            identify(self.config.token_attributes, self._accounts, pod)
+        except NotApplicable as skip:
+            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
+        except NotGivenError as untold:
+            missing = tuple(each for each in untold.missing if each.input is LookupInput.POD)
+        plugin = MissingInput(LookupInput.PLUGIN, self.name)
+        return Provision(self.name, ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
+
+    def recall(self, image: str, pod: Pod | None = None) -> Provision:
+        """Return what ``provide`` returns."""
+        return self.provide(image, pod)
 
 
 def make_unrun_providers(
@@ -178,9 +205,6 @@ def make_unrun_providers(
 
     Without *bin_dir*, plugins are not checked. Raise ConfigError if no provider can be read from the config.
     """
-    # Imported here: most commands run plugins.
-    from keyferry.images.provider.unrun import UnrunProvider
-
     read = read_config(config)
     found = find_refusals(read, bin_dir, service_account_tokens=settings.service_account_tokens)
     problems = dict.fromkeys(problem for stage in found for problem in stage.problems)

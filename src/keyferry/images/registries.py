@@ -14,13 +14,11 @@ from keyferry._core.docker_hub import HUB
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ImageNameError, MatchError
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.answer import Answer, Failure
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.lookup import Providers
-from keyferry.images.match.rules import Pattern, fits, is_literal, parse_pattern
-from keyferry.images.match.url import parse_registry_url
+from keyferry.images.match import Pattern, is_literal, matches, parse_pattern, parse_registry_url
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.images.result import Failure
 
 __all__ = [
     "ANY_REPOSITORY",
@@ -140,7 +138,7 @@ def _patterns(config: CredentialProvider) -> list[Pattern]:
 
 def _is_for(pattern: Pattern, host: str) -> bool:
     try:
-        return fits(pattern, parse_registry_url(host + pattern.url.path))
+        return matches(pattern, parse_registry_url(host + pattern.url.path))
     except MatchError:
         return False
 
@@ -152,7 +150,7 @@ def _is_exact(pattern: Pattern) -> bool:
 
 
 def _image(host: str, path: str) -> str:
-    """Return an image that a pattern with this path covers."""
+    """Return an image that a pattern with this path matches."""
     if path and not path.endswith("/"):
         return host + path
     library = "/library" if host == HUB and not path.strip("/") else ""

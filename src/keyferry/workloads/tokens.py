@@ -10,8 +10,8 @@ from keyferry.clusters.access_review import Reviewed, may_user, server_version
 from keyferry.clusters.api_call import ApiAction, ApiProblem
 from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import NodeAudienceError
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import NotGivenError, ServiceAccount, TokenRequest
 from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests
 

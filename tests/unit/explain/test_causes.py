@@ -13,9 +13,8 @@ from keyferry.explain.evidence import Evidence, see
 from keyferry.explain.explanation import Explanation, Outcome
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors, RuntimeKind

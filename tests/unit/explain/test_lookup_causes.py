@@ -10,9 +10,8 @@ from keyferry.explain.causes import explain
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.trial import Attempt
 from support.function_plugins import answering, failing, provider, providers

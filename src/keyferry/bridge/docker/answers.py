@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from keyferry.bridge.docker.server import Server
+    from keyferry.images.answer import Failure
     from keyferry.images.lookup import Providers
-    from keyferry.images.result import Failure
 
 __all__ = ["find_login", "is_served", "list_registries"]
 

@@ -32,7 +32,7 @@ from keyferry.cli.frame.sources import (
 )
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import ConfigError, EnvironmentProblem
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.provider.agent_use import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
@@ -259,12 +259,12 @@ def _programs(providers: Providers, name: str) -> str:
     """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
     if not sys.stderr.isatty():
         return ""
-    from keyferry.images.match.rules import covers
+    from keyferry.images.match import matches
 
     matching = (
         config.name
         for config in providers.configs
-        if any(covers(pattern, name) for pattern in config.match_images or ())
+        if any(matches(pattern, name) for pattern in config.match_images or ())
     )
     names = ", ".join(matching)
     return f"running {names}" if names else ""

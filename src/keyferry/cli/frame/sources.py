@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.values import Value
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
+from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, MissingInput
 from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False

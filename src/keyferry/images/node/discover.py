@@ -8,7 +8,7 @@ from keyferry._core.log import log_debug
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

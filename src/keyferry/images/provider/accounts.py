@@ -8,8 +8,8 @@ from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import NodeAudienceError, ServiceAccountError
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.keyring import ServiceAccountRef
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

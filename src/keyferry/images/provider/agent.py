@@ -27,8 +27,8 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderResponse,
     read_plain_response,
 )
+from keyferry.images.answer import AgentNote, ProvisionOutcome
 from keyferry.images.provider.agent_use import AgentUse
-from keyferry.images.provider.provision import AgentNote, ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False

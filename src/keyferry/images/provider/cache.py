@@ -8,7 +8,7 @@ from itertools import count
 
 from keyferry._core.values import NamedTuple
 from keyferry.errors import ServiceAccountError
-from keyferry.images.provider.provision import Auth, Provision
+from keyferry.images.answer import Auth, Provision
 from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _LONGEST = 0xFFFF
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 # The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
 _ENTRY_BYTES = 1200
 # One sequence for all caches of the process.
@@ -59,7 +59,7 @@ class CacheLimits(NamedTuple):
     """The most entries and bytes of a provider's cache."""
 
     entries: int = 10_000
-    bytes: int = MOST_BYTES
+    bytes: int = MAX_BYTES
 
 
 class CacheUse(NamedTuple):
@@ -78,7 +78,7 @@ class Cache:
 
     __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes", "_types")
 
-    def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MAX_BYTES) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
         self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self._bytes = 0
@@ -198,7 +198,7 @@ def base_key(cache_key_type: str, image: str) -> str:
     return registry_of(image) if cache_key_type == "Registry" else GLOBAL_KEY
 
 
-def covers(cache_key_type: str, asked: str, image: str) -> bool:
+def shares_cache_key(cache_key_type: str, asked: str, image: str) -> bool:
     """Return whether an answer of this type for *asked* is also valid for *image*."""
     return base_key(cache_key_type, asked) == base_key(cache_key_type, image)
 

@@ -8,7 +8,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.gotext import go_strerror
-from keyferry._core.json import loads_with_duplicates, read_counting_strings
+from keyferry._core.json import loads_with_duplicates
 from keyferry._core.program.start_problem import describe_start_problem
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
 from keyferry._core.values import Value, field, replace
@@ -17,7 +17,6 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
     encode_request,
-    read_plain_response,
     read_response,
 )
 from keyferry.errors import (
@@ -166,10 +165,6 @@ def decode_response(
 
     A response that is not parsed before the instant *until* of the monotonic clock is refused.
     """
-    document, strings = read_counting_strings(stdout)
-    plain = read_plain_response(document, api_version, strings)
-    if plain is not None:
-        return plain
     try:
         document, duplicates = loads_with_duplicates(stdout)
         if monotonic() >= until:
@@ -264,10 +259,7 @@ def child_environment(
     env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
 ) -> Mapping[bytes, bytes]:
     """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
-    base = ENVIRONMENT if environ is None else environ
-    if not env and not withhold:
-        return base
-    merged = dict(base)
+    merged = dict(os.environb if environ is None else environ)
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
@@ -282,10 +274,6 @@ def child_environment(
 def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
     """Return an environment as bytes, encoded for the operating system."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-
-
-# The mapping of bytes behind os.environ, which stays up to date and needs no decoding on every read.
-ENVIRONMENT: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
 
 
 # A sandbox may forbid the call, which then finds nothing at all.

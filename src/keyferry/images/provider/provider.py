@@ -19,7 +19,8 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.credential import Source, SourceKind
+from keyferry.images.answer import AgentNote, Provision, ProvisionOutcome
+from keyferry.images.keyring import Source, SourceKind
 from keyferry.images.provider.accounts import (
     NOBODY,
     Identity,
@@ -40,14 +41,13 @@ from keyferry.images.provider.cache import (
     KeptAnswer,
     account_cache_key,
     base_key,
-    covers,
     flight_key,
     hash_token,
     other_inputs,
+    shares_cache_key,
 )
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
@@ -82,7 +82,7 @@ class LastAnswer(Value):
 
     @cached_property
     def has_key(self) -> bool:
-        """Whether a key covers the image."""
+        """Whether a key matches the image."""
         # Imported here, as for a provision: only the agent's page asks.
         from keyferry.images.keyring import Keyring
 
@@ -345,19 +345,19 @@ class Provider:
                 return self._late(patience.seconds)
             if shared is not None:
                 return shared
-            # The other run failed, or its response does not cover this image: run the plugin for this image.
+            # The other run failed, or its answer is not for this image: run the plugin for this image.
             wait_for_registry = False
         seconds = None if patience is None else patience.seconds_to_run()
         return self._fly(flight, keys, image, identity, account_key, seconds)
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
-        """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
+        """Return a key that is equal for runs whose answers may be for the same images, by the last response's type."""
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
     ) -> Provision | None:
-        """Return the answer of another run if it covers *image*, else None; raise TimeoutError if time is up."""
+        """Return the answer of another run if it is for *image*, else None; raise TimeoutError if time is up."""
         if flight is None:
             raise TimeoutError
         run = flight.wait(patience.seconds_left())
@@ -369,7 +369,7 @@ class Provider:
         if asked != image and (
             provision.error is not None
             or provision.is_from_agent
-            or not covers(provision.cache_key_type, asked, image)
+            or not shares_cache_key(provision.cache_key_type, asked, image)
         ):
             return None
         self.counters.count("shared")

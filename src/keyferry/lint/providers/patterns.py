@@ -9,9 +9,8 @@ from keyferry._core.paths import Path
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
-from keyferry.images.match.clouds import find_longer_cloud
-from keyferry.images.match.index import PatternIndex
-from keyferry.images.match.rules import Pattern, parse_pattern
+from keyferry.images.match import Pattern, PatternIndex, parse_pattern
+from keyferry.images.reasons.nearness import find_longer_cloud
 from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_misread, why_unmatchable
 
 # The path in a provider, the code and the message.
@@ -64,7 +63,7 @@ def check_shared(providers: Sequence[CredentialProvider]) -> Iterator[tuple[int,
 
 
 def _identity(pattern: Pattern) -> tuple[object, ...]:
-    return pattern.url.port, pattern.labels, pattern.path.removesuffix("/")
+    return pattern.url.port, pattern.url.labels, pattern.url.raw_path.removesuffix("/")
 
 
 def _first_reason(pattern: Pattern) -> CodedMessage | None:
@@ -73,9 +72,9 @@ def _first_reason(pattern: Pattern) -> CodedMessage | None:
 
 
 def _broad(pattern: Pattern) -> CodedMessage | None:
-    if pattern.path.strip("/") or any(label.strip("*") or not label for label in pattern.labels):
+    if pattern.url.raw_path.strip("/") or any(label.strip("*") or not label for label in pattern.url.labels):
         return None
-    count = len(pattern.labels)
+    count = len(pattern.url.labels)
     parts = "1 label" if count == 1 else f"{count} labels"
     port = f" on port {pattern.url.port}" if pattern.url.port else ""
     return "KF165", (
@@ -86,7 +85,7 @@ def _broad(pattern: Pattern) -> CodedMessage | None:
 
 
 def _few_labels(pattern: Pattern) -> CodedMessage | None:
-    host, count = pattern.url.host, len(pattern.labels)
+    host, count = pattern.url.host, len(pattern.url.labels)
     if "*" not in host:
         return None
     cloud = find_longer_cloud(host)
@@ -96,8 +95,12 @@ def _few_labels(pattern: Pattern) -> CodedMessage | None:
             f"of {cloud.name} have "
             f"{cloud.label_count}: use {cloud.pattern!r}"
         )
-    if count == _WHOLE_TOP_LEVEL and not pattern.labels[0].strip("*") and pattern.labels[1] in _TOP_LEVEL:
-        tail = pattern.labels[1]
+    if (
+        count == _WHOLE_TOP_LEVEL
+        and not pattern.url.labels[0].strip("*")
+        and pattern.url.labels[1] in _TOP_LEVEL
+    ):
+        tail = pattern.url.labels[1]
         return "KF163", (
             f"a * matches within one label of the host, so this matches 'quay.{tail}' but not "
             f"'registry.quay.{tail}'; "
@@ -107,7 +110,7 @@ def _few_labels(pattern: Pattern) -> CodedMessage | None:
 
 
 def _hub_image(pattern: Pattern) -> CodedMessage | None:
-    name = pattern.path[1:]
+    name = pattern.url.raw_path[1:]
     if pattern.url.host != HUB or not name or "/" in name or name == "library":
         return None
     return "KF161", (
@@ -127,7 +130,7 @@ def _default_port(pattern: Pattern) -> CodedMessage | None:
 
 
 def _boundary(pattern: Pattern) -> CodedMessage | None:
-    if not pattern.path or pattern.path.endswith("/"):
+    if not pattern.url.raw_path or pattern.url.raw_path.endswith("/"):
         return None
     example = pattern.text + "-other/app"
     return "KF162", (

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry.errors import ImageNameError
-from keyferry.images.match.rules import Pattern, fits
-from keyferry.images.match.url import parse_registry_url
+from keyferry.images.match import Pattern, matches, parse_registry_url
 from keyferry.images.reference import normalise
 
 CodedMessage = tuple[str, str]  # code and message
@@ -113,7 +112,7 @@ def _with_hosts(pattern: Pattern, path: str) -> Iterator[str]:
 
 def _is_covered(pattern: Pattern, image: str) -> bool:
     name = _normalised(image)
-    return bool(name) and fits(pattern, parse_registry_url(name))
+    return bool(name) and matches(pattern, parse_registry_url(name))
 
 
 def _normalised(image: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import ServiceAccountError
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.provider.cache import (
     SWEEP_INTERVAL_NS,
     Cache,
@@ -13,12 +14,11 @@ from keyferry.images.provider.cache import (
     base_key,
     base_of,
     cache_key,
-    covers,
     flight_key,
     hash_token,
     other_inputs,
+    shares_cache_key,
 )
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
 def entry(kind: str = "Image", expires: int | None = 100, password: str = "p") -> Provision:
@@ -39,9 +39,9 @@ def test_the_type_of_an_answer_decides_its_key(kind: str, key: str) -> None:
 )
 def test_an_answer_covers_what_has_its_key(kind: str, same_registry: bool, elsewhere: bool) -> None:
     """An answer holds for another image exactly if that would be kept under the same key."""
-    assert covers(kind, "reg.io/a", "reg.io/a")
-    assert covers(kind, "reg.io/a", "reg.io/b") is same_registry
-    assert covers(kind, "reg.io/a", "other.io/a") is elsewhere
+    assert shares_cache_key(kind, "reg.io/a", "reg.io/a")
+    assert shares_cache_key(kind, "reg.io/a", "reg.io/b") is same_registry
+    assert shares_cache_key(kind, "reg.io/a", "other.io/a") is elsewhere
 
 
 def test_the_most_specific_answer_is_found_first() -> None:

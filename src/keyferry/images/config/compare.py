@@ -12,8 +12,8 @@ from keyferry._core.secrets import MASK
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
-from keyferry.images.config.files import ReadConfig
-from keyferry.images.match.index import PatternIndex
+from keyferry.images.config.read import ReadConfig
+from keyferry.images.match import PatternIndex
 from keyferry.images.reference import normalise
 
 __all__ = [
@@ -81,14 +81,14 @@ class ProviderChange(Value):
 
 
 class Served(Value):
-    """A provider that is asked for an image, and its first pattern that covers the image."""
+    """A provider that is asked for an image, and its first pattern that matches the image."""
 
     provider: str
     pattern: str
 
 
 class PatternChange(Value):
-    """A pattern that differs; ``by`` is the earlier provider that covers all of a shadowed one."""
+    """A pattern that differs; ``by`` is the earlier provider that matches all that a shadowed one matches."""
 
     pattern: str
     provider: str
@@ -150,8 +150,8 @@ class _Side:
         return {(text, self.names[number]): number for number, text in self.patterns}
 
     def shadow_of(self, pattern: str, provider: str) -> Served | None:
-        """Return the first earlier provider with a pattern that covers everything that *pattern* covers."""
-        # Every star of the pattern is an ordinary character here, which only an equal or wider pattern covers.
+        """Return the first earlier provider with a pattern that matches everything that *pattern* matches."""
+        # Every star of the pattern is an ordinary character here, which only an equal or wider pattern matches.
         first = next(iter(self.served(pattern)), None)
         return None if first is None or first.provider == provider else first
 
