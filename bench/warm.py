@@ -16,7 +16,7 @@ from bench.plugins import REGISTRY, write_config, write_script
 from keyferry import Providers, load_providers
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.images.answer import Provision, ProvisionOutcome
-from keyferry.images.provider.cache import Cache
+from keyferry.images.provider.cache import Cache, CacheLimits
 
 # Below, just above and far above the number of images whose whole answer is kept.
 _NUMBERS = (1_000, 4_096, 4_200, 100_000)
@@ -127,7 +127,7 @@ def _load(folder: str) -> Row:
 
 
 def _stores() -> list[Row]:
-    cache = Cache(0, most=_STORED)
+    cache = Cache(0, CacheLimits(entries=_STORED))
     answer = Provision(
         "bench", ProvisionOutcome.CACHED, {REGISTRY: AuthConfig("bench", "made-up")}, "Image", 1 << 62
     )

@@ -141,7 +141,7 @@ def _read_entry(value: object, where: str) -> DockerEntry:
     username, password = texts["username"], texts["password"]
     if texts["auth"]:
         username, password = _decode_auth(texts["auth"], where)
-    return DockerEntry(username, password, texts["email"])
+    return DockerEntry(username=username, password=password, email=texts["email"])
 
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:

@@ -91,14 +91,14 @@ def load_providers(
     check_agent(agent)
     found = discover(_path(config), _path(bin_dir), advice=_CONFIG_ADVICE, bin_dir_advice=_BIN_DIR_ADVICE)
     settings = ProviderSettings(
-        service_accounts,
-        service_account_tokens,
-        _path(docker_config),
-        timeout_seconds,
-        frozenset(withhold_env),
-        environ,
-        coalesce,
-        clock,
+        service_accounts=service_accounts,
+        service_account_tokens=service_account_tokens,
+        docker_config=_path(docker_config),
+        timeout_seconds=timeout_seconds,
+        withhold_env=frozenset(withhold_env),
+        environ=environ,
+        coalesce=coalesce,
+        clock=clock,
         agent=choose_agent(agent, why_not=_OWN_ENVIRONMENT if environ is not None or withhold_env else ""),
     )
     return make_providers(found.config, found.bin_dir, settings)
@@ -187,11 +187,13 @@ class UnrunProvider(Provider):
         try:
             identify(self.config.token_attributes, self._accounts, pod)
         except NotApplicable as skip:
-            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
+            return Provision(
+                provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
+            )
         except NotGivenError as untold:
             missing = tuple(each for each in untold.missing if each.input is LookupInput.POD)
-        plugin = MissingInput(LookupInput.PLUGIN, self.name)
-        return Provision(self.name, ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
+        plugin = MissingInput(input=LookupInput.PLUGIN, name=self.name)
+        return Provision(provider=self.name, outcome=ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
 
     def recall(self, image: str, pod: Pod | None = None) -> Provision:
         """Return what ``provide`` returns."""
@@ -279,15 +281,15 @@ def exec_plugin(
 ) -> ExecPlugin:
     """Return the executable of a configured provider."""
     return ExecPlugin(
-        provider.name,
-        plugin_path(bin_dir, provider.name),
-        provider.api_version,
-        provider.args or (),
-        tuple((variable.name, variable.value) for variable in provider.env or ()),
-        withhold,
-        limits,
-        environ,
-        listen,
+        name=provider.name,
+        path=plugin_path(bin_dir, provider.name),
+        api_version=provider.api_version,
+        args=provider.args or (),
+        env=tuple((variable.name, variable.value) for variable in provider.env or ()),
+        withhold=withhold,
+        limits=limits,
+        environ=environ,
+        listen=listen,
     )
 
 

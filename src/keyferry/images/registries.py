@@ -109,11 +109,11 @@ def combine(answers: Sequence[Answer]) -> RegistryAnswer:
     ends = [each.expires_ns for each in provisions if each.expires_ns is not None]
     outcome = _outcome(found, failures)
     return RegistryAnswer(
-        outcome,
-        found[0] if outcome is RegistryOutcome.FOUND else None,
-        tuple(answer.name for answer in answers),
-        failures,
-        min(ends, default=None),
+        outcome=outcome,
+        credential=found[0] if outcome is RegistryOutcome.FOUND else None,
+        candidates=tuple(answer.name for answer in answers),
+        failures=failures,
+        expires_ns=min(ends, default=None),
     )
 
 

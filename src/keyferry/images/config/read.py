@@ -131,9 +131,17 @@ def _decode_config(
     problems += [_duplicate_key(path, duplicate) for duplicate in document.duplicates]
     failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
     if failure is None:
-        return ConfigFile(path, data, document, config)
+        return ConfigFile(path=path, data=data, document=document, config=config)
     text = f"error decoding config {quote(path)}: {failure.kubernetes_text}"
-    return ConfigFile(path, data, document, config, tuple(problems), text, failure.kind)
+    return ConfigFile(
+        path=path,
+        data=data,
+        document=document,
+        config=config,
+        problems=tuple(problems),
+        kubernetes_text=text,
+        kind=failure.kind,
+    )
 
 
 def _reader(document: Document) -> Reader:
@@ -173,7 +181,15 @@ def refused(
     """Return an empty config file, with the one problem for which the file is refused."""
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
-    return ConfigFile(path, data, document, empty, (problem,), text, problem.kind)
+    return ConfigFile(
+        path=path,
+        data=data,
+        document=document,
+        config=empty,
+        problems=(problem,),
+        kubernetes_text=text,
+        kind=problem.kind,
+    )
 
 
 class ProviderLocation(Value):
@@ -236,11 +252,21 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
     text, kind = (first.kubernetes_text, first.kind) if first else ("", None)
     if clashes and not first:
         text, kind = clashes[0].kubernetes_text, Kind.OTHER
-    return ReadConfig(path, files, providers, locations, problems, text, kind)
+    return ReadConfig(
+        path=path,
+        files=files,
+        providers=providers,
+        locations=locations,
+        problems=problems,
+        kubernetes_text=text,
+        kind=kind,
+    )
 
 
 def _unread(path: str, problem: Problem) -> ReadConfig:
-    return ReadConfig(path, problems=(problem,), kubernetes_text=problem.kubernetes_text, kind=problem.kind)
+    return ReadConfig(
+        path=path, problems=(problem,), kubernetes_text=problem.kubernetes_text, kind=problem.kind
+    )
 
 
 def _read_file(path: str) -> ConfigFile:
@@ -268,7 +294,7 @@ def _merge(
     clashes: list[Problem] = []
     for file in files:
         for index, provider in enumerate(file.config.providers):
-            location = ProviderLocation(file, index)
+            location = ProviderLocation(file=file, index=index)
             if provider.name in seen:
                 clashes.append(_clash(provider.name, location, seen[provider.name]))
             seen.setdefault(provider.name, location)

@@ -69,12 +69,12 @@ def find_refusals(
     """
     missing = check_bin_dir(bin_dir) if bin_dir is not None else None
     yield (
-        Refusals(LoadStage.BIN_DIR, (missing,), missing.kubernetes_text)
+        Refusals(stage=LoadStage.BIN_DIR, problems=(missing,), kubernetes_text=missing.kubernetes_text)
         if missing
-        else Refusals(LoadStage.BIN_DIR)
+        else Refusals(stage=LoadStage.BIN_DIR)
     )
     read = tuple(explain(problem) for problem in config.problems)
-    yield Refusals(LoadStage.READ, read, config.kubernetes_text)
+    yield Refusals(stage=LoadStage.READ, problems=read, kubernetes_text=config.kubernetes_text)
     # A file that cannot be read must not also be reported as a config without providers.
     found = (
         validate(config, service_account_tokens=service_account_tokens)
@@ -82,11 +82,17 @@ def find_refusals(
         else ()
     )
     invalid = tuple(Causes(read).remove_from(each for each in found if is_checked(each)))
-    yield Refusals(LoadStage.VALIDATE, invalid, kubernetes_validation_text(invalid) if invalid else "")
+    yield Refusals(
+        stage=LoadStage.VALIDATE,
+        problems=invalid,
+        kubernetes_text=kubernetes_validation_text(invalid) if invalid else "",
+    )
     if bin_dir is not None and missing is None:
         unusable = (problem for problem in check_executables(config, bin_dir) if problem is not None)
         kept = tuple(Causes((*read, *invalid)).remove_from(unusable))
-        yield Refusals(LoadStage.REGISTER, kept, kept[0].kubernetes_text if kept else "")
+        yield Refusals(
+            stage=LoadStage.REGISTER, problems=kept, kubernetes_text=kept[0].kubernetes_text if kept else ""
+        )
 
 
 def explain(problem: Problem) -> Problem:

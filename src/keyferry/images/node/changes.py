@@ -84,7 +84,11 @@ def _newer(path: str, kind: ChangedFile, loaded_hash: str, started: float) -> Ne
         return None
     present_hash = hash_of_files(path) if loaded_hash else ""
     is_newer = present_hash != loaded_hash if present_hash else changed > started + _MARGIN_SECONDS
-    return Newer(path, changed, started, kind, is_certain=bool(present_hash)) if is_newer else None
+    return (
+        Newer(path=path, changed=changed, started=started, kind=kind, is_certain=bool(present_hash))
+        if is_newer
+        else None
+    )
 
 
 def read_config_hash(metrics: str) -> str:

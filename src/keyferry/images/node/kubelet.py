@@ -171,7 +171,7 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
     found = sorted(kubelets, key=lambda each: (each.program in _EMBEDDING, each.pid))
     runtimes = tuple(each for each in processes if isinstance(each, RuntimeProcess))
     hidden, is_contained = _what_hides(folder)
-    return Kubelets(tuple(found), hidden, is_contained, runtimes)
+    return Kubelets(found=tuple(found), hidden=hidden, is_contained=is_contained, runtimes=runtimes)
 
 
 def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:
@@ -214,10 +214,16 @@ def _process(pid: int, process: str) -> NodeProcess | None:
     program = _program(argv)
     if program:
         flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
-        return Kubelet(pid, program, process, _users(process), flags)
+        return Kubelet(pid=pid, program=program, process=process, users=_users(process), flags=flags)
     program = _runtime_program(argv)
     if program:
-        return RuntimeProcess(pid, program, process, _users(process), _parse_runtime_flags(argv[1:]))
+        return RuntimeProcess(
+            pid=pid,
+            program=program,
+            process=process,
+            users=_users(process),
+            flags=_parse_runtime_flags(argv[1:]),
+        )
     return None
 
 

@@ -131,23 +131,23 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
     default = _ENDPOINTS.get(kubelet.program)
     # A file that was not read may set another endpoint.
     if endpoint is None and default is not None and not merged.notes:
-        endpoint = Setting(default, "the kubelet's default")
+        endpoint = Setting(value=default, origin="the kubelet's default")
     parallel_pulls = merged.number("maxParallelImagePulls")
     return KubeletSettings(
-        kubelet,
-        merged.find("", "--root-dir") or Setting(KUBELET_ROOT, "the kubelet's default"),
-        endpoint,
-        merged.find("imageServiceEndpoint", "--image-service-endpoint"),
-        merged.find("", CONFIG_FLAG),
-        merged.find("", BIN_DIR_FLAG),
-        merged.find("", "--kubeconfig"),
-        merged.find("imagePullCredentialsVerificationPolicy"),
-        merged.texts("preloadedImagesVerificationAllowlist"),
-        {**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
-        tuple(merged.notes),
-        merged.ignored,
-        tuple(merged.files),
-        parallel_pulls,
+        kubelet=kubelet,
+        root_dir=merged.find("", "--root-dir") or Setting(value=KUBELET_ROOT, origin="the kubelet's default"),
+        endpoint=endpoint,
+        image_endpoint=merged.find("imageServiceEndpoint", "--image-service-endpoint"),
+        provider_config=merged.find("", CONFIG_FLAG),
+        bin_dir=merged.find("", BIN_DIR_FLAG),
+        kubeconfig=merged.find("", "--kubeconfig"),
+        policy=merged.find("imagePullCredentialsVerificationPolicy"),
+        allowlist=merged.texts("preloadedImagesVerificationAllowlist"),
+        gates={**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
+        notes=tuple(merged.notes),
+        ignored=merged.ignored,
+        files=tuple(merged.files),
+        parallel_pulls=parallel_pulls,
     )
 
 
@@ -195,9 +195,9 @@ class _Merged:
     def find(self, field: str, flag: str = "") -> Setting | None:
         """Return a string setting: the flag, else the field of the files, else None."""
         if self._kubelet.flags.get(flag):
-            return Setting(self._kubelet.flags[flag], f"flags of {self._kubelet}")
+            return Setting(value=self._kubelet.flags[flag], origin=f"flags of {self._kubelet}")
         found = self._checked(field, "a string", lambda value: isinstance(value, str))
-        return Setting(found, self._origins[field]) if found and isinstance(found, str) else None
+        return Setting(value=found, origin=self._origins[field]) if found and isinstance(found, str) else None
 
     def texts(self, field: str) -> tuple[str, ...]:
         """Return a field that is a list of strings."""

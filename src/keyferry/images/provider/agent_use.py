@@ -37,7 +37,7 @@ def choose_agent(
         check_variable(variables)
     place = find_socket(variables, given or "")
     is_named = given or variables.get(VARIABLE)
-    return AgentUse(place, why_not) if place and (is_named or os.path.lexists(place)) else None
+    return AgentUse(place=place, why_not=why_not) if place and (is_named or os.path.lexists(place)) else None
 
 
 def check_agent(given: str) -> str:

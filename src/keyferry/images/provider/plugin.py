@@ -32,7 +32,7 @@ from keyferry.errors import (
     PluginTimeoutError,
 )
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
-from keyferry.invoke.shim import LINK, program_behind
+from keyferry.invoke.shim import program_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +76,15 @@ class ExecPlugin(Value):
             raise
 
     def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> ProcessOutcome:
-        limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
+        limits = self.limits
+        if timeout_seconds is not None:
+            limits = replace(limits, timeout_seconds=timeout_seconds)
         problem: OSError | ValueError
         if self.env and any("\0" in name + value for name, value in self.env):
             raise self._nul_failure(request.image)
         try:
             return run(
-                (self._program(), *self.args),
+                (program_behind(self.path), *self.args),
                 stdin=encode_request(request, self.api_version),
                 environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,
@@ -90,12 +92,6 @@ class ExecPlugin(Value):
         except (OSError, ValueError) as error:
             problem = error
         raise self._start_failure(request.image, problem)
-
-    def _program(self) -> str:
-        # An exception, as of lstat, takes longer than the call.
-        if _CAN_ACCESS_LINKS and not os.access(self.path + LINK, os.F_OK, follow_symlinks=False):
-            return self.path
-        return program_behind(self.path)
 
     def _nul_failure(self, image: str) -> PluginError:
         # Go checks the environment before it searches the executable.
@@ -259,7 +255,7 @@ def child_environment(
     env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
 ) -> Mapping[bytes, bytes]:
     """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
-    merged = dict(os.environb if environ is None else environ)
+    merged = dict(encode_environment(os.environ) if environ is None else environ)
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
@@ -274,16 +270,6 @@ def child_environment(
 def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
     """Return an environment as bytes, encoded for the operating system."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-
-
-# A sandbox may forbid the call, which then finds nothing at all.
-_CAN_ACCESS_LINKS = os.access in os.supports_follow_symlinks and os.access(
-    os.sep, os.F_OK, follow_symlinks=False
-)
-
-
-def _with_timeout(limits: Limits, timeout_seconds: float) -> Limits:
-    return Limits(timeout_seconds, limits.stdout_bytes, limits.stderr_bytes, limits.stderr_drained_bytes)
 
 
 _GO_SIGNALS = {

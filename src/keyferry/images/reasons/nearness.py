@@ -145,7 +145,13 @@ def _secrets_and_files(answer: Answer) -> Iterator[Miss]:
                 if credential.source.kind == SourceKind.PROVIDER:
                     why = "is a key of the response, and does not match the image"
                     registry = answer.name.partition("/")[0]
-                    yield Miss(credential.source, credential.key, MissKind.STRAY_KEY, why, registry)
+                    yield Miss(
+                        source=credential.source,
+                        pattern=credential.key,
+                        kind=MissKind.STRAY_KEY,
+                        why=why,
+                        wanted=registry,
+                    )
                 else:
                     yield _nearest(credential.source, (key,), answer.name)
 
@@ -175,7 +181,9 @@ def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
     if shown != pattern and explain_match(shown, name).matched:
         # With valid user info, which is ignored, the pattern itself would match.
         why = "what stands before its '@' is not valid there"
-        return Miss(source, shown, MissKind.UNPARSABLE, why, shown.rpartition("@")[2])
+        return Miss(
+            source=source, pattern=shown, kind=MissKind.UNPARSABLE, why=why, wanted=shown.rpartition("@")[2]
+        )
     pattern = shown
     miss = _compare(source, pattern, name)
     return miss if explain_match(miss.wanted, name).matched else replace(miss, wanted="")
@@ -189,7 +197,7 @@ def _compare(source: Source, pattern: str, name: str) -> Miss:
         return Miss(source, pattern, *_compare_texts(pattern, name, str(error)))
     kind, why, host = _compare_hosts(parsed, image)
     if kind is MissKind.OTHER_HOST:
-        return Miss(source, pattern, kind)
+        return Miss(source=source, pattern=pattern, kind=kind)
     wanted = parsed.url
     why_not = {
         Difference.HOST: why,
@@ -197,12 +205,12 @@ def _compare(source: Source, pattern: str, name: str) -> Miss:
         Difference.PATH: _why_path(wanted, image),
     }
     return Miss(
-        source,
-        pattern,
-        kind,
-        "; ".join(filter(None, why_not.values())),
-        _authority(host, image.port) + _path_for(wanted.path, image.path),
-        tuple(point for point, reason in why_not.items() if reason),
+        source=source,
+        pattern=pattern,
+        kind=kind,
+        why="; ".join(filter(None, why_not.values())),
+        wanted=_authority(host, image.port) + _path_for(wanted.path, image.path),
+        differences=tuple(point for point, reason in why_not.items() if reason),
     )
 
 
