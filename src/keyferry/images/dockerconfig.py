@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
 from keyferry._core.bounded import read_path
@@ -12,11 +12,6 @@ from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.codec import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _BAD_FILE = "error occurred while trying to unmarshal json"
 _BAD_AUTH = "unable to parse auth field, must be formatted as base64(username:password)"

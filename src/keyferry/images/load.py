@@ -222,7 +222,6 @@ def make_unrun_providers(
 
 
 def _agent_source(settings: ProviderSettings, contents: tuple[bytes, ...], bin_dir: str) -> AgentSource:
-    # Imported here: most machines have no agent.
     from keyferry.images.provider.agent import AgentSource
 
     assert settings.agent is not None  # noqa: S101 - the caller has checked it

@@ -23,7 +23,7 @@ from keyferry.images.keyring import (
     join_keyrings,
     lookup_all,
 )
-from keyferry.images.match import PatternIndex
+from keyferry.images.match import Pattern, PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
 from keyferry.images.reference import ImageName, parse_image
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from keyferry._core.type_forms import Protocol, T
-    from keyferry.images.match import Pattern
 
     class _Submitted(Protocol):
         """A future of any result."""
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
-MOST_THREADS = 64
+MAX_THREADS = 64
 
 _alive: weakref.WeakSet[Providers] = weakref.WeakSet()
 
@@ -320,7 +319,7 @@ class Providers:
 
         with self._executor_lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="keyferry-lookup")
+                self._executor = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="keyferry-lookup")
             return self._executor
 
     def _reset_after_fork(self) -> None:

@@ -208,10 +208,10 @@ def _not_supported(path: str, value: str, supported: tuple[str, ...]) -> str:
 
 _NAME_FORM = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 _NAME = f"({_NAME_FORM})?[A-Za-z0-9]"
-_LONGEST_NAME = 63
+_MAX_NAME = 63
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LONGEST_SUBDOMAIN = 253
+_MAX_SUBDOMAIN = 253
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character"
@@ -241,8 +241,8 @@ def _subdomain_problems(prefix: str) -> list[_Broken]:
     if not prefix:
         return [("prefix part must be non-empty", "")]
     problems = []
-    if len(prefix.encode()) > _LONGEST_SUBDOMAIN:
-        problems.append((f"prefix part must be no more than {_LONGEST_SUBDOMAIN} bytes", ""))
+    if len(prefix.encode()) > _MAX_SUBDOMAIN:
+        problems.append((f"prefix part must be no more than {_MAX_SUBDOMAIN} bytes", ""))
     if not re.fullmatch(_SUBDOMAIN, prefix):
         problems.append((f"prefix part {_SUBDOMAIN_RULE}", _SUBDOMAIN_EXAMPLE))
     return problems
@@ -252,8 +252,8 @@ def _name_part_problems(name: str) -> list[_Broken]:
     problems = []
     if not name:
         problems.append(("name part must be non-empty", ""))
-    elif len(name.encode()) > _LONGEST_NAME:
-        problems.append((f"name part must be no more than {_LONGEST_NAME} bytes", ""))
+    elif len(name.encode()) > _MAX_NAME:
+        problems.append((f"name part must be no more than {_MAX_NAME} bytes", ""))
     if not re.fullmatch(_NAME, name):
         problems.append((f"name part {_NAME_RULE}", _NAME_EXAMPLE))
     return problems

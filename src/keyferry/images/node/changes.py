@@ -8,10 +8,7 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 from keyferry.images.config.contents import UnreadableError, config_files, hash_of_files
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.node.settings import KubeletSettings
+from keyferry.images.node.settings import KubeletSettings
 
 __all__ = ["ChangedFile", "Newer", "changed_at", "newer_than_kubelet", "read_config_hash"]
 

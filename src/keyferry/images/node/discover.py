@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
 from keyferry.images.node.settings import Node
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 # The root of the node's file system, for a container that mounts it in another place than /.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"

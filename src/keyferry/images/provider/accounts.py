@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
@@ -13,7 +14,6 @@ from keyferry.images.keyring import ServiceAccountRef
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Protocol
 else:
     Protocol = object

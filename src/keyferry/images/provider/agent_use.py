@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from keyferry._core.values import Value
 from keyferry._net.agent import AUTO, OFF, VARIABLE, find_socket
 from keyferry.errors import EnvironmentProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["AgentUse", "check_agent", "check_variable", "choose_agent"]
 

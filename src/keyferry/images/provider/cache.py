@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from collections.abc import Container, Mapping
 from itertools import count
 
 from keyferry._core.values import Value
 from keyferry.errors import ServiceAccountError
 from keyferry.images.answer import Auth, Provision
 from keyferry.images.reference import registry_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
 
 # In the order in which the kubelet looks for them.
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")

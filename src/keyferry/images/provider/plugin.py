@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from time import monotonic
 
@@ -33,10 +33,6 @@ from keyferry.errors import (
 )
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from keyferry.invoke.shim import program_behind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _KIND = "CredentialProviderResponse"
 _DECODING = "error decoding credential provider plugin response from stdout"

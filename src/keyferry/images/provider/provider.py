@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from math import inf
 from threading import Lock
 from time import monotonic
@@ -50,8 +51,6 @@ from keyferry.invoke.flight import Flight, Flights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from keyferry.images.provider.agent import AgentSource
 
 

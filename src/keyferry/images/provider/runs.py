@@ -8,6 +8,7 @@ from time import monotonic
 
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field, replace
+from keyferry._net.agent import FallbackReason
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError, PluginError, PluginProtocolError
@@ -79,8 +80,6 @@ class Runs:
             problem = self._refuse(told.response, identity)
             if problem is None:
                 return self._answered(told.response, identity, told.outcome, None, seconds, note)
-            from keyferry._net.agent import FallbackReason
-
             message = f"the agent's answer is not allowed: {problem}"
             note = AgentNote(fallback=str(FallbackReason.OTHER_VERSION), message=message)
         left = None if timeout_seconds is None else timeout_seconds - seconds

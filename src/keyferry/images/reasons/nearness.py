@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
-_MOST_CHANGES, _SHORTEST = 2, 5
+_MAX_CHANGES, _MIN_LABEL = 2, 5
 # The parts of the names of ECR that are the same in every account and region.
 _REGISTRY_PARTS = frozenset(("dkr", "ecr"))
 # The number of labels that two hosts must share to be near each other, beside the one that differs.
@@ -335,13 +335,13 @@ def _compare_labels(
 
 def _is_misspelt(found: str, expected: str) -> bool:
     """Return whether few changes make one label of the other; a wildcard is not a misspelling."""
-    if "*" in found or min(len(found), len(expected)) < _SHORTEST:
+    if "*" in found or min(len(found), len(expected)) < _MIN_LABEL:
         return False
-    return _distance(found, expected) <= _MOST_CHANGES
+    return _distance(found, expected) <= _MAX_CHANGES
 
 
 def _distance(one: str, other: str) -> int:
-    """Return how many letters must be added, removed or replaced; not difflib, whose import takes longer."""
+    """Return how many letters must be added, removed or replaced."""
     row = list(range(len(other) + 1))
     for number, mine in enumerate(one, 1):
         before, row[0] = row[0], number

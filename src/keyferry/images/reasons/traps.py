@@ -12,6 +12,7 @@ from keyferry._core.user_info import hide_user_info
 from keyferry.images.answer import Answer, ProvisionOutcome
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.match import MatchRule, explain_match
+from keyferry.images.reasons.nearness import find_near_miss
 
 _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
@@ -55,9 +56,6 @@ def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
 
 def _wanted(provider: str, pattern: str, answer: Answer) -> str:
     """Return the pattern that would match instead of one that nearly does."""
-    # Imported here because few answers have such a pattern.
-    from keyferry.images.reasons.nearness import find_near_miss
-
     return find_near_miss(Source(SourceKind.PROVIDER, provider), pattern, answer.name).wanted
 
 
