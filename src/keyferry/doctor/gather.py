@@ -191,12 +191,12 @@ def _plugin(path: str) -> PluginFile | None:
 
 
 def _plain_names(read: ReadConfig | None) -> Iterator[str]:
-    """Yield how the image names begin that a pattern covers, for patterns whose host has no wildcard."""
+    """Yield how the image names begin that a pattern matches, for patterns whose host has no wildcard."""
     for pattern in (each for patterns in (read.patterns if read is not None else ()) for each in patterns):
         if isinstance(pattern, Pattern):
-            host = pattern.url.authority
+            host = pattern.authority
             # A path that no image can have is left out.
-            name = next(filter(_is_name, (f"{host}{pattern.url.path}".rstrip("/"), host)), "")
+            name = next(filter(_is_name, (f"{host}{pattern.path}".rstrip("/"), host)), "")
             if name:
                 yield name
 

@@ -74,11 +74,10 @@ class RegistryUrl(Value):
     raw_path: str
 
 
-class Pattern(Value):
+class Pattern(RegistryUrl):
     """A parsed pattern, with a glob for each label of its host; that of a malformed label is None."""
 
     text: str
-    url: RegistryUrl
     globs: tuple[Glob | None, ...]
 
 
@@ -102,15 +101,18 @@ def parse_registry_url(text: str) -> RegistryUrl:
 
     Raise MatchError with Go's error as its ``kubernetes_text``.
     """
+    authority, host, port, path = _split(text)
+    labels = tuple(bytewise(host).split("."))
+    return RegistryUrl(
+        authority=authority, host=host, port=port, path=path, labels=labels, raw_path=bytewise(path)
+    )
+
+
+def _split(text: str) -> tuple[str, str, str, str]:
     try:
-        authority, host, port, path = split_registry_url(text)
+        return split_registry_url(text)
     except UrlSyntaxError as error:
         failure = error
-    else:
-        labels = tuple(bytewise(host).split("."))
-        return RegistryUrl(
-            authority=authority, host=host, port=port, path=path, labels=labels, raw_path=bytewise(path)
-        )
     raise _match_error("https://", text, failure)
 
 
@@ -139,8 +141,18 @@ def parse_pattern(text: str) -> Pattern:
 
     Raise MatchError if it is not a URL. A malformed glob is an error only when an image is compared with it.
     """
-    url = parse_registry_url(text)
-    return Pattern(text=text, url=url, globs=tuple(map(_parse_glob, url.labels)))
+    authority, host, port, path = _split(text)
+    labels = tuple(bytewise(host).split("."))
+    return Pattern(
+        authority=authority,
+        host=host,
+        port=port,
+        path=path,
+        labels=labels,
+        raw_path=bytewise(path),
+        text=text,
+        globs=tuple(map(_parse_glob, labels)),
+    )
 
 
 def matches(pattern: str | Pattern, image: str | RegistryUrl) -> bool:
@@ -155,13 +167,13 @@ def matches(pattern: str | Pattern, image: str | RegistryUrl) -> bool:
 
 def _decide(pattern: Pattern, image: RegistryUrl) -> tuple[MatchRule, int]:
     """Return the first rule that fails, or MATCHED, and the number of the label that it is about."""
-    if pattern.url.port != image.port:
+    if pattern.port != image.port:
         return MatchRule.PORT, 0
-    if len(pattern.url.labels) != len(image.labels):
+    if len(pattern.labels) != len(image.labels):
         return MatchRule.LABEL_COUNT, 0
     # A plain string prefix, as in the kubelet: "r.io/foo" matches "r.io/foobar".
     # A stricter rule would withhold credentials that the kubelet offers.
-    if not image.raw_path.startswith(pattern.url.raw_path):
+    if not image.raw_path.startswith(pattern.raw_path):
         return MatchRule.PATH_PREFIX, 0
     for number, (glob, label) in enumerate(zip(pattern.globs, image.labels, strict=True)):
         if glob is None:
@@ -180,17 +192,22 @@ class PatternIndex:
     __slots__ = ("_groups",)
 
     def __init__(self, patterns: Iterable[tuple[int, str | Pattern]]) -> None:
-        # By the number of labels and the port, then by the places of the labels that are literal.
-        self._groups: dict[tuple[int, str], dict[tuple[int, ...], _Group]] = {}
+        # By the number of labels and the port; within them, by the places of the labels that are literal.
+        self._groups: dict[tuple[int, str], list[_Group]] = {}
+        known: dict[tuple[int, str, tuple[int, ...]], _Group] = {}
         for order, (owner, given) in enumerate(patterns):
             try:
                 pattern = parse_pattern(given) if isinstance(given, str) else given
             except MatchError:
                 continue
-            if None not in pattern.globs:
-                places = tuple([at for at, glob in enumerate(pattern.globs) if glob and is_literal(glob)])
-                groups = self._groups.setdefault((len(pattern.globs), pattern.url.port), {})
-                groups.setdefault(places, _Group(places)).add(order, owner, pattern)
+            if None in pattern.globs:
+                continue
+            places = tuple([at for at, glob in enumerate(pattern.globs) if glob and is_literal(glob)])
+            key = len(pattern.labels), pattern.port, places
+            if key not in known:
+                known[key] = _Group(places)
+                self._groups.setdefault(key[:2], []).append(known[key])
+            known[key].add(order, owner, pattern)
 
     def match(self, image: str) -> tuple[tuple[int, str], ...]:
         """Return each owner with a pattern that matches *image*, ascending, with its first such pattern."""
@@ -198,8 +215,8 @@ class PatternIndex:
             url = parse_registry_url(image)
         except MatchError:
             return ()
-        groups = self._groups.get((len(url.labels), url.port), {})
-        found = [each for group in groups.values() for each in group.find(url) if matches(each[2], url)]
+        groups = self._groups.get((len(url.labels), url.port), ())
+        found = [each for group in groups for each in group.find(url) if matches(each[2], url)]
         first: dict[int, str] = {}
         for _, owner, pattern in sorted(found, key=lambda each: each[0]):
             first.setdefault(owner, pattern.text)
@@ -220,9 +237,9 @@ class _Group:
 
     def add(self, order: int, owner: int, pattern: Pattern) -> None:
         """Add a pattern of this group."""
-        path = pattern.url.raw_path
+        path = pattern.raw_path
         self._lengths.add(len(path))
-        key = self._literal_labels(pattern.url), path
+        key = self._literal_labels(pattern), path
         self._patterns.setdefault(key, []).append((order, owner, pattern))
 
     def find(self, image: RegistryUrl) -> Iterator[tuple[int, int, Pattern]]:
@@ -345,26 +362,25 @@ def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) ->
 
 def _facts(pattern: Pattern, image: RegistryUrl, rule: MatchRule, label: int) -> tuple[str, str, str]:
     """Return the value in the image, that in the pattern, and why they match or do not."""
-    wanted = pattern.url
     if rule is MatchRule.PORT:
-        return image.port, wanted.port, _why_port(image.port, wanted.port)
+        return image.port, pattern.port, _why_port(image.port, pattern.port)
     if rule is MatchRule.LABEL_COUNT:
-        found, expected = str(len(image.labels)), str(len(wanted.labels))
+        found, expected = str(len(image.labels)), str(len(pattern.labels))
         why = (
             f"the image's host {image.host!r} has {found} dot-separated parts and the pattern's "
-            f"{wanted.host!r} has {expected}: the numbers must be equal, and a * matches within one part"
+            f"{pattern.host!r} has {expected}: the numbers must be equal, and a * matches within one part"
         )
         return found, expected, why
     if rule is MatchRule.PATH_PREFIX:
-        hint = ": a * in a path is an ordinary character" if "*" in wanted.path else ""
-        why = f"the image's path {image.path!r} does not begin with the pattern's path {wanted.path!r}{hint}"
-        return image.path, wanted.path, why
+        hint = ": a * in a path is an ordinary character" if "*" in pattern.path else ""
+        why = f"the image's path {image.path!r} does not begin with the pattern's path {pattern.path!r}{hint}"
+        return image.path, pattern.path, why
     if rule is MatchRule.MATCHED:
         port = f"both have port {image.port}" if image.port else "neither has a port"
-        path = f", and the path {image.path!r} begins with {wanted.path!r}" if wanted.path else ""
-        why = f"{port}, every part of the host {image.host!r} matches {wanted.host!r}{path}"
+        path = f", and the path {image.path!r} begins with {pattern.path!r}" if pattern.path else ""
+        why = f"{port}, every part of the host {image.host!r} matches {pattern.host!r}{path}"
         return image.authority + image.path, hide_user_info(pattern.text), why
-    found, expected = readable(image.labels[label]), readable(wanted.labels[label])
+    found, expected = readable(image.labels[label]), readable(pattern.labels[label])
     if rule is MatchRule.BAD_GLOB:
         why = f"{expected!r} in the pattern's host is not a glob: its [ does not begin a complete character class"
     else:

@@ -61,13 +61,13 @@ class RegistryAnswer(Value):
 def paths_of(configs: Sequence[CredentialProvider], host: str) -> tuple[str, ...]:
     """Return the paths for which providers match images of *host*, without repeats; an empty path means any."""
     patterns = [pattern for config in configs for pattern in _patterns(config)]
-    return tuple(dict.fromkeys(pattern.url.path for pattern in patterns if _is_for(pattern, host)))
+    return tuple(dict.fromkeys(pattern.path for pattern in patterns if _is_for(pattern, host)))
 
 
 def exact_registries(configs: Sequence[CredentialProvider]) -> tuple[str, ...]:
     """Return the hosts that patterns name without globs and paths."""
     patterns = (pattern for config in configs for pattern in _patterns(config))
-    return tuple(dict.fromkeys(pattern.url.authority for pattern in patterns if _is_exact(pattern)))
+    return tuple(dict.fromkeys(pattern.authority for pattern in patterns if _is_exact(pattern)))
 
 
 def images_of(configs: Sequence[CredentialProvider], host: str) -> tuple[ImageName, ...]:
@@ -138,15 +138,13 @@ def _patterns(config: CredentialProvider) -> list[Pattern]:
 
 def _is_for(pattern: Pattern, host: str) -> bool:
     try:
-        return matches(pattern, parse_registry_url(host + pattern.url.path))
+        return matches(pattern, parse_registry_url(host + pattern.path))
     except MatchError:
         return False
 
 
 def _is_exact(pattern: Pattern) -> bool:
-    return pattern.url.path in ("", "/") and all(
-        glob is not None and is_literal(glob) for glob in pattern.globs
-    )
+    return pattern.path in ("", "/") and all(glob is not None and is_literal(glob) for glob in pattern.globs)
 
 
 def _image(host: str, path: str) -> str:

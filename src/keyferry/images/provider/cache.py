@@ -19,7 +19,7 @@ SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _MAX_PART_BYTES = 0xFFFF
 MAX_BYTES = 64 * 1024 * 1024
 # The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
-_ENTRY_BYTES = 1200
+_ENTRY_BYTES = 2400
 # One sequence for all caches of the process.
 _numbers = count(1)
 

@@ -198,7 +198,7 @@ def _compare(source: Source, pattern: str, name: str) -> Miss:
     kind, why, host = _compare_hosts(parsed, image)
     if kind is MissKind.OTHER_HOST:
         return Miss(source=source, pattern=pattern, kind=kind)
-    wanted = parsed.url
+    wanted = parsed
     why_not = {
         Difference.HOST: why,
         Difference.OTHER_PORT if wanted.port else Difference.NO_PORT: _why_port(wanted, image),
@@ -225,7 +225,7 @@ def _compare_texts(pattern: str, name: str, why: str) -> tuple[MissKind, str, st
 
 def _compare_hosts(pattern: Pattern, image: RegistryUrl) -> tuple[MissKind, str, str]:
     """Return the difference, why the host does not match, empty if it does, and the host that is right."""
-    wanted, labels = pattern.url, image.labels
+    wanted, labels = pattern, image.labels
     if len(labels) != len(wanted.labels):
         return _compare_counts(wanted, image)
     wrong = [

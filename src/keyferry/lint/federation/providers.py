@@ -74,7 +74,7 @@ def _covers(provider: CredentialProvider, registry: str) -> bool:
     for text in provider.match_images or ():
         meant = text.removesuffix("/*")
         pattern = _parse(meant)
-        if pattern is not None and matches(meant, f"{registry}{pattern.url.raw_path or '/app'}"):
+        if pattern is not None and matches(meant, f"{registry}{pattern.raw_path or '/app'}"):
             return True
     return False
 

@@ -85,7 +85,7 @@ def test_a_full_cache_drops_its_oldest() -> None:
 
 def test_a_cache_full_of_bytes_drops_its_oldest() -> None:
     """As many as the new one needs; one that is larger than the cache is not kept, and displaces none but its own."""
-    cache = Cache(0, CacheLimits(bytes=14_000))
+    cache = Cache(0, CacheLimits(bytes=24_000))
     for number in range(4):
         cache.store(f"reg.io/{number}", b"", entry(password="x" * 1000))
     assert len(cache) == 4
@@ -110,7 +110,7 @@ def test_an_answer_without_an_expiry_is_not_kept() -> None:
 
 def test_what_is_dropped_makes_room() -> None:
     """However an answer goes, what it took is counted off."""
-    cache = Cache(0, CacheLimits(bytes=14_000))
+    cache = Cache(0, CacheLimits(bytes=24_000))
     for round_ in range(50):
         now = round_ * 2 * SWEEP_INTERVAL_NS
         cache.store("reg.io/a", b"", entry(expires=now, password="x" * 3000))
