@@ -15,7 +15,7 @@ __all__ = ["attributes_of", "base_names", "is_promised", "named_types", "own_lin
 
 # Parts of public classes for keyferry itself, such as its agent. They have no underscore, and are not promised.
 _NOT_PROMISED = {
-    "Answer": frozenset({"keyrings", "matching", "provisions", "untold"}),
+    "Answer": frozenset({"keyrings", "matching", "provisions", "not_given"}),
     "ClusterSession": frozenset({"__init__", "authenticator"}),
     "Providers": frozenset(
         {

@@ -160,7 +160,7 @@ class Answer(Value):
     keys are compared with. ``matching`` pairs the index of each provider that
     matches with its first pattern that matches the image; ``provisions`` are their answers.
     ``keyrings`` hold all credentials that were found: pull secrets, node config, providers.
-    ``untold`` are the inputs that the caller knows to be missing; see ``missing``.
+    ``not_given`` are the inputs that the caller knows to be missing; see ``missing``.
     ``answered_ns`` is the instant of the answer, on the same clock as the expiry of provisions.
     """
 
@@ -171,7 +171,7 @@ class Answer(Value):
     matching: tuple[tuple[int, str], ...]
     providers: tuple[CredentialProvider, ...] = field(repr=False)
     keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
-    untold: tuple[MissingInput, ...] = ()
+    not_given: tuple[MissingInput, ...] = ()
     answered_ns: int = field(default=0, repr=False)
 
     @property
@@ -191,7 +191,7 @@ class Answer(Value):
     @property
     def missing(self) -> tuple[MissingInput, ...]:
         """The inputs that a kubelet knows and that were not given; they may change the answer."""
-        found = distinct(self.untold, *(provision.missing for provision in self.provisions))
+        found = distinct(self.not_given, *(provision.missing for provision in self.provisions))
         # A docker config that may exist says least, and is named last.
         return tuple(sorted(found, key=_is_possible_file)) if found else found
 

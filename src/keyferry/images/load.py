@@ -190,8 +190,8 @@ class UnrunProvider(Provider):
             return Provision(
                 provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
             )
-        except NotGivenError as untold:
-            missing = tuple(each for each in untold.missing if each.input is LookupInput.POD)
+        except NotGivenError as not_given:
+            missing = tuple(each for each in not_given.missing if each.input is LookupInput.POD)
         plugin = MissingInput(input=LookupInput.PLUGIN, name=self.name)
         return Provision(provider=self.name, outcome=ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
 

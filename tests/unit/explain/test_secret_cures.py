@@ -139,7 +139,7 @@ def test_the_cause_is_told_where_the_node_is_not_known() -> None:
     """Its cure comes before the options for what is missing."""
     missing = MissingInput(LookupInput.NODE)
     facts = Facts(
-        replace(nothing(), untold=(missing,)),
+        replace(nothing(), not_given=(missing,)),
         unused=(unused(UnusedReason.ABSENT),),
         pod=POD,
         hints=(f"{missing}; add --config",),

@@ -237,7 +237,9 @@ def ask_agent(args: argparse.Namespace, image: ImageName, inputs: Inputs) -> Ans
     with Waiting("asking the node agent"):
         answer = ask_for_answer(use.place, image, found.config, found.bin_dir, args.timeout)
     return (
-        answer if answer is None or isinstance(answer, Fallback) else replace(answer, untold=sources.missing)
+        answer
+        if answer is None or isinstance(answer, Fallback)
+        else replace(answer, not_given=sources.missing)
     )
 
 
@@ -252,7 +254,7 @@ def look_up(args: argparse.Namespace, image: ImageName, inputs: Inputs, provider
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     is_run_here = not all(provision.is_from_agent for provision in answer.provisions)
     environment = environment_notes(args, inputs.environment) if is_run_here else ()
-    return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
+    return ImageLookup(replace(answer, not_given=sources.missing), inputs, environment)
 
 
 def _programs(providers: Providers, name: str) -> str:

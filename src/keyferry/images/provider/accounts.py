@@ -222,8 +222,8 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
         token = accounts.token(
             TokenRequest(account=ref, audience=attributes.service_account_token_audience, pod=pod)
         )
-    except NotGivenError as untold:
-        raise NotGivenError((*missing, *untold.missing)) from None
+    except NotGivenError as not_given:
+        raise NotGivenError((*missing, *not_given.missing)) from None
     except NodeAudienceError:
         raise
     except ServiceAccountError as error:

@@ -183,8 +183,8 @@ class Provider:
             return Provision(
                 provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
             )
-        except NotGivenError as untold:
-            return _unknown(self.name, untold, pod)
+        except NotGivenError as not_given:
+            return _unknown(self.name, not_given, pod)
         except ServiceAccountError as error:
             self.counters.failed(error.kind)
             return Provision(
@@ -210,8 +210,8 @@ class Provider:
                 return None
             with self._lock:
                 kept = cache.find(image, identity.key, self._clock())
-        except NotGivenError as untold:
-            return _unknown(self.name, untold, None)
+        except NotGivenError as not_given:
+            return _unknown(self.name, not_given, None)
         except (NotApplicable, ServiceAccountError):
             return None
         return kept.with_missing(identity.missing) if kept and identity.missing else kept
@@ -414,17 +414,17 @@ class Provider:
             self._on_cached(self, CacheEntry(base=base, image=image, provision=kept))
 
 
-def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
+def _unknown(name: str, not_given: NotGivenError, pod: Pod | None) -> Provision:
     """Return a provision of unknown outcome; with a pod it has an error, since the kubelet could not continue."""
     if pod is None:
-        return Provision(provider=name, outcome=ProvisionOutcome.UNKNOWN, missing=untold.missing)
-    text = untold.kubernetes_text
+        return Provision(provider=name, outcome=ProvisionOutcome.UNKNOWN, missing=not_given.missing)
+    text = not_given.kubernetes_text
     return Provision(
         provider=name,
         outcome=ProvisionOutcome.UNKNOWN,
-        error=untold,
+        error=not_given,
         kubernetes_text=text,
-        missing=untold.missing,
+        missing=not_given.missing,
     )
 
 
