@@ -1,7 +1,7 @@
 """Check that many lookups leave nothing behind: memory, descriptors, zombies.
 
 The lookups are made in a fresh process, so that free memory left by other benchmarks does not hide growth. The size of
-one pattern, one cached answer and one warm image is measured by the interpreter, in bytes.
+one pattern and one cached answer is measured by the interpreter, in bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ _LOOKUPS = 10_000
 # Enough to fill every bounded memo, so that what comes after them is growth.
 _FILLING = 4_200
 _MEBIBYTE = 1024 * 1024
-# Fewer than the warm table holds, so that all of them are counted.
 _HELD = 4_000
 
 
@@ -54,13 +53,12 @@ def _rows(what: str, plugin: str, folder: str) -> list[Row]:
 
 def _sizes() -> list[Row]:
     """Return the bytes of each kind of stored object, and for the tables their maximum size."""
-    from keyferry.images.provider.cache import MOST_BYTES
+    from keyferry.images.provider.cache import MAX_BYTES
 
-    bound = f"all of a provider's {MOST_BYTES // _MEBIBYTE} MiB at most"
+    bound = f"all of a provider's {MAX_BYTES // _MEBIBYTE} MiB at most"
     return [
         Row("memory of a pattern", _bytes_each(_hold_patterns), "B", note=f"{_HELD:,} of them"),
         Row("memory of a cached answer", _bytes_each(_hold_answers), "B", note=bound),
-        Row("memory of a warm image", _bytes_each(_hold_warm), "B", note=bound.replace("a provider's ", "")),
     ]
 
 
@@ -77,33 +75,23 @@ def _bytes_each(hold: Callable[[int], object]) -> float:
 
 
 def _hold_patterns(number: int) -> object:
-    from keyferry.images.match.index import PatternIndex
+    from keyferry.images.match import PatternIndex
 
     return PatternIndex(enumerate(make_patterns(number)))
 
 
 def _hold_answers(number: int) -> object:
     from keyferry.api.credentialprovider.v1 import AuthConfig
+    from keyferry.images.answer import Provision, ProvisionOutcome
     from keyferry.images.provider.cache import Cache
-    from keyferry.images.provider.credentials import keyring_of
-    from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
     cache = Cache(0)
     for at in range(number):
         auth = {f"{REGISTRY}/team-{at}": AuthConfig(f"bench-{at}", f"made-up-{at}")}
         answer = Provision("bench", ProvisionOutcome.CACHED, auth, "Image", 1 << 62)
-        keyring_of(answer).lookup(f"{REGISTRY}/team-{at}/app")
+        answer.keyring.lookup(f"{REGISTRY}/team-{at}/app")
         cache.store(f"{REGISTRY}/team-{at}/app", b"", answer)
     return cache
-
-
-def _hold_warm(number: int) -> object:
-    from keyferry.images.lookup import Providers
-
-    providers = Providers([])
-    for at in range(number):
-        providers.lookup(f"{REGISTRY}/team/app-{at}:v1")
-    return providers
 
 
 class _Reading:

@@ -26,9 +26,9 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer
-from keyferry.images.config.files import read_config
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.config.read import read_config
 from keyferry.images.dockerconfig import DockerEntry, PullSecret, load_docker_config
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, StaticAccount

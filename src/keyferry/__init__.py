@@ -48,11 +48,11 @@ _NAMES = {
         "UnusableCertificateError",
     ),
     "images.answer": ("Answer", "Failure"),
-    "images.credential": ("Credential", "Source", "SourceKind"),
+    "images.keyring": ("Credential", "Source", "SourceKind"),
     "images.dockerconfig": ("PullSecret",),
     "images.load": ("load_providers",),
     "images.lookup": ("Providers",),
-    "images.node.node": ("Node",),
+    "images.node.settings": ("Node",),
     "images.provider.accounts": ("Pod", "ServiceAccount", "ServiceAccounts", "StaticAccount", "TokenRequest"),
     "images.reference": ("ImageName", "parse_image"),
     "invoke.policy": ("AllowlistEntry", "PluginPolicy"),
@@ -124,13 +124,13 @@ if TYPE_CHECKING:
     from .errors import UnusableCertificateError as UnusableCertificateError
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
-    from .images.credential import Credential as Credential
-    from .images.credential import Source as Source
-    from .images.credential import SourceKind as SourceKind
     from .images.dockerconfig import PullSecret as PullSecret
+    from .images.keyring import Credential as Credential
+    from .images.keyring import Source as Source
+    from .images.keyring import SourceKind as SourceKind
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
-    from .images.node.node import Node as Node
+    from .images.node.settings import Node as Node
     from .images.provider.accounts import Pod as Pod
     from .images.provider.accounts import ServiceAccount as ServiceAccount
     from .images.provider.accounts import ServiceAccounts as ServiceAccounts

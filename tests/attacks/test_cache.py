@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from keyferry._core.clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import KeyferryError, PluginExitError, PluginProtocolError
-from keyferry.images.credential import Credential
+from keyferry.images.answer import ProvisionOutcome
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.cache import account_cache_key, cache_key
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import (
     SECOND,
     Accounts,
@@ -108,14 +108,13 @@ def test_a_pod_without_an_account_does_not_see_an_accounts_answer() -> None:
     assert plugin.runs == 2
 
 
-def test_an_answer_for_a_pod_is_never_kept_in_the_warm_table() -> None:
-    """The table of finished answers is for lookups without a pod and without pull secrets alone."""
+def test_an_answer_for_a_pod_is_never_given_to_a_lookup_without_one() -> None:
+    """However often it was given to the pod."""
     accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
     asked, _, clock = for_accounts("ServiceAccount", accounts)
     providers = Providers([asked], clock=clock)
     for _ in range(3):
         providers.lookup(IMAGE, pod=ALICE)
-    assert providers._warm == {}
     assert providers.lookup(IMAGE).credentials == ()
     assert [c.password for c in providers.lookup(IMAGE, pod=ALICE).credentials] == ["for token-of-1"]
 
@@ -271,8 +270,8 @@ def test_a_jump_ahead_ends_everything_and_a_jump_back_revives_nothing() -> None:
     assert cache_entries(asked) == 0
 
 
-def test_the_warm_table_does_not_come_back_with_the_clock() -> None:
-    """A finished answer that was found expired is not served again when the clock steps back."""
+def test_an_expired_answer_does_not_come_back_with_the_clock() -> None:
+    """An answer that was found expired is not served again when the clock steps back."""
     asked, plugin, clock = cached(cache_seconds=10)
     providers = Providers([asked], clock=clock)
     for _ in range(3):
@@ -350,7 +349,7 @@ def test_an_answer_without_a_valid_type_is_not_kept(cache_key_type: str) -> None
     assert cache_entries(asked) == 0
 
 
-def test_a_failed_lookup_is_not_kept_warm() -> None:
+def test_a_failed_lookup_is_not_kept() -> None:
     """An answer with a failure in it is given once; the next lookup asks the provider again."""
     asked, plugin, clock = cached(cache_seconds=10)
     providers = Providers([asked], clock=clock)
@@ -389,7 +388,7 @@ def test_an_empty_answer_is_cached_like_any_other() -> None:
 
 
 def test_a_flood_of_images_leaves_the_cache_bounded() -> None:
-    """Twenty thousand images with answers of their own leave cache and warm table within their bounds."""
+    """Twenty thousand images with answers of their own leave the cache within its bounds."""
     clock = Clock()
     plugin = Scripted(response(cache_key_type="Image"))
     asked = provider(plugin, clock)
@@ -398,13 +397,12 @@ def test_a_flood_of_images_leaves_the_cache_bounded() -> None:
         providers.lookup(f"reg.io/app{number}")
         providers.lookup(f"reg.io/app{number}")
     assert cache_entries(asked) <= 10_000
-    assert len(providers._warm) <= 4_096
     assert plugin.runs == 20_000
     assert providers.cache_hits() == {"plugin": 20_000}
 
 
 def test_a_flood_of_large_answers_leaves_the_memory_bounded() -> None:
-    """Few answers of many megabytes are as much as many small ones, in the cache and in the warm table."""
+    """Few answers of many megabytes are as much as many small ones."""
     import tracemalloc
 
     megabytes = 8 << 20
@@ -421,8 +419,7 @@ def test_a_flood_of_large_answers_leaves_the_memory_bounded() -> None:
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The cache holds the newest, and the warm table may hold as much that the cache has dropped since.
-    assert kept < 2 * (64 << 20) + megabytes
+    assert kept < (64 << 20) + megabytes
     assert asked.provide("reg.io/app19").outcome is ProvisionOutcome.CACHED
     assert asked.provide("reg.io/app0").outcome is ProvisionOutcome.RAN
 
@@ -510,12 +507,11 @@ def test_an_eviction_leaves_other_answers_alone() -> None:
     assert (one.runs, two.runs) == (3, 2)
 
 
-def test_an_eviction_empties_the_warm_table() -> None:
-    """A finished answer does not outlive the credential in it."""
+def test_no_lookup_gets_an_evicted_credential() -> None:
+    """However often it was given before."""
     providers, (plugin,), _ = serving()
     for _ in range(3):
         credential = first(providers)
-    assert providers._warm
     plugin.answer = response("fresh")
     assert providers.evict(IMAGE, credential)
     assert first(providers).password == "fresh"
@@ -548,7 +544,7 @@ def test_a_lookup_under_way_does_not_bring_an_evicted_answer_back() -> None:
     assert [first(providers).password for _ in range(3)] == ["fresh"] * 3
 
 
-def test_the_warm_table_ends_with_the_first_of_its_entries() -> None:
+def test_an_answer_ends_with_the_first_of_its_parts() -> None:
     """An answer of several providers is kept no longer than the shortest of theirs."""
     clock = Clock()
     plugins = [Scripted(response("long", cache_seconds=100)), Scripted(response("short", cache_seconds=10))]
@@ -565,7 +561,7 @@ def test_the_warm_table_ends_with_the_first_of_its_entries() -> None:
 
 
 def test_hits_are_counted_once_each_and_never_uncounted() -> None:
-    """The count of answers from memory only grows, through expiry, eviction and the warm table's turnover."""
+    """The count of answers from memory only grows, through expiry and eviction."""
     providers, (plugin,), clock = serving()
     seen = 0
     for round_number in range(6):
@@ -582,7 +578,7 @@ def test_hits_are_counted_once_each_and_never_uncounted() -> None:
 
 
 @pytest.mark.parametrize("seconds", [(10, 600), (600, 10)], ids=["the first", "the last"])
-def test_a_warm_answer_ends_with_whichever_provider_ends_first(seconds: tuple[float, float]) -> None:
+def test_an_answer_ends_with_whichever_provider_ends_first(seconds: tuple[float, float]) -> None:
     """Once one of several answers is over, its provider is asked anew; the others are not."""
     clock = Clock()
     plugins = [Scripted(response(f"of-{each}", cache_seconds=each)) for each in seconds]
@@ -591,7 +587,6 @@ def test_a_warm_answer_ends_with_whichever_provider_ends_first(seconds: tuple[fl
     for _ in range(3):
         assert len(providers.lookup(IMAGE).credentials) == 2
     assert [plugin.runs for plugin in plugins] == [1, 1]
-    assert providers._warm
     clock.step(10)
     providers.lookup(IMAGE)
     assert [plugin.runs for plugin in plugins] == [1, 1]
@@ -601,7 +596,7 @@ def test_a_warm_answer_ends_with_whichever_provider_ends_first(seconds: tuple[fl
 
 
 def test_the_nodes_docker_config_is_read_again_after_five_minutes(tmp_path: Path) -> None:
-    """As the kubelet does, and no sooner; also where the answer is warm, and where a provider's lasts longer."""
+    """As the kubelet does, and no sooner; also where a provider's lasts longer."""
     file = tmp_path / "config.json"
 
     def login(name: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ImagePullError, KeyferryError, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.route import RegistryRoute

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyferry.errors import ImageNameError
-from keyferry.images.credential import Source, SourceKind
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.keyring import Keyring
+from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.lookup import Providers
 from support.scripted import Clock, Scripted, configured, provider, response
 

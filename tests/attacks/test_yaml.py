@@ -10,8 +10,7 @@ import pytest
 from keyferry._core.documents import read_document, read_yaml
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.errors import DocumentError, PluginProtocolError, Problem
-from keyferry.images.config.decode import ConfigFile, decode_file
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import ConfigFile, decode_file, read_config
 from support.scripted import CONFIG_V1, V1, write_script
 
 SECRET = "s3cr3t-hunter2"

@@ -22,12 +22,10 @@ from keyferry.errors import (
     DurationError,
     ImageNameError,
     KeyferryError,
-    MatchError,
     PluginError,
     PluginProtocolError,
 )
-from keyferry.images.match.index import PatternIndex
-from keyferry.images.match.rules import covers, matches
+from keyferry.images.match import PatternIndex, explain_match, matches
 from keyferry.images.provider.plugin import ExecPlugin, decode_response
 from keyferry.images.reference import parse_image, trim
 
@@ -98,11 +96,9 @@ def match(given: Json) -> Json:
     """Match a glob against a target; the index must agree with the reference."""
     glob, target = str(given["glob"]), str(given["target"])
     indexed = bool(PatternIndex([(0, glob)]).match(target))
-    assert indexed == covers(glob, target), "the index disagrees with the reference"
-    try:
-        return {"matched": matches(glob, target), "error": None}
-    except MatchError as error:
-        return {"matched": False, "error": error.kubernetes_text}
+    assert indexed == matches(glob, target), "the index disagrees with the reference"
+    verdict = explain_match(glob, target)
+    return {"matched": verdict.matched, "error": verdict.kubernetes_text or None}
 
 
 def request_encoding(given: Json) -> Json:

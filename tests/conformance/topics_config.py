@@ -9,9 +9,8 @@ from conformance.layout import lay_out, lay_out_programs
 from keyferry._core.json import dumps, loads
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
-from keyferry.images.config.files import read_config
-from keyferry.images.config.register import check_executables
-from keyferry.images.config.validate import kubernetes_validation_text, validate
+from keyferry.images.config.read import read_config
+from keyferry.images.config.validate import check_executables, kubernetes_validation_text, validate
 from keyferry.images.load import check_config
 
 Json = dict[str, object]

@@ -14,20 +14,27 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import KeyferryError, PluginError, PullSecretError, ServiceAccountError
-from keyferry.images.credential import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
+from keyferry.images.answer import ProvisionOutcome
 from keyferry.images.dockerconfig import (
     DockerConfig,
     PullSecret,
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Keyring, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    ServiceAccountRef,
+    Source,
+    SourceKind,
+    lookup_all,
+)
 from keyferry.images.lookup import Providers, pull_secrets_keyring
-from keyferry.images.match.rules import covers
+from keyferry.images.match import matches
 from keyferry.images.provider import cache
 from keyferry.images.provider.accounts import Pod, ServiceAccount, TokenRequest
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]
@@ -240,7 +247,7 @@ def _step(step: Json, provider: Provider, clock: _Clock, accounts: _Accounts, sc
     script.begin(step)
     image = str(step["image"])
     # The kubelet asks a provider about every image; keyferry's index asks only those that match.
-    if not any(covers(pattern, image) for pattern in provider.config.match_images or ()):
+    if not any(matches(pattern, image) for pattern in provider.config.match_images or ()):
         return {"cache_entries": len(provider._cache), "creds": {}, "error": None, "executed": False} | {
             "service_account": None
         }

@@ -16,7 +16,7 @@ from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.api.wire import Reader
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
-from keyferry.images.credential import credential_hash, hashed_json
+from keyferry.images.keyring import credential_hash, hashed_json
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.decision import PodCredentials

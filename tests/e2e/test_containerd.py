@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ImagePullError
-from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.pulls.cri.client import Runtime, connect_runtime
 from keyferry.pulls.puller.puller import Puller, pull, pull_async
@@ -318,7 +318,7 @@ def check_safe(records: Records, runtime: Runtime, image: str, own: Sequence[Cre
 WORST = """\
 import os, signal, sys
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.puller.puller import Puller

@@ -27,7 +27,7 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 # Pulls the image and says so; the password comes from the environment.
 PULL = """\
 import os, sys
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.puller.puller import pull
 login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source(SourceKind.PROVIDER, "one"), "key")
 print(pull(sys.argv[1], to=sys.argv[2], credentials=[login], pull_policy="Always").manifest_digest)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, Kind
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.reference import parse_image
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.mirrors.containerd_config import read_section

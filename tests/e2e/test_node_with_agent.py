@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from keyferry.errors import ContainerRuntimeError
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.cri.client import connect_runtime
 from support import parts
 from support.agent_image import KEYFERRY, SETTINGS, USER, ImageRunner, agent_image, read_archive

@@ -50,10 +50,10 @@ from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info
 from keyferry.clusters.kubeconfig.files import decode_file as decode_kubeconfig
 from keyferry.errors import HttpError, KeyferryError
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import read_config
 from keyferry.images.config.validate import validate
 from keyferry.images.dockerconfig import parse_docker_config_json, parse_dockercfg
-from keyferry.images.match.rules import judge
+from keyferry.images.match import explain_match
 from keyferry.images.provider.agent import read_answer as read_provider_answer
 from keyferry.images.provider.plugin import decode_response
 from keyferry.images.reference import ImageName, parse_image, trim
@@ -212,7 +212,7 @@ def read_image(data: bytes) -> ImageName:
 def read_pattern(data: bytes) -> object:
     """Match an image with a pattern; the first line is the pattern."""
     pattern, _, image = text_of(data).partition("\n")
-    return str(judge(pattern, image))
+    return str(explain_match(pattern, image))
 
 
 # Clusters

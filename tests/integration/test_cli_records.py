@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.images.credential import credential_hash
+from keyferry.images.keyring import credential_hash
 from support.commands import run_keyferry
 from support.records import IMAGE, REF, account, folder_of, open_quickly, plant, secret, with_secrets
 

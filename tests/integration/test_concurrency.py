@@ -14,10 +14,9 @@ from contextlib import contextmanager
 import pytest
 
 from keyferry.errors import PluginExitError, PluginTimeoutError
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential
+from keyferry.images.answer import Answer, ProvisionOutcome
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.images.provider.provision import ProvisionOutcome
 from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until
 from support.scripted import cache_entries
 

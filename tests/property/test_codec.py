@@ -15,7 +15,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProviderConfig
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError
-from keyferry.images.config.decode import decode_file
+from keyferry.images.config.read import decode_file
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.sampled_from(

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.images.answer import ProvisionOutcome
 from keyferry.images.lookup import Providers
-from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import SECOND, Clock, Scripted, configured, provider, response
 
 IMAGES = ["reg.io/a", "reg.io/b", "other.io/a"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.images.credential import Source, SourceKind, credential_hash
-from keyferry.images.keyring import Keyring
+from keyferry.images.answer import Provision, ProvisionOutcome
+from keyferry.images.keyring import Keyring, Source, SourceKind, credential_hash
 from keyferry.images.provider.cache import (
     CACHE_KEY_TYPES,
     GLOBAL_KEY,
@@ -19,7 +19,6 @@ from keyferry.images.provider.cache import (
     hash_token,
     other_inputs,
 )
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 # Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
 TEXT = st.text(st.sampled_from("ab\0\1\2"), max_size=5)

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from support.fake_cloud import FakeServer, Received, Reply
 from support.images import BuiltImage, digest_of
 

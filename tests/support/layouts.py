@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.platform import Platform
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS

@@ -29,7 +29,7 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderResponse,
 )
 from keyferry.errors import PluginExitError, PluginTimeoutError
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.lookup import Providers
 from keyferry.images.node.kubelet import Kubelet
 from keyferry.images.provider.accounts import Relayed

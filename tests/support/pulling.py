@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind
-from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.stored_image import StoredImage

@@ -15,12 +15,12 @@ __all__ = ["attributes_of", "base_names", "is_promised", "named_types", "own_lin
 
 # Parts of public classes for keyferry itself, such as its agent. They have no underscore, and are not promised.
 _NOT_PROMISED = {
-    "Answer": frozenset({"covering", "keyrings", "provisions", "repeated_at", "untold"}),
+    "Answer": frozenset({"keyrings", "matching", "provisions", "not_given"}),
     "ClusterSession": frozenset({"__init__", "authenticator"}),
     "Providers": frozenset(
         {
             *("__init__", "cache_hits", "cancel_waiting", "find", "foresee", "provide_async", "providers"),
-            *("recall", "refresh_async", "refuse", "settle", "waiting"),
+            *("recall", "refresh_async", "refuse", "waiting"),
         }
     ),
     "Records": frozenset({"__init__", "counters", "files", "memory"}),

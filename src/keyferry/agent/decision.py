@@ -15,10 +15,8 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, Provision, ProvisionOutcome
 from keyferry.images.provider.agent import OUTCOMES
-from keyferry.images.provider.credentials import keyring_of
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName
 
 TYPE_CHECKING = False
@@ -169,7 +167,7 @@ def result_of_provision(provision: Provision | None, image: ImageName) -> Decisi
     if provision is None:
         return DecisionResult(DecisionOutcome.NO_MATCH, "", "no pattern of this provider matches the image")
     source = SOURCES.get(provision.outcome, "")
-    is_useful = bool(source and provision.auth and keyring_of(provision).lookup(image.repository))
+    is_useful = bool(source and provision.auth and provision.keyring.lookup(image.repository))
     if provision.error is not None:
         outcome = DecisionOutcome.FAILED
     elif is_useful:

@@ -9,10 +9,8 @@ from keyferry.agent.message import AgentReply, reply_document, with_decision
 from keyferry.agent.state import AgentState
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, Provision
 from keyferry.images.keyring import join_keyrings, lookup_all
-from keyferry.images.provider.credentials import keyring_of
-from keyferry.images.provider.provision import Provision
 
 __all__ = ["explain_reply", "withhold"]
 
@@ -49,9 +47,9 @@ def withhold(answer: Answer) -> Answer:
 
     So the reasons still tell that there are some, and that they do not match the image.
     """
-    covering = dict(answer.covering)
+    covering = dict(answer.matching)
     provisions = tuple(_without_keys(provision, answer.name) for provision in answer.provisions)
-    given = [keyring_of(provision) for provision in provisions if provision.auth]
+    given = [provision.keyring for provision in provisions if provision.auth]
     keyrings = (join_keyrings(given),) if given else ()
     return replace(
         answer,

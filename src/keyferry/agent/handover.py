@@ -9,10 +9,10 @@ from __future__ import annotations
 from keyferry import __version__
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import ExecPlugin
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
 
 __all__ = ["hand_over_reply", "take_over_entries"]

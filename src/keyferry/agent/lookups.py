@@ -23,11 +23,8 @@ from keyferry.agent.message import API_VERSION, JSON, AgentReply, reply_document
 from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential, ServiceAccountRef
-from keyferry.images.missing import missing_documents
-from keyferry.images.provider.credentials import keyring_of
-from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
+from keyferry.images.answer import Answer, Auth, Provision, ProvisionOutcome, missing_documents
+from keyferry.images.keyring import Credential, ServiceAccountRef
 from keyferry.images.reference import ImageName, parse_image, shorten_name
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
 
@@ -333,7 +330,7 @@ def _failed(error: KeyferryError) -> AgentReply:
 
 def only_for(provision: Provision, repository: str) -> Auth:
     """Return the credentials of an answer that are for the images of a repository."""
-    keys = {credential.key for credential in keyring_of(provision).lookup(repository)}
+    keys = {credential.key for credential in provision.keyring.lookup(repository)}
     return {key: each for key, each in provision.auth.items() if key in keys}
 
 

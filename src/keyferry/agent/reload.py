@@ -127,11 +127,7 @@ class Reloader:
             for name in FIXED
             if state.settings.values.get(name) != self.state.settings.values.get(name)
         )
-        before = self.state.providers
-        # Once more after the change: until then, lookups go on with the old state.
-        before.settle()
         self.state = state
-        before.settle()
         self.succeeded += 1
         self._remember(is_applied=True, notes=notes)
         self._log.write(

@@ -35,12 +35,11 @@ from keyferry.agent.tenants import Tenants
 from keyferry.agent.turns import RunTurns
 from keyferry.agent.usage import EvictionLimit, Usage
 from keyferry.errors import KeyferryError, PluginError
+from keyferry.images.answer import Failure, Provision, ProvisionOutcome
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import base_key
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import shorten_name
 from keyferry.images.registries import exact_registries, images_of, lookup_registry_async
-from keyferry.images.result import Failure
 
 __all__ = ["AgentService", "Management"]
 

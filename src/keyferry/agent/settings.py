@@ -15,7 +15,7 @@ from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import ConfigError, DurationError, EnvironmentProblem, Problem
 from keyferry.images.node.discover import discover
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.images.provider.agent import check_variable
 from keyferry.lint.agent_config import check_agent_config, why_wrong
 

@@ -11,7 +11,7 @@ from keyferry.agent.access import AccessPolicy
 from keyferry.agent.settings import AgentSettings, Given, check_config_files, resolve_settings
 from keyferry.images.load import ProviderSettings, make_providers
 from keyferry.images.lookup import Providers
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.provider import Provider
 

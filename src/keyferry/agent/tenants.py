@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.jwt_claims import JwtError, read_claims
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import Relayed
 
 __all__ = ["Tenants"]

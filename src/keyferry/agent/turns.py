@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 
 from keyferry.agent.refresher import MOST_AT_ONCE
-from keyferry.images.lookup import MOST_THREADS
+from keyferry.images.lookup import MAX_THREADS
 
 __all__ = ["RunTurns"]
 
 # Renewals have theirs.
-MOST_TURNS = MOST_THREADS - MOST_AT_ONCE
+MOST_TURNS = MAX_THREADS - MOST_AT_ONCE
 MOST_WAITING = 256
 
 

@@ -8,7 +8,7 @@ from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import EnvironmentProblem, ImageNameError
-from keyferry.images.compare import ConfigChanges, ProviderChange, Served, compare_configs
+from keyferry.images.config.compare import ConfigChanges, ProviderChange, Served, compare_configs
 from keyferry.images.load import check_config
 from keyferry.images.reference import normalise
 from keyferry.show.writer import report

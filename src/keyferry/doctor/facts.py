@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from keyferry._core.values import Value, field
 from keyferry.images.node.changes import Newer
 from keyferry.images.node.discover import Discovery
-from keyferry.images.node.kubelet import Kubelet, Kubelets
-from keyferry.images.node.process import RuntimeProcess
+from keyferry.images.node.kubelet import Kubelet, Kubelets, RuntimeProcess
 from keyferry.images.node.settings import KubeletSettings
 from keyferry.lint.report import LintReport
 from keyferry.pulls.cri.client import RuntimeInfo

@@ -26,15 +26,13 @@ from keyferry.doctor.facts import (
     ShimFacts,
 )
 from keyferry.errors import ImageNameError, PolicyError
-from keyferry.images.config.files import ReadConfig, read_config
-from keyferry.images.config.register import plugin_path
-from keyferry.images.config.validate import GATE
-from keyferry.images.match.rules import Pattern
+from keyferry.images.config.read import ReadConfig, read_config
+from keyferry.images.config.validate import GATE, plugin_path
+from keyferry.images.match import Pattern
 from keyferry.images.node.changes import newer_than_kubelet
 from keyferry.images.node.discover import discover
 from keyferry.images.node.kubelet import KUBELET_ROOT
-from keyferry.images.node.node import Node
-from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings
+from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Node
 from keyferry.images.reference import parse_image, registry_of
 from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint
@@ -193,12 +191,12 @@ def _plugin(path: str) -> PluginFile | None:
 
 
 def _plain_names(read: ReadConfig | None) -> Iterator[str]:
-    """Yield how the image names begin that a pattern covers, for patterns whose host has no wildcard."""
+    """Yield how the image names begin that a pattern matches, for patterns whose host has no wildcard."""
     for pattern in (each for patterns in (read.patterns if read is not None else ()) for each in patterns):
         if isinstance(pattern, Pattern):
-            host = pattern.url.authority
+            host = pattern.authority
             # A path that no image can have is left out.
-            name = next(filter(_is_name, (f"{host}{pattern.url.path}".rstrip("/"), host)), "")
+            name = next(filter(_is_name, (f"{host}{pattern.path}".rstrip("/"), host)), "")
             if name:
                 yield name
 

@@ -16,7 +16,7 @@ from keyferry.clusters.api_calls import ApiAction, ApiProblem, BoundPod, call_ap
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
 from keyferry.workloads.pods import token_audiences

@@ -44,9 +44,9 @@ from keyferry.explain.wording import (
     who,
     why_pulled,
 )
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.answer import LookupOutcome
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.node.changes import ChangedFile
-from keyferry.images.result import LookupOutcome
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
-from keyferry.images.missing import MissingInput
+from keyferry.images.answer import MissingInput
 from keyferry.pulls.records.access import UseOutcome, judge_use
 from keyferry.pulls.records.decision import Decision
 from keyferry.show.documents import reason_document

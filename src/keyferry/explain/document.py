@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.secrets import MASK
-from keyferry.images.missing import missing_documents
+from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from keyferry.images.answer import Answer, Failure
-    from keyferry.images.credential import Credential, Source
+    from keyferry.images.keyring import Credential, Source
 
 
 def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:

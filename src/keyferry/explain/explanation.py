@@ -10,7 +10,7 @@ from keyferry.explain.registry import PullVerdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.why.nearness import Miss
+    from keyferry.images.reasons.nearness import Miss
 
 __all__ = ["Cure", "Explanation", "LikelyCause", "Outcome", "Subject"]
 

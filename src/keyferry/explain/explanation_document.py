@@ -9,7 +9,7 @@ from keyferry.explain.document import credential_document, failures_document
 from keyferry.explain.evidence import Evidence
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import check_document
-from keyferry.images.missing import missing_documents
+from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document, reason_document
 from keyferry.workloads.events import PullEvent
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from keyferry._core.reasons import Reason
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.answer import Answer
-    from keyferry.images.credential import Credential
     from keyferry.images.dockerconfig import PullSecret
+    from keyferry.images.keyring import Credential
     from keyferry.images.provider.accounts import Pod
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.records.decision import Decision

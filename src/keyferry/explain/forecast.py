@@ -23,9 +23,8 @@ from keyferry.explain.wording import (
     wait_cure,
     who,
 )
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential, SourceKind
-from keyferry.images.result import LookupOutcome
+from keyferry.images.answer import Answer, LookupOutcome
+from keyferry.images.keyring import Credential, SourceKind
 
 __all__ = ["MAX_CURES", "credential_cures", "foresee", "foresee_lookup", "outcome_without", "with_inputs"]
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
-from keyferry.images.result import LookupOutcome
+from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, LookupOutcome, MissingInput
 
 __all__ = ["input_cures"]
 

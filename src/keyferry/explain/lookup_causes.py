@@ -22,17 +22,13 @@ from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.secret_cures import new_secret, renewed_secret, used_secret
 from keyferry.explain.times import clock_text
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Source, SourceKind
-from keyferry.images.keyring import lookup_all
+from keyferry.images.answer import Answer, LookupInput, LookupOutcome, ProvisionOutcome
+from keyferry.images.keyring import Source, SourceKind, lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
-from keyferry.images.missing import LookupInput
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
-from keyferry.images.provider.provision import ProvisionOutcome
+from keyferry.images.reasons.nearness import Miss, MissKind, find_misses
+from keyferry.images.reasons.traps import empty_login_text, is_empty_login
 from keyferry.images.reference import registry_of
-from keyferry.images.result import LookupOutcome
-from keyferry.images.why.nearness import Miss, MissKind, find_misses
-from keyferry.images.why.traps import empty_login_text, is_empty_login
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 __all__ = ["describe_miss", "find_lookup_cause", "trace_cure"]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
 from keyferry.images.answer import Answer
-from keyferry.images.match.rules import judge
+from keyferry.images.match import explain_match
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors
 
 __all__ = ["MirrorTrap", "mirror_traps", "mirrors_document"]
@@ -90,11 +90,11 @@ def _insecure(endpoint: Endpoint, registry: str) -> Reason:
 
 def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
     """Yield the patterns that are meant for a mirror: the kubelet never looks up a mirror's name."""
-    covering = dict(answer.covering)
+    covering = dict(answer.matching)
     for index, provider in enumerate(answer.providers):
         for pattern in provider.match_images or () if index not in covering else ():
             for each in mirrors.others:
-                if judge(pattern, f"{each.host}/{each.repository}").matched:
+                if explain_match(pattern, f"{each.host}/{each.repository}").matched:
                     shown = hide_user_info(pattern)
                     text = (
                         f"pattern {shown!r} of {provider.name!r} covers the mirror {each.host}, but the kubelet "

@@ -11,16 +11,12 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import Kind, MatchError
 from keyferry.explain.chain import Link, LinkName, LinkState
 from keyferry.explain.registry import PullVerdict, RegistryCheck, describe_attempt, verdict
-from keyferry.images.credential import Credential
-from keyferry.images.keyring import lookup_all
+from keyferry.images.answer import Provision, ProvisionOutcome
+from keyferry.images.keyring import Credential, lookup_all
 from keyferry.images.lookup import Providers
-from keyferry.images.match.index import PatternIndex
-from keyferry.images.match.rules import judge
-from keyferry.images.match.url import normalise_key
+from keyferry.images.match import PatternIndex, explain_match, normalise_key
 from keyferry.images.provider.accounts import Pod
-from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, registry_of
 from keyferry.kit.lab.secrets import shown_key
 
@@ -109,7 +105,7 @@ def plugin_link(
 
 def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Credential, ...]]:
     """Find the credentials that the kubelet would try, in order."""
-    credentials = tuple(lookup_all((keyring_of(provision),), image.repository))
+    credentials = tuple(lookup_all((provision.keyring,), image.repository))
     if credentials:
         facts = {"keys": [f"{shown_key(each.key)} (user {_user(each)})" for each in credentials]}
         number = len(credentials)
@@ -132,7 +128,7 @@ _LONGEST_NAME = 64
 
 def _why_not(key: str, repository: str) -> str:
     try:
-        why = judge(normalise_key(key), repository).why
+        why = explain_match(normalise_key(key), repository).why
     except MatchError as error:
         why = error.message
     shown = shown_key(key)

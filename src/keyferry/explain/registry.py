@@ -10,7 +10,7 @@ from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
-from keyferry.images.missing import MissingInput
+from keyferry.images.answer import MissingInput
 from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
 from keyferry.show.text import Mark, mark
 

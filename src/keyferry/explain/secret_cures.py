@@ -15,8 +15,8 @@ from keyferry._core.secrets import redact
 from keyferry.errors import PullSecretError
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
-from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
+from keyferry.images.keyring import Credential
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import registry_of
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret

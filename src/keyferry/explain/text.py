@@ -10,11 +10,10 @@ from keyferry.explain.explanation import Cure, Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import PullVerdict, attempt_lines
 from keyferry.explain.wording import may_use
-from keyferry.images.answer import Answer
-from keyferry.images.credential import SourceKind
-from keyferry.images.match.rules import MatchRule
-from keyferry.images.provider.provision import ProvisionOutcome
-from keyferry.images.why.nearness import find_misses
+from keyferry.images.answer import Answer, ProvisionOutcome
+from keyferry.images.keyring import SourceKind
+from keyferry.images.match import MatchRule
+from keyferry.images.reasons.nearness import find_misses
 from keyferry.show.text import Mark, Whole, fold, mark, sections
 from keyferry.show.writer import Lines, style
 

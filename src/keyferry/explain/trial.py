@@ -22,7 +22,8 @@ from keyferry.explain.chain import Chain, Link, LinkName, LinkState
 from keyferry.explain.link_reports import LinkReports
 from keyferry.explain.plugin_links import Matched, keys_link, plugin_link, provider_link, registry_link
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.credential import Credential
+from keyferry.images.answer import Provision
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import (
     Pod,
@@ -31,7 +32,6 @@ from keyferry.images.provider.accounts import (
     StaticAccount,
     pick_annotations,
 )
-from keyferry.images.provider.provision import Provision
 from keyferry.images.reference import ImageName
 
 __all__ = ["TrialInput", "TrialTools", "try_chain"]

@@ -9,9 +9,9 @@ from keyferry.explain.evidence import AttemptKind
 from keyferry.explain.explanation import Cure
 from keyferry.explain.facts import Facts
 from keyferry.explain.times import age_text, clock_text
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.reasons.traps import is_empty_login
 from keyferry.images.reference import registry_of
-from keyferry.images.why.traps import is_empty_login
 from keyferry.pulls.failure_text import FailureKind
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
 from keyferry._core.bounded import read_path
@@ -12,11 +12,6 @@ from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.wire import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _BAD_FILE = "error occurred while trying to unmarshal json"
 _BAD_AUTH = "unable to parse auth field, must be formatted as base64(username:password)"
@@ -141,7 +136,7 @@ def _read_entry(value: object, where: str) -> DockerEntry:
     username, password = texts["username"], texts["password"]
     if texts["auth"]:
         username, password = _decode_auth(texts["auth"], where)
-    return DockerEntry(username, password, texts["email"])
+    return DockerEntry(username=username, password=password, email=texts["email"])
 
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:

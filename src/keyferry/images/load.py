@@ -10,16 +10,17 @@ from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
+from keyferry.images.answer import LookupInput, MissingInput, Provision, ProvisionOutcome
 from keyferry.images.config.contents import config_hash
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.read import ReadConfig, read_config
 from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
-from keyferry.images.config.register import plugin_path
+from keyferry.images.config.validate import plugin_path
 from keyferry.images.lookup import Providers
-from keyferry.images.match.rules import Pattern
+from keyferry.images.match import Pattern
 from keyferry.images.node.discover import discover
-from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.provider.accounts import NotApplicable, NotGivenError, Pod, ServiceAccounts, identify
 from keyferry.images.provider.agent import AgentSource, AgentUse, check_agent, choose_agent
-from keyferry.images.provider.cache import MOST_BYTES, CacheEntry, CacheLimits
+from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.run import Limits
@@ -85,14 +86,14 @@ def load_providers(
     check_agent(agent)
     found = discover(_path(config), _path(bin_dir), advice=_CONFIG_ADVICE, bin_dir_advice=_BIN_DIR_ADVICE)
     settings = ProviderSettings(
-        service_accounts,
-        service_account_tokens,
-        _path(docker_config),
-        timeout_seconds,
-        frozenset(withhold_env),
-        environ,
-        coalesce,
-        clock,
+        service_accounts=service_accounts,
+        service_account_tokens=service_account_tokens,
+        docker_config=_path(docker_config),
+        timeout_seconds=timeout_seconds,
+        withhold_env=frozenset(withhold_env),
+        environ=environ,
+        coalesce=coalesce,
+        clock=clock,
         agent=choose_agent(agent, why_not=_OWN_ENVIRONMENT if environ is not None or withhold_env else ""),
     )
     return make_providers(found.config, found.bin_dir, settings)
@@ -162,8 +163,36 @@ def _assemble(
         docker_config=settings.docker_config,
         clock=settings.clock,
         patterns=patterns,
-        warm_bytes=min(settings.cache_limits.bytes, MOST_BYTES),
     )
+
+
+class UnrunProvider(Provider):
+    """A provider that is never run; it is skipped for the pods that it does not apply to, as in the kubelet."""
+
+    def provide(
+        self,
+        image: str,  # noqa: ARG002 - the answer is unknown for every image
+        pod: Pod | None = None,
+        timeout_seconds: float | None = None,  # noqa: ARG002 - nothing takes time
+        *,
+        waited_seconds: float = 0.0,  # noqa: ARG002 - as above
+    ) -> Provision:
+        """Return an unknown answer that names the plugin as missing, and the other inputs that it would need."""
+        missing: tuple[MissingInput, ...] = ()
+        try:
+            identify(self.config.token_attributes, self._accounts, pod)
+        except NotApplicable as skip:
+            return Provision(
+                provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
+            )
+        except NotGivenError as not_given:
+            missing = tuple(each for each in not_given.missing if each.input is LookupInput.POD)
+        plugin = MissingInput(input=LookupInput.PLUGIN, name=self.name)
+        return Provision(provider=self.name, outcome=ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
+
+    def recall(self, image: str, pod: Pod | None = None) -> Provision:
+        """Return what ``provide`` returns."""
+        return self.provide(image, pod)
 
 
 def make_unrun_providers(
@@ -173,9 +202,6 @@ def make_unrun_providers(
 
     Without *bin_dir*, plugins are not checked. Raise ConfigError if no provider can be read from the config.
     """
-    # Imported here: most commands run plugins.
-    from keyferry.images.provider.unrun import UnrunProvider
-
     read = read_config(config)
     found = find_refusals(read, bin_dir, service_account_tokens=settings.service_account_tokens)
     problems = dict.fromkeys(problem for stage in found for problem in stage.problems)
@@ -247,15 +273,15 @@ def exec_plugin(
 ) -> ExecPlugin:
     """Return the executable of a configured provider."""
     return ExecPlugin(
-        provider.name,
-        plugin_path(bin_dir, provider.name),
-        provider.api_version,
-        provider.args or (),
-        tuple((variable.name, variable.value) for variable in provider.env or ()),
-        withhold,
-        limits,
-        environ,
-        listen,
+        name=provider.name,
+        path=plugin_path(bin_dir, provider.name),
+        api_version=provider.api_version,
+        args=provider.args or (),
+        env=tuple((variable.name, variable.value) for variable in provider.env or ()),
+        withhold=withhold,
+        limits=limits,
+        environ=environ,
+        listen=listen,
     )
 
 

@@ -10,21 +10,23 @@ from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.log import log_debug
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential, SecretRef, Source, SourceKind
+from keyferry.images.answer import Answer, LookupInput, MissingInput, Provision, ProvisionOutcome
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import EMPTY, Keyring, join_keyrings, lookup_all
-from keyferry.images.match.index import PatternIndex
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    Source,
+    SourceKind,
+    join_keyrings,
+    lookup_all,
+)
+from keyferry.images.match import Pattern, PatternIndex
 from keyferry.images.provider.accounts import Pod
-from keyferry.images.provider.cache import MOST_BYTES
-from keyferry.images.provider.credentials import keyring_of
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.images.warm import Warm, WarmTable
 from keyferry.invoke.run import kill_runs
 
 TYPE_CHECKING = False
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from keyferry._core.type_forms import Protocol, T
-    from keyferry.images.match.rules import Pattern
 
     class _Submitted(Protocol):
         """A future of any result."""
@@ -43,22 +44,18 @@ if TYPE_CHECKING:
 
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
-_FOREVER_NS = 1 << 62
-MOST_THREADS = 64
-_NO_NODE_CONFIG: tuple[list[Keyring], int] = [], _FOREVER_NS
+MAX_THREADS = 64
 
 _alive: weakref.WeakSet[Providers] = weakref.WeakSet()
 
 
-class _Question(NamedTuple):
-    """A parsed lookup: the image, the patterns that cover it, and the pod."""
+class _Question(Value):
+    """A parsed lookup: the image, the providers that match it with their patterns, and the pod."""
 
     name: ImageName
-    covering: tuple[tuple[int, str], ...]
-    pod: Pod | None
-    pull_secrets: Sequence[PullSecret]
-    # Where the answer may be kept. Read first: after an eviction meanwhile, this is a table that is no longer used.
-    table: WarmTable | None
+    matching: tuple[tuple[int, str], ...]
+    pod: Pod | None = None
+    pull_secrets: Sequence[PullSecret] = field(default=(), repr=False)
 
 
 class Providers:
@@ -72,12 +69,8 @@ class Providers:
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
         patterns: Sequence[Sequence[Pattern]] | None = None,
-        warm_bytes: int = MOST_BYTES,
     ) -> None:
-        """Create providers; *patterns* are the patterns of each provider, if they are already parsed.
-
-        Finished answers take at most *warm_bytes* beside the caches of the providers.
-        """
+        """Create providers; *patterns* are the patterns of each provider, if they are already parsed."""
         self._config_hash = config_hash
         self._providers = tuple(providers)
         self._by_name = {provider.name: provider for provider in providers}
@@ -88,8 +81,6 @@ class Providers:
         self._index = PatternIndex((owner, each) for owner, found in enumerate(of_each) for each in found)
         self._clock = clock
         self._node = None if docker_config is None else _NodeConfig(docker_config)
-        self._warm_bytes = warm_bytes
-        self._warm = WarmTable(most_bytes=warm_bytes)
         self._executor: ThreadPoolExecutor | None = None
         # What threads are to do, until it is done.
         self._submitted: set[_Submitted] = set()
@@ -134,16 +125,6 @@ class Providers:
         the answer; a run that other lookups wait for continues. Raise ImageNameError for
         an image that does not parse, PullSecretError for a pull secret that cannot be read.
         """
-        if pod is None and not pull_secrets:
-            # The fast path is inlined: a function call would take a quarter of its time.
-            warm = self._warm.get(image if isinstance(image, str) else image.text)
-            if warm is not None:
-                now = self._clock()
-                if warm.since_ns <= now < warm.until_ns:
-                    warm.tick()
-                    return warm.answer
-                if (answer := warm.give(now)) is not None:
-                    return answer
         return self._ask(self._question(image, pod, pull_secrets), timeout_seconds)
 
     async def lookup_async(
@@ -158,10 +139,10 @@ class Providers:
 
         Cancellation does not stop a running plugin: as in the kubelet, its response is cached.
         """
-        question, recalled = self._recall_or_ask(image, pod, pull_secrets)
+        question = self._question(image, pod, pull_secrets)
+        recalled = self._recall(question)
         if recalled is not None:
             return recalled
-        assert question is not None  # noqa: S101 - there is an answer or a question
         import asyncio
 
         asked = monotonic()
@@ -179,26 +160,22 @@ class Providers:
 
     def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
         """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
-        return self._recall_or_ask(image, pod, ())[1]
+        return self._recall(self._question(image, pod, ()))
 
     def foresee(self, image: str | ImageName) -> Answer:
         """Return what ``lookup`` returns as far as it is in memory; a plugin that would run has an unknown answer.
 
         Nothing is read, run, waited for or counted.
         """
-        name = parse_image(image)
-        covering = self._index.match(name.repository)
-        provisions = tuple(
-            self._providers[owner].recall(name.repository) or _unrun(self._providers[owner].name)
-            for owner, _ in covering
-        )
-        node = self._node_kept() or ([], 0)
-        return self._finish(_Question(name, covering, None, (), None), provisions, [], node)
+        question = self._question(image, None, ())
+        matching = [self._providers[owner] for owner, _ in question.matching]
+        provisions = tuple(each.recall(question.name.repository) or _unrun(each.name) for each in matching)
+        return self._finish(question, provisions, [], self._node_kept() or [])
 
     async def provide_async(
         self, provider: str, image: str | ImageName, *, pod: Pod | None = None
     ) -> Provision | None:
-        """Return the answer of one provider for *image*, or None if no pattern of this provider covers it.
+        """Return the answer of one provider for *image*, or None if no pattern of this provider matches it.
 
         Raise KeyError if there is no provider of this name.
         """
@@ -215,12 +192,12 @@ class Providers:
         return await asyncio.wrap_future(self._submit(asked.provide, repository, pod))
 
     def find(self, provider: str, image: str | ImageName) -> Provider | None:
-        """Return the provider of this name, or None if no pattern of it covers *image*.
+        """Return the provider of this name, or None if no pattern of it matches *image*.
 
         Raise KeyError if there is no provider of this name.
         """
-        named, covering = self._by_name[provider], self._index.match(parse_image(image).repository)
-        return named if any(self._providers[owner] is named for owner, _ in covering) else None
+        named, matching = self._by_name[provider], self._index.match(parse_image(image).repository)
+        return named if any(self._providers[owner] is named for owner, _ in matching) else None
 
     async def refresh_async(self, provider: str, image: str) -> Provision:
         """Run the plugin of one provider for a repository whose answer is cached; lookups then get the new answer.
@@ -229,10 +206,7 @@ class Providers:
         """
         import asyncio
 
-        provision = await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
-        if provision.error is None:
-            self.settle()
-        return provision
+        return await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
 
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
         """Remove a provider's credential, which a registry refused, from the cache; the next lookup runs the plugin.
@@ -246,24 +220,17 @@ class Providers:
             for provider in self._providers
             if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
-        self.settle()
         return any(evicted)
 
     def refuse(self, image: str | ImageName, username: str, password: str) -> bool:
         """Remove a credential that a registry refused from the cache of every provider; see ``evict``."""
         name = parse_image(image).repository
         evicted = [provider.evict(name, username, password) for provider in self._providers]
-        if any(evicted):
-            self.settle()
         return any(evicted)
 
     def cache_hits(self) -> dict[str, int]:
         """Return the number of cache hits so far, by provider."""
-        hits = {provider.name: provider.counters.read().hits for provider in self._providers}
-        for warm, seen in self._warm.hits():
-            for provider in warm.cached_from():
-                hits[provider] += seen
-        return hits
+        return {provider.name: provider.counters.read().hits for provider in self._providers}
 
     def waiting(self) -> int:
         """Return the number of lookups and renewals that wait for a thread, since all are busy with plugin runs."""
@@ -272,124 +239,70 @@ class Providers:
     def _question(
         self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
     ) -> _Question:
-        table = self._warm if pod is None and not pull_secrets else None
         name = parse_image(image)
-        if table is not None and name.text in table:
-            # The answer in the table has expired.
-            self._count_hits(table.forget(name.text))
-        # An image of the table needs no other memory of its patterns.
-        match = self._index.match if table is None else self._index.find
-        return _Question._make((name, match(name.repository), pod, pull_secrets, table))
-
-    def _recall_or_ask(
-        self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
-    ) -> tuple[_Question | None, Answer | None]:
-        """Return the answer if all of it is in memory, else the question."""
-        if pod is None and not pull_secrets:
-            warm = self._warm.get(image if isinstance(image, str) else image.text)
-            if warm is not None and (given := warm.give(self._clock())) is not None:
-                return None, given
-        question = self._question(image, pod, pull_secrets)
-        return question, self._recall(question)
+        matching = self._index.match(name.repository)
+        return _Question(name=name, matching=matching, pod=pod, pull_secrets=pull_secrets)
 
     def _recall(self, question: _Question) -> Answer | None:
         """Return the answer if all of it is in memory, else None; nothing is read, run or waited for."""
         node = self._node_kept()
         if node is None or question.pull_secrets:
             return None
-        repository, provisions = question.name.repository, []
-        for owner, _ in question.covering:
-            provision = self._providers[owner].recall(repository, question.pod)
+        repository = question.name.repository
+        matching = [self._providers[owner] for owner, _ in question.matching]
+        provisions = []
+        for provider in matching:
+            provision = provider.recall(repository, question.pod)
             if provision is None:
                 return None
             provisions.append(provision)
-        for at, provision in enumerate(provisions):
+        for provider, provision in zip(matching, provisions, strict=True):
             if provision.outcome is ProvisionOutcome.CACHED:
-                self._providers[question.covering[at][0]].counters.count("hits")
+                provider.counters.count("hits")
         log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 
-    def _node_kept(self) -> tuple[list[Keyring], int] | None:
-        """Return the node's keyring, if there is one, and its expiry; None if its file must be read."""
-        return _NO_NODE_CONFIG if self._node is None else self._node.kept(self._clock)
+    def _node_kept(self) -> list[Keyring] | None:
+        """Return a list of the node's keyring, if there is one; None if its file must be read."""
+        return [] if self._node is None else self._node.kept(self._clock)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
         # The lookup may have waited for a thread.
         waited = 0.0 if asked is None else monotonic() - asked
-        secrets = pull_secrets_keyring(question.pull_secrets) if question.pull_secrets else []
-        node = _NO_NODE_CONFIG if self._node is None else self._node.read(self._clock)
-        repository, provisions = question.name.repository, []
-        number = len(question.covering)
+        secrets = pull_secrets_keyring(question.pull_secrets)
+        node = [] if self._node is None else self._node.read(self._clock)
+        repository, number = question.name.repository, len(question.matching)
         log_debug("images", "%s: %d provider%s", repository, number, " matches" if number == 1 else "s match")
-        for owner, _ in question.covering:
-            provider = self._providers[owner]
-            provisions.append(
-                provider.provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
-            )
-        return self._finish(question, tuple(provisions), secrets, node)
+        provisions = tuple(
+            [
+                self._providers[owner].provide(
+                    repository, question.pod, timeout_seconds, waited_seconds=waited
+                )
+                for owner, _ in question.matching
+            ]
+        )
+        return self._finish(question, provisions, secrets, node)
 
     def _finish(
         self,
         question: _Question,
         provisions: tuple[Provision, ...],
         secrets: list[Keyring],
-        node: tuple[list[Keyring], int],
+        node: list[Keyring],
     ) -> Answer:
-        name = question.name
         # All providers share one keyring, as in the kubelet: credentials are tried in the order of its keys.
-        if len(provisions) == 1:
-            keyring = keyring_of(provisions[0])
-        else:
-            given = [keyring_of(provision) for provision in provisions if provision.auth]
-            keyring = join_keyrings(given) if given else EMPTY
-        keyrings = (*secrets, *node[0], keyring)
-        # Mostly there is one, for which one call is enough.
-        is_only = len(keyrings) == 1
-        found = keyring.lookup(name.repository) if is_only else lookup_all(keyrings, name.repository)
-        answer = Answer(
-            name.text,
-            name.repository,
-            tuple(found),
-            provisions,
-            question.covering,
-            self._configs,
-            keyrings,
-            (),
-            self._clock(),
+        of_providers = join_keyrings([provision.keyring for provision in provisions])
+        keyrings = (*secrets, *node, of_providers)
+        return Answer(
+            image=question.name.text,
+            name=question.name.repository,
+            credentials=tuple(lookup_all(keyrings, question.name.repository)),
+            provisions=provisions,
+            matching=question.matching,
+            providers=self._configs,
+            keyrings=keyrings,
+            answered_ns=self._clock(),
         )
-        if question.table is not None:
-            self._keep_warm(question.table, answer, node[1])
-        return answer
-
-    def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
-        """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
-        if table.declines():
-            return
-        for provision in answer.provisions:
-            if provision.outcome is ProvisionOutcome.RAN:
-                return
-            if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
-                expires_ns = min(expires_ns, provision.expires_ns)
-            elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
-                return
-        gone = table.keep(answer, expires_ns)
-        if gone:
-            self._count_hits(gone)
-
-    def settle(self) -> None:
-        """Forget the finished answers, and count their hits with those of the providers, which others may use on."""
-        dropped, self._warm = self._warm, WarmTable(most_bytes=self._warm_bytes)
-        for warm, seen in dropped.hits():
-            self._count(warm, seen)
-
-    def _count_hits(self, gone: list[Warm]) -> None:
-        for warm in gone:
-            self._count(warm, warm.hits())
-
-    def _count(self, warm: Warm, seen: int) -> None:
-        if seen:
-            for provider in warm.cached_from():
-                self._by_name[provider].counters.count("hits", seen)
 
     def _submit(self, call: Callable[..., T], *arguments: object) -> Future[T]:
         future = self._threads().submit(call, *arguments)
@@ -406,14 +319,13 @@ class Providers:
 
         with self._executor_lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="keyferry-lookup")
+                self._executor = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="keyferry-lookup")
             return self._executor
 
     def _reset_after_fork(self) -> None:
         self._executor = None
         self._submitted = set()
         self._executor_lock = Lock()
-        self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()
 
@@ -431,8 +343,8 @@ def cancel_runs() -> int:
 
 
 def _unrun(provider: str) -> Provision:
-    missing = (MissingInput(LookupInput.PLUGIN, provider),)
-    return Provision(provider, ProvisionOutcome.UNKNOWN, missing=missing)
+    missing = (MissingInput(input=LookupInput.PLUGIN, name=provider),)
+    return Provision(provider=provider, outcome=ProvisionOutcome.UNKNOWN, missing=missing)
 
 
 def _reset_all_after_fork() -> None:
@@ -451,22 +363,22 @@ class _NodeConfig:
         self._path = path
         self._read: tuple[int, Keyring] | None = None
 
-    def kept(self, clock: Callable[[], int]) -> tuple[list[Keyring], int] | None:
-        """Return the cached keyring and its expiry; None if the file must be read."""
+    def kept(self, clock: Callable[[], int]) -> list[Keyring] | None:
+        """Return a list of the keyring that was read; None if the file must be read."""
         kept = self._read
-        return None if kept is None or clock() > kept[0] else ([kept[1]], kept[0])
+        return None if kept is None or clock() > kept[0] else [kept[1]]
 
-    def read(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
-        """Return the keyring and its expiry, and read the file if the cached keyring has expired."""
+    def read(self, clock: Callable[[], int]) -> list[Keyring]:
+        """Return a list of the keyring, and read the file if it was not read for too long."""
         kept = self.kept(clock)
-        if kept is None:
-            keyring = Keyring()
-            source = Source(SourceKind.NODE_DOCKER_CONFIG, self._path)
-            until = clock() + _NODE_CONFIG_NS
-            keyring.add(source, _docker_entries(load_docker_config(self._path)))
-            self._read = until, keyring
-            kept = [keyring], until
-        return kept
+        if kept is not None:
+            return kept
+        keyring = Keyring()
+        source = Source(kind=SourceKind.NODE_DOCKER_CONFIG, name=self._path)
+        until = clock() + _NODE_CONFIG_NS
+        keyring.add(source, _docker_entries(load_docker_config(self._path)))
+        self._read = until, keyring
+        return [keyring]
 
 
 def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
@@ -476,8 +388,8 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
     keyring = Keyring()
     for secret in secrets:
         entries = read_pull_secret(secret)
-        ref = SecretRef(secret.namespace, secret.name, secret.uid)
-        source = Source(SourceKind.PULL_SECRET, f"{secret.namespace}/{secret.name}", secret=ref)
+        ref = SecretRef(namespace=secret.namespace, name=secret.name, uid=secret.uid)
+        source = Source(kind=SourceKind.PULL_SECRET, name=f"{secret.namespace}/{secret.name}", secret=ref)
         keyring.add(source, _docker_entries(entries or {}))
     return [keyring]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.values import NamedTuple, Value, replace
+from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
 
 __all__ = [
     "ImageName",
@@ -23,13 +21,8 @@ __all__ = [
 
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
-_LONGEST_PATH = 255
+_MAX_PATH = 255
 _MAX_QUOTED_CHARACTERS = 255
-_LONGEST_TAG = 128
-# Registries of valid names, the first ones that are not longer than this; images have few. See `_remember_host`.
-_plain_hosts: set[str] = set()
-_MOST_HOSTS = 1024
-_LONGEST_REMEMBERED = 256
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 # Each piece can match a text in only one way, so that a match that fails takes
@@ -41,16 +34,6 @@ _TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}"
 _DIGEST = "[A-Za-z][A-Za-z0-9]*+(?:[-_+.][A-Za-z][A-Za-z0-9]*+)*:[0-9a-fA-F]{32,}"
 # Groups: name, its path alone, tag, digest.
 _REFERENCE = f"((?:{_HOST}/)?({_COMPONENT}(?:/{_COMPONENT})*))(?::({_TAG}))?(?:@({_DIGEST}))?"
-
-# For names in their usual form, see `_read_plain`.
-_DIGITS = "0123456789"
-_LOWER_HEX = "0123456789abcdef"
-_LOWER = "abcdefghijklmnopqrstuvwxyz"
-_PLAIN_HOST = f"{_LOWER}{_DIGITS}.-"
-_PLAIN_PATH = f"{_LOWER}{_DIGITS}/-._"
-_PLAIN_TAG = f"{_LOWER}{_DIGITS}.-_{_LOWER.upper()}"
-_SEPARATORS = "/-._"
-_NOT_IN_PATH = ("/.", "./", "/_", "_/", "..", "._", ".-", "-.", "-_", "_.", "_-", "___")
 
 _DIGEST_ADVICE = (
     "the digest must be 'sha256:' and 64 lower-case hexadecimal digits (or sha384 and 96, sha512 and 128)"
@@ -69,19 +52,19 @@ class _Flaw(Value):
     rule: str = "it does not have the form registry/path:tag@digest"
 
 
-_INVALID = _Flaw("invalid reference format")
-_EMPTY = _Flaw("repository name must have at least one component", "it is empty")
-_UPPER_CASE = _Flaw("repository name must be lowercase", rule="repository must be lower case")
+_INVALID = _Flaw(kubernetes_text="invalid reference format")
+_EMPTY = _Flaw(kubernetes_text="repository name must have at least one component", advice="it is empty")
+_UPPER_CASE = _Flaw(kubernetes_text="repository name must be lowercase", rule="repository must be lower case")
 _TOO_LONG = _Flaw(
-    f"repository name must not be more than {_LONGEST_PATH} characters",
-    f"repository is longer than {_LONGEST_PATH} characters",
+    kubernetes_text=f"repository name must not be more than {_MAX_PATH} characters",
+    advice=f"repository is longer than {_MAX_PATH} characters",
 )
-_DIGEST_INVALID = _Flaw("invalid checksum digest format", _DIGEST_ADVICE)
-_DIGEST_LENGTH = _Flaw("invalid checksum digest length", _DIGEST_ADVICE)
-_DIGEST_UNSUPPORTED = _Flaw("unsupported digest algorithm", _DIGEST_ADVICE)
+_DIGEST_INVALID = _Flaw(kubernetes_text="invalid checksum digest format", advice=_DIGEST_ADVICE)
+_DIGEST_LENGTH = _Flaw(kubernetes_text="invalid checksum digest length", advice=_DIGEST_ADVICE)
+_DIGEST_UNSUPPORTED = _Flaw(kubernetes_text="unsupported digest algorithm", advice=_DIGEST_ADVICE)
 
 
-class ImageName(NamedTuple):
+class ImageName(Value):
     """An image name with all defaults filled in; ``text`` is the name as written.
 
     ``repository`` is the normalised name, which patterns and keys are compared with.
@@ -111,13 +94,13 @@ class ImageName(NamedTuple):
         """Return the name with ":latest" appended to its text if that has neither tag nor digest."""
         # A port is never at the end of the text, because a path follows it; so this can only be the tag.
         has_either = self.digest or self.text.endswith(f":{self.tag}")
-        return self if has_either else ImageName(f"{self.text}:{self.tag}", *self[1:])
+        return self if has_either else replace(self, text=f"{self.text}:{self.tag}")
 
     def in_full(self) -> ImageName:
         """Return the name with its text in full: the repository, and the tag and digest if there are any."""
         tag = f":{self.tag}" if self.tag else ""
         digest = f"@{self.digest}" if self.digest else ""
-        return ImageName(f"{self.repository}{tag}{digest}", *self[1:])
+        return replace(self, text=f"{self.repository}{tag}{digest}")
 
 
 def parse_image(image: str | ImageName) -> ImageName:
@@ -131,7 +114,7 @@ def parse_image(image: str | ImageName) -> ImageName:
     repository, tag, digest = _parse(image)
     if tag is None and digest is None:
         tag = _DEFAULT_TAG
-    return ImageName._make((image, repository, tag or "", digest or ""))
+    return ImageName(text=image, repository=repository, tag=tag or "", digest=digest or "")
 
 
 def normalise(image: str) -> str:
@@ -141,7 +124,7 @@ def normalise(image: str) -> str:
 
 def trim(image: str) -> str:
     """Return *image* without tag and digest, otherwise as written, or raise ImageNameError."""
-    match = _match(image)
+    match = re.fullmatch(_REFERENCE, image)
     flaw = _reference_flaw(image, match)
     if flaw is not None:
         raise ImageNameError(_message(image, flaw), flaw.kubernetes_text)
@@ -162,82 +145,15 @@ def shorten_name(name: str) -> str:
 
 def _parse(image: str) -> tuple[str, str | None, str | None]:
     """Return repository, tag and digest, or raise ImageNameError."""
-    # A host that is remembered is part of the name as it is written.
-    host, slash, _ = image.partition("/")
-    qualified = image if slash and host in _plain_hosts else _qualify(image)
-    plain = _read_plain(qualified)
-    if plain is not None and ("/" in image or not _is_image_id(image)):
-        if slash and host not in _plain_hosts:
-            _remember_host(host)
-        return plain
-    match = _match(qualified)
+    match = re.fullmatch(_REFERENCE, _qualify(image))
     if match is not None:
         name, path, tag, digest = match.groups()
-        fits = len(path) <= _LONGEST_PATH and not _is_image_id(image)
-        if fits and (digest is None or _digest_flaw(digest) is None):
+        is_valid = len(path) <= _MAX_PATH and not _is_image_id(image)
+        if is_valid and (digest is None or _digest_flaw(digest) is None):
             return name, tag, digest
     flaw = _flaw(image)
     text = f"couldn't parse image name {quote(image)}: {flaw.kubernetes_text}"
     raise ImageNameError(_message(image, flaw), text)
-
-
-def _remember_host(host: str) -> None:
-    """Remember the first part of a valid name, if it is a registry whose names are not completed."""
-    if _is_registry(host) and host not in (HUB, LOGIN_HOST):
-        if len(_plain_hosts) < _MOST_HOSTS and len(host) <= _LONGEST_REMEMBERED:
-            _plain_hosts.add(host)
-
-
-def _read_plain(text: str) -> tuple[str, str | None, str | None] | None:
-    """Return repository, tag and digest of a name in its usual form, or None for any other text, valid or not.
-
-    ``re`` takes longer to import than a whole lookup, so most names are read without it.
-    """
-    name, at, digest = text.partition("@")
-    authority, _, rest = name.partition("/")
-    path, colon, tag = rest.partition(":")
-    if not ((authority in _plain_hosts or _is_plain_host(authority)) and _is_plain_path(path)):
-        return None
-    if (colon and not _is_plain_tag(tag)) or (at and not _is_plain_digest(digest)):
-        return None
-    return f"{authority}/{path}", tag if colon else None, digest if at else None
-
-
-def _is_plain_host(authority: str) -> bool:
-    host, colon, port = authority.partition(":")
-    if not host or host.strip(_PLAIN_HOST) or host[0] in "-." or host[-1] in "-.":
-        return False
-    if colon and (not port or port.strip(_DIGITS)):
-        return False
-    return not (".." in host or ".-" in host or "-." in host)
-
-
-def _is_plain_path(path: str) -> bool:
-    if not 0 < len(path) <= _LONGEST_PATH or path.strip(_PLAIN_PATH):
-        return False
-    if path[0] in _SEPARATORS or path[-1] in _SEPARATORS:
-        return False
-    # A single separator between letters and digits is valid, and so are several hyphens and two underscores.
-    if "//" in path or "/-" in path or "-/" in path:
-        return False
-    if "." not in path and "_" not in path:
-        return True
-    return not any([pair in path for pair in _NOT_IN_PATH])  # noqa: C419 - a list is quicker
-
-
-def _is_plain_tag(tag: str) -> bool:
-    return 0 < len(tag) <= _LONGEST_TAG and not tag.strip(_PLAIN_TAG) and tag[0] not in "-."
-
-
-def _is_plain_digest(digest: str) -> bool:
-    algorithm, _, encoded = digest.partition(":")
-    return len(encoded) == _HEX_LENGTHS.get(algorithm) and not encoded.strip(_LOWER_HEX)
-
-
-def _match(text: str) -> re.Match[str] | None:
-    import re  # imported here, see `_read_plain`
-
-    return re.fullmatch(_REFERENCE, text)
 
 
 def _qualify(image: str) -> str:
@@ -262,14 +178,15 @@ def _is_image_id(image: str) -> bool:
 def _flaw(image: str) -> _Flaw:
     """Return the reason why *image* is invalid."""
     if _is_image_id(image):
-        return _Flaw(f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings")
+        text = f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+        return _Flaw(kubernetes_text=text)
     qualified = _qualify(image)
     # As in Kubernetes, cut at the first colon even if it is that of a digest, as in "app@SHA256:...".
     remote = qualified.partition("/")[2].partition(":")[0]
     if _lower(remote) != remote:
         text = f"{_INVALID.kubernetes_text}: repository name ({remote}) must be lowercase"
         return replace(_UPPER_CASE, kubernetes_text=text)
-    return _reference_flaw(qualified, _match(qualified)) or _INVALID
+    return _reference_flaw(qualified, re.fullmatch(_REFERENCE, qualified)) or _INVALID
 
 
 def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
@@ -277,8 +194,8 @@ def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
     if not text:
         return _EMPTY
     if match is None:
-        return _UPPER_CASE if _match(_lower(text)) else _INVALID
-    if len(match[2]) > _LONGEST_PATH:
+        return _UPPER_CASE if re.fullmatch(_REFERENCE, _lower(text)) else _INVALID
+    if len(match[2]) > _MAX_PATH:
         return _TOO_LONG
     return _digest_flaw(match[4]) if match[4] else None
 
@@ -310,13 +227,11 @@ def _advise(image: str, flaw: _Flaw) -> str:
     """Return the most specific description of what is wrong with *image*."""
     if "://" in image:
         return "it must not begin with a scheme"
-    import re
-
     stranger = re.search(r"[^][a-zA-Z0-9._:/@+-]", image)
     if stranger:
         return f"it contains {stranger[0]!r}"
     name, at, _ = image.partition("@")
-    if at and _match(name):
+    if at and re.fullmatch(_REFERENCE, name):
         return _DIGEST_ADVICE
     if _is_image_id(image):
         return "64 hexadecimal digits are an image ID"

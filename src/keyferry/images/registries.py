@@ -14,13 +14,11 @@ from keyferry._core.docker_hub import HUB
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ImageNameError, MatchError
-from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.answer import Answer, Failure
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.lookup import Providers
-from keyferry.images.match.rules import Pattern, fits, is_literal, parse_pattern
-from keyferry.images.match.url import parse_registry_url
+from keyferry.images.match import Pattern, is_literal, matches, parse_pattern, parse_registry_url
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.images.result import Failure
 
 __all__ = [
     "ANY_REPOSITORY",
@@ -63,13 +61,13 @@ class RegistryAnswer(Value):
 def paths_of(configs: Sequence[CredentialProvider], host: str) -> tuple[str, ...]:
     """Return the paths for which providers match images of *host*, without repeats; an empty path means any."""
     patterns = [pattern for config in configs for pattern in _patterns(config)]
-    return tuple(dict.fromkeys(pattern.url.path for pattern in patterns if _is_for(pattern, host)))
+    return tuple(dict.fromkeys(pattern.path for pattern in patterns if _is_for(pattern, host)))
 
 
 def exact_registries(configs: Sequence[CredentialProvider]) -> tuple[str, ...]:
     """Return the hosts that patterns name without globs and paths."""
     patterns = (pattern for config in configs for pattern in _patterns(config))
-    return tuple(dict.fromkeys(pattern.url.authority for pattern in patterns if _is_exact(pattern)))
+    return tuple(dict.fromkeys(pattern.authority for pattern in patterns if _is_exact(pattern)))
 
 
 def images_of(configs: Sequence[CredentialProvider], host: str) -> tuple[ImageName, ...]:
@@ -111,11 +109,11 @@ def combine(answers: Sequence[Answer]) -> RegistryAnswer:
     ends = [each.expires_ns for each in provisions if each.expires_ns is not None]
     outcome = _outcome(found, failures)
     return RegistryAnswer(
-        outcome,
-        found[0] if outcome is RegistryOutcome.FOUND else None,
-        tuple(answer.name for answer in answers),
-        failures,
-        min(ends, default=None),
+        outcome=outcome,
+        credential=found[0] if outcome is RegistryOutcome.FOUND else None,
+        candidates=tuple(answer.name for answer in answers),
+        failures=failures,
+        expires_ns=min(ends, default=None),
     )
 
 
@@ -140,19 +138,17 @@ def _patterns(config: CredentialProvider) -> list[Pattern]:
 
 def _is_for(pattern: Pattern, host: str) -> bool:
     try:
-        return fits(pattern, parse_registry_url(host + pattern.url.path))
+        return matches(pattern, parse_registry_url(host + pattern.path))
     except MatchError:
         return False
 
 
 def _is_exact(pattern: Pattern) -> bool:
-    return pattern.url.path in ("", "/") and all(
-        glob is not None and is_literal(glob) for glob in pattern.globs
-    )
+    return pattern.path in ("", "/") and all(glob is not None and is_literal(glob) for glob in pattern.globs)
 
 
 def _image(host: str, path: str) -> str:
-    """Return an image that a pattern with this path covers."""
+    """Return an image that a pattern with this path matches."""
     if path and not path.endswith("/"):
         return host + path
     library = "/library" if host == HUB and not path.strip("/") else ""

@@ -17,7 +17,7 @@ from keyferry.api.agentconfig.v1alpha1 import (
 )
 from keyferry.api.codec import Refused, describe_empty, place_problem, read_typed
 from keyferry.errors import Kind, MatchError, Problem
-from keyferry.images.match.rules import parse_pattern
+from keyferry.images.match import parse_pattern
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
 from keyferry.lint.report import FileKind, LintReport, make_report

@@ -18,8 +18,7 @@ from keyferry.api.kubeconfig.v1 import SECTIONS
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError, EnvironmentProblem
-from keyferry.images.config.decode import CONFIG_KIND
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import CONFIG_KIND, read_config
 from keyferry.images.node.settings import KUBELET_CONFIG_KIND
 from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.federation.config import lint_federation

@@ -11,8 +11,7 @@ import yaml
 from keyferry._core.documents import DocumentFormat
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import Problem
-from keyferry.images.config.decode import CONFIG_KIND, ConfigFile
-from keyferry.images.config.files import ReadConfig
+from keyferry.images.config.read import CONFIG_KIND, ConfigFile, ReadConfig
 from keyferry.invoke.shim import BEHIND, LINK
 
 _EXTENSIONS = (".json", ".yaml", ".yml")

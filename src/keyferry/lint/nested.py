@@ -17,7 +17,7 @@ from keyferry.api.federation.v1alpha1 import GROUP as KEYFERRY
 from keyferry.api.federation.v1alpha1 import KIND as FEDERATION
 from keyferry.api.kubeletconfig.v1 import GROUP as KUBELET
 from keyferry.errors import DocumentError, Problem
-from keyferry.images.config.decode import CONFIG_KIND
+from keyferry.images.config.read import CONFIG_KIND
 from keyferry.lint.report import Finding, LintReport, finding_of, place_of
 
 __all__ = ["NestedConfig", "add_nested", "find_nested"]

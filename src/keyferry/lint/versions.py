@@ -9,7 +9,7 @@ from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
 from keyferry.errors import Kind, Problem
-from keyferry.images.config.files import ReadConfig
+from keyferry.images.config.read import ReadConfig
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.settings import RECORDS_GATE
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from keyferry._core.secrets import redact
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.credential import Credential, SourceKind
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from keyferry._core.values import Value, replace
 from keyferry.errors import EnvironmentProblem, PullSecretError
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.workloads.objects import KubernetesObject
 from keyferry.workloads.pods import DEFAULT_NAMESPACE, WorkloadPod
 

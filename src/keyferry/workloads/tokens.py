@@ -15,8 +15,8 @@ from keyferry.clusters.api_calls import (
     server_version,
 )
 from keyferry.errors import NodeAudienceError
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import NotGivenError, ServiceAccount, TokenRequest
 from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.credential import credential_hash
+from keyferry.images.keyring import credential_hash
 from support.commands import Node, plain_pod, run_keyferry
 from support.pulling import write_secret
 from support.records import folder_of, open_quickly, plant, secret, with_secrets

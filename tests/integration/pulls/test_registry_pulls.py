@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.platform import Platform, parse_platform

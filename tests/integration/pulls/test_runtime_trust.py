@@ -10,7 +10,7 @@ import pytest
 
 from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck, attempt_lines, verdict
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import find_endpoints
 from keyferry.pulls.mirrors.places import MirrorPlaces

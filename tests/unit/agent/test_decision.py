@@ -19,9 +19,9 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import parse_image
 from support.scripted import Clock, Scripted, attributes, configured, response
 

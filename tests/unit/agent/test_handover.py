@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from keyferry import __version__
 from keyferry.agent.handover import hand_over_reply, take_over_entries
 from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.load import exec_plugin
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from support.scripted import SECOND, Clock, Scripted, configured, response
 
 

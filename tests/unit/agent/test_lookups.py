@@ -7,7 +7,7 @@ import json
 import pytest
 
 from keyferry.agent.lookups import BadQuestionError, read_eviction, read_question
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 
 
 def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:

@@ -25,7 +25,7 @@ from keyferry.agent.state import load_state
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
 from keyferry.cli.agent.arguments import default_of, short_duration
 from keyferry.errors import ConfigError, EnvironmentProblem
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 
 HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
 PLACES = {"KEYFERRY_CONFIG": "/c.json", "KEYFERRY_BIN_DIR": "/bin-dir"}

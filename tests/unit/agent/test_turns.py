@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from keyferry.agent.turns import MOST_TURNS, RunTurns
-from keyferry.images.lookup import MOST_THREADS
+from keyferry.images.lookup import MAX_THREADS
 
 Tasks = list[asyncio.Task[None]]
 
@@ -133,4 +133,4 @@ def test_who_gives_up_waiting_takes_no_turn() -> None:
 
 
 def test_renewals_have_threads_of_their_own() -> None:
-    assert MOST_TURNS == MOST_THREADS - 4
+    assert MOST_TURNS == MAX_THREADS - 4

@@ -13,9 +13,8 @@ from keyferry.explain.evidence import Evidence, see
 from keyferry.explain.explanation import Explanation, Outcome
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors, RuntimeKind
@@ -353,7 +352,7 @@ def test_an_event_names_the_secret_that_the_kubelet_cannot_read() -> None:
         "succeed.",
     }
     evidence = replace(evidence, pod_events=pull_events([event]))
-    found = explained(replace(nothing(), untold=(unknown,)), evidence)
+    found = explained(replace(nothing(), not_given=(unknown,)), evidence)
     assert found.outcome is Outcome.NO_CREDENTIAL
     assert "the kubelet cannot read pull secret shop/regcred" in found.text
 
@@ -363,7 +362,7 @@ def test_what_is_known_may_not_explain_a_failure() -> None:
     found = explained(with_secret(), strange)
     assert found.outcome is Outcome.UNEXPLAINED
     assert "the moon is full" in found.text
-    unknown = replace(nothing(), untold=(MissingInput(LookupInput.NODE),))
+    unknown = replace(nothing(), not_given=(MissingInput(LookupInput.NODE),))
     assert explained(unknown, refused()).outcome is Outcome.UNEXPLAINED
     # Before 1.32, and without events, the status tells only that the kubelet waits.
     silent = seen(waiting="ImagePullBackOff", message=f'Back-off pulling image "{IMAGE}"')
@@ -407,7 +406,7 @@ def test_without_anything_seen_the_lookup_decides() -> None:
         "a credential is found: user 'bob' of pull secret shop/regcred",
     )
     assert explained(nothing()).outcome is Outcome.NO_CREDENTIAL
-    unknown = explained(replace(nothing(), untold=(MissingInput(LookupInput.POD),)))
+    unknown = explained(replace(nothing(), not_given=(MissingInput(LookupInput.POD),)))
     assert unknown.outcome is Outcome.UNKNOWN
     assert unknown.text.startswith("cannot tell whether the kubelet has a credential: the pod was not given")
 

@@ -10,9 +10,8 @@ from keyferry.explain.causes import explain
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.facts import Facts
 from keyferry.explain.registry import RegistryCheck
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.trial import Attempt
 from support.function_plugins import answering, failing, provider, providers
@@ -134,10 +133,10 @@ def test_an_anonymous_refusal_is_explained_by_the_lookup() -> None:
 
 
 def test_a_near_miss_is_told_also_where_an_input_is_missing() -> None:
-    answer = replace(with_secret("reg.io:5000/a", "reg.io"), untold=(MissingInput(LookupInput.POD),))
+    answer = replace(with_secret("reg.io:5000/a", "reg.io"), not_given=(MissingInput(LookupInput.POD),))
     found = cause_of(answer, secret_names=("regcred",))
     assert found.cause.startswith("key 'reg.io' of pull secret shop/regcred nearly matches: ")
-    far = replace(with_secret("reg.io/a", "quay.io"), untold=(MissingInput(LookupInput.POD),))
+    far = replace(with_secret("reg.io/a", "quay.io"), not_given=(MissingInput(LookupInput.POD),))
     assert cause_of(far).cause == ""
 
 

@@ -11,9 +11,8 @@ from keyferry.errors import PluginTimeoutError
 from keyferry.explain.causes import explain
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.facts import Facts
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, choose_secrets
 from support.function_plugins import answering, failing, provider, providers
@@ -140,7 +139,7 @@ def test_the_cause_is_told_where_the_node_is_not_known() -> None:
     """Its cure comes before the options for what is missing."""
     missing = MissingInput(LookupInput.NODE)
     facts = Facts(
-        replace(nothing(), untold=(missing,)),
+        replace(nothing(), not_given=(missing,)),
         unused=(unused(UnusedReason.ABSENT),),
         pod=POD,
         hints=(f"{missing}; add --config",),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyferry.errors import PluginExitError, PluginProtocolError
-from keyferry.images.answer import Answer, Failure
-from keyferry.images.credential import Credential, Source, SourceKind
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.answer import Answer, Failure, Provision, ProvisionOutcome
+from keyferry.images.keyring import Credential, Source, SourceKind
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")
 PROVISIONS = (

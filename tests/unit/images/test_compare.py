@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ImageNameError
-from keyferry.images.compare import (
+from keyferry.images.config.compare import (
     ConfigChanges,
     EntryChange,
     ImageDifference,
@@ -16,7 +16,7 @@ from keyferry.images.compare import (
     SettingChange,
     compare_configs,
 )
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.read import ReadConfig, read_config
 
 SECRET = "hunter2-hunter2"
 

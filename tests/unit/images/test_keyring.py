@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from keyferry.images.credential import (
+from keyferry.images.keyring import (
     Credential,
+    Keyring,
     SecretRef,
     ServiceAccountRef,
     Source,
     SourceKind,
     credential_hash,
+    join_keyrings,
+    lookup_all,
 )
-from keyferry.images.keyring import Keyring, join_keyrings, lookup_all
 
 ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
 

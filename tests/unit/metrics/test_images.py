@@ -140,8 +140,8 @@ def lookups(providers: Providers, name: str = "plugin") -> tuple[float, float, f
     return hit, miss, shared
 
 
-def test_hits_and_misses_are_counted_through_the_warm_table() -> None:
-    """Answers from the cache and from the table of finished answers are hits alike."""
+def test_hits_and_misses_are_counted() -> None:
+    """An answer from the cache is a hit, also after one has expired."""
     providers, _, clock = one()
     for _ in range(5):
         providers.lookup("reg.io/app")
@@ -153,7 +153,7 @@ def test_hits_and_misses_are_counted_through_the_warm_table() -> None:
 
 
 def test_a_skipped_provider_has_no_hits() -> None:
-    """One that does not apply is not asked, however often the finished answer is given."""
+    """One that does not apply is not asked, however often the image is looked up."""
     clock = Clock()
     config = configured("skipped", token_attributes=attributes())
     skipped = provider(Scripted(response()), clock, config, Accounts({}))

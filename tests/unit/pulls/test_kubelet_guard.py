@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, RecordError
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.pulls.kubelet_guard import check_root, check_runtime
 from keyferry.pulls.puller.puller import Puller
 from keyferry.pulls.records.load import inspect_records, load_records

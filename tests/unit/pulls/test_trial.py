@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind, PluginError, RegistryError
 from keyferry.images.answer import Failure
-from keyferry.images.credential import Credential, Source, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.trial import AttemptResult, Renewal, Trial
 from support.pulling import refusal
 

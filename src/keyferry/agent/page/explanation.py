@@ -17,12 +17,11 @@ from keyferry.errors import ImageNameError
 from keyferry.explain.causes import explain
 from keyferry.explain.facts import Facts
 from keyferry.explain.lookup_causes import describe_miss
-from keyferry.images.answer import Answer
-from keyferry.images.provider.cache import covers
+from keyferry.images.answer import Answer, Provision, ProvisionOutcome
+from keyferry.images.provider.cache import shares_cache_key
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reasons.nearness import find_misses
 from keyferry.images.reference import shorten_name
-from keyferry.images.why.nearness import find_misses
 from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
 
 __all__ = ["explain_cached"]
@@ -154,7 +153,7 @@ class _Explainer:
         answer = self._answer
         near = [] if answer.provisions else [each for each in find_misses(answer) if each.is_near]
         yield from map(describe_miss, near)
-        others = len(answer.providers) - len(answer.covering) - len({each.source.name for each in near})
+        others = len(answer.providers) - len(answer.matching) - len({each.source.name for each in near})
         if others > 0:
             yield f"{others} provider{' does' if others == 1 else 's do'} not match the image"
 
@@ -186,7 +185,7 @@ class _Explainer:
 
     def _verdict(self) -> str:
         answer = self._answer
-        if not answer.covering:
+        if not answer.matching:
             text = "No provider matches: without a pull secret or a docker config, the pull is anonymous"
         elif self._unknown:
             names = ", ".join(repr(each.provider) for each in self._unknown)
@@ -221,7 +220,7 @@ class _Explainer:
 
     def _find_for_account(self) -> Iterator[tuple[str, Provision]]:
         """Yield the cached answers for the account, of the providers that match, by their names."""
-        for index, _ in self._answer.covering:
+        for index, _ in self._answer.matching:
             name = self._answer.providers[index].name
             for provision in _held_for(self._by_name[name], self._account, self._answer.name):
                 yield name, provision
@@ -243,5 +242,5 @@ def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision
     for held in provider.held():
         provision = held.provision
         is_for = not held.is_shared and account_text(provision.account) == account
-        if is_for and covers(provision.cache_key_type, held.image, name):
+        if is_for and shares_cache_key(provision.cache_key_type, held.image, name):
             yield provision

@@ -15,7 +15,7 @@ from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
 from keyferry.agent.settings import NAMES
 from keyferry.explain.plugin_hint import plugin_command
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.cache import GLOBAL_KEY, KeptAnswer
 from keyferry.images.provider.counters import BUCKETS, Counts
 from keyferry.images.provider.plugin import ExecPlugin

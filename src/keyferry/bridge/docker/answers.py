@@ -21,8 +21,8 @@ from keyferry.errors import ImageNameError, KeyferryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.images.answer import Failure
     from keyferry.images.lookup import Providers
-    from keyferry.images.result import Failure
 
 # Docker's tools wait without end.
 _SECONDS = 60.0

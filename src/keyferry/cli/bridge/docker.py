@@ -108,7 +108,7 @@ def _hosts(given: list[str]) -> list[str]:
 
 
 def _configured(args: argparse.Namespace) -> list[str]:
-    from keyferry.images.config.files import read_config
+    from keyferry.images.config.read import read_config
     from keyferry.images.node.discover import discover
     from keyferry.images.registries import exact_registries
 

@@ -359,7 +359,7 @@ def _cache_text(found: Discovery, name: str) -> str:
 
 
 def _default_duration(found: Discovery, name: str) -> int | None:
-    from keyferry.images.config.files import read_config
+    from keyferry.images.config.read import read_config
 
     try:
         providers = read_config(found.config).providers if found.config else ()

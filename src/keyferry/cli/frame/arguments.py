@@ -58,7 +58,7 @@ def _parse(prog: str, module: ModuleType, words: Sequence[str]) -> argparse.Name
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that locate the provider config and the plugins."""
     # Imported here because commands about clusters do not need it.
-    from keyferry.images.node.node import Node
+    from keyferry.images.node.settings import Node
 
     parser.set_defaults(node=Node())
     group = parser.add_argument_group("location of the config")

@@ -30,7 +30,7 @@ from keyferry.cli.frame.sources import (
 )
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import ConfigError, EnvironmentProblem
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.provider.agent import AgentUse, choose_agent
 from keyferry.images.reference import parse_image
@@ -229,19 +229,19 @@ def look_up(args: argparse.Namespace, image: ImageName, inputs: Inputs, provider
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     is_run_here = not all(provision.is_from_agent for provision in answer.provisions)
     environment = environment_notes(args, inputs.environment) if is_run_here else ()
-    return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
+    return ImageLookup(replace(answer, not_given=sources.missing), inputs, environment)
 
 
 def _programs(providers: Providers, name: str) -> str:
     """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
     if not sys.stderr.isatty():
         return ""
-    from keyferry.images.match.rules import covers
+    from keyferry.images.match import matches
 
     matching = (
         config.name
         for config in providers.configs
-        if any(covers(pattern, name) for pattern in config.match_images or ())
+        if any(matches(pattern, name) for pattern in config.match_images or ())
     )
     names = ", ".join(matching)
     return f"running {names}" if names else ""

@@ -7,10 +7,9 @@ import stat
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.sources import Sources
-from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.images.node.docker_config import node_config_candidates
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node, node_config_candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from keyferry.images.credential import Credential
+    from keyferry.images.keyring import Credential
     from keyferry.images.node.discover import Discovery
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.mirrors.places import MirrorPlaces

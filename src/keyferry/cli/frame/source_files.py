@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.show.writer import report
 from keyferry.workloads.objects import Change, KubernetesObject, ObjectKind, read_file, read_objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from keyferry._core.values import Value
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput, MissingInput
+from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, MissingInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from keyferry.explain.document import failures_document
 from keyferry.explain.evidence import AttemptKind, see
 from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.explain.times import age_text
-from keyferry.images.answer import Answer
-from keyferry.images.missing import missing_documents
+from keyferry.images.answer import Answer, missing_documents
 from keyferry.images.reference import parse_image
 from keyferry.pulls.trial import Attempt
 from keyferry.show.documents import make_document, render_document

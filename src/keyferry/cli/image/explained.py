@@ -25,9 +25,8 @@ from keyferry.explain.evidence import Evidence, see
 from keyferry.explain.explanation import Explanation, Outcome
 from keyferry.explain.facts import Facts
 from keyferry.explain.mirrors import mirror_traps
-from keyferry.images.answer import Answer
-from keyferry.images.credential import SourceKind
-from keyferry.images.missing import ACCOUNT_INPUTS, LookupInput
+from keyferry.images.answer import ACCOUNT_INPUTS, Answer, LookupInput
+from keyferry.images.keyring import SourceKind
 from keyferry.images.node.changes import (
     ChangedFile,
     Newer,
@@ -35,7 +34,7 @@ from keyferry.images.node.changes import (
     newer_than_kubelet,
     read_config_hash,
 )
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.show.text import fold
 from keyferry.show.writer import style
 from keyferry.workloads.events import PullEvent

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from keyferry.images.provider.provision import Provision
+    from keyferry.images.answer import Provision
 
 DESCRIPTION = """\
 Print the credentials for an image, in the kubelet's trial order: pull secrets, then the node's docker

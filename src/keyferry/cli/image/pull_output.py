@@ -9,7 +9,7 @@ from keyferry.cli.records.output import entry_document, short_reference
 from keyferry.errors import ImageNameError, ImagePullError, KeyferryError
 from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome

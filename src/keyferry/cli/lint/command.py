@@ -24,8 +24,7 @@ from keyferry.cli.lint.output import (
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.node.node import Node
-from keyferry.images.node.settings import RECORDS_GATE
+from keyferry.images.node.settings import RECORDS_GATE, Node
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import find_audiences, find_federations
 from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file

@@ -157,7 +157,7 @@ def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnd
 
 
 def _provider(args: argparse.Namespace) -> CredentialProvider:
-    from keyferry.images.config.files import read_config
+    from keyferry.images.config.read import read_config
 
     read = read_config(args.config)
     read.raise_for_problems()

@@ -8,7 +8,7 @@ import sys
 from keyferry._core.bounded import read_path
 from keyferry._core.values import Value, field
 from keyferry.errors import ConfigError, EnvironmentProblem
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import discover
 from keyferry.kit.scaffold.install import config_text, is_written_here
 from keyferry.lint.dispatch import recognise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records
 from keyferry.pulls.records.maintenance import PresentImage
 from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images

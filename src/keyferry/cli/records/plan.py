@@ -14,7 +14,7 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.pods import read_uses
 from keyferry.explain.decision import decision_document
-from keyferry.images.missing import distinct, missing_documents
+from keyferry.images.answer import distinct, missing_documents
 from keyferry.pulls.records.access import (
     Change,
     PolicyEffect,

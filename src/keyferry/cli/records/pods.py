@@ -9,10 +9,10 @@ from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
 from keyferry.cli.frame.source_files import sources_of
 from keyferry.cli.frame.sources import Sources
 from keyferry.errors import EnvironmentProblem, PullSecretError
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
-from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse

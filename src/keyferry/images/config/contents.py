@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror, quote
 from keyferry.errors import Problem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["UnreadableError", "config_files", "config_hash", "hash_of_files"]
 
@@ -56,7 +53,6 @@ def config_files(path: str) -> list[str]:
 
 def config_hash(contents: Iterable[bytes]) -> str:
     """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
-    # Few lookups need it, and it loads OpenSSL.
     import hashlib
 
     digest = hashlib.sha256()

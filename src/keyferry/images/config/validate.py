@@ -1,8 +1,13 @@
-"""The kubelet's validation of a provider config, with its texts and with keyferry's messages."""
+"""The kubelet's checks of a provider config, of the bin dir and of every executable in it."""
 
 from __future__ import annotations
 
-from keyferry._core.gotext import quote
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path, format_path
 from keyferry.api.codec import aggregate
@@ -10,12 +15,8 @@ from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
 from keyferry.errors import Kind, MatchError, Problem
-from keyferry.images.config.files import ReadConfig
-from keyferry.images.match.rules import Pattern
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from keyferry.images.config.read import ReadConfig
+from keyferry.images.match import Pattern
 
 PROVIDER_API_VERSIONS = tuple(f"credentialprovider.kubelet.k8s.io/{v}" for v in ("v1", "v1alpha1", "v1beta1"))
 CACHE_TYPES = ("ServiceAccount", "Token")
@@ -207,10 +208,10 @@ def _not_supported(path: str, value: str, supported: tuple[str, ...]) -> str:
 
 _NAME_FORM = "[A-Za-z0-9][-A-Za-z0-9_.]*"
 _NAME = f"({_NAME_FORM})?[A-Za-z0-9]"
-_LONGEST_NAME = 63
+_MAX_NAME = 63
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LONGEST_SUBDOMAIN = 253
+_MAX_SUBDOMAIN = 253
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character"
@@ -240,10 +241,8 @@ def _subdomain_problems(prefix: str) -> list[_Broken]:
     if not prefix:
         return [("prefix part must be non-empty", "")]
     problems = []
-    if len(prefix.encode()) > _LONGEST_SUBDOMAIN:
-        problems.append((f"prefix part must be no more than {_LONGEST_SUBDOMAIN} bytes", ""))
-    import re  # imported here: few configs name annotations
-
+    if len(prefix.encode()) > _MAX_SUBDOMAIN:
+        problems.append((f"prefix part must be no more than {_MAX_SUBDOMAIN} bytes", ""))
     if not re.fullmatch(_SUBDOMAIN, prefix):
         problems.append((f"prefix part {_SUBDOMAIN_RULE}", _SUBDOMAIN_EXAMPLE))
     return problems
@@ -253,10 +252,97 @@ def _name_part_problems(name: str) -> list[_Broken]:
     problems = []
     if not name:
         problems.append(("name part must be non-empty", ""))
-    elif len(name.encode()) > _LONGEST_NAME:
-        problems.append((f"name part must be no more than {_LONGEST_NAME} bytes", ""))
-    import re
-
+    elif len(name.encode()) > _MAX_NAME:
+        problems.append((f"name part must be no more than {_MAX_NAME} bytes", ""))
     if not re.fullmatch(_NAME, name):
         problems.append((f"name part {_NAME_RULE}", _NAME_EXAMPLE))
     return problems
+
+
+def check_bin_dir(bin_dir: str) -> Problem | None:
+    """Return the kubelet's problem with the bin dir, or None; the kubelet checks it before it reads the config."""
+    try:
+        os.stat(bin_dir)
+    except FileNotFoundError:
+        text = f"plugin binary directory {bin_dir} did not exist"
+        return Problem("", "the bin dir does not exist", code="KF140", kubernetes_text=text, file=bin_dir)
+    except (OSError, ValueError) as error:
+        reason = go_strerror(error)
+        text = f"error inspecting binary directory {bin_dir}: stat {bin_dir}: {reason}"
+        return Problem(
+            "", f"the bin dir cannot be read: {reason}", code="KF140", kubernetes_text=text, file=bin_dir
+        )
+    return None
+
+
+def check_executables(config: ReadConfig, bin_dir: str) -> tuple[Problem | None, ...]:
+    """Return for each provider, in order, the problem with its executable, or None."""
+    return tuple(
+        _check_executable(plugin_path(bin_dir, provider.name), config, index)
+        for index, provider in enumerate(config.providers)
+    )
+
+
+def plugin_path(bin_dir: str, name: str) -> str:
+    """Return the path of a provider's executable, joined and cleaned as in Go: the bin dir for an empty name."""
+    return os.path.normpath(f"{bin_dir}/{name}" if name else bin_dir)
+
+
+def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | None:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            # Two spaces: Kubernetes prints an empty path here.
+            return _place(
+                config,
+                index,
+                "KF141",
+                f"the executable {_shown(path)} is missing",
+                "plugin binary executable  did not exist",
+            )
+        return _place(
+            config,
+            index,
+            "KF142",
+            f"{_shown(path)} cannot be read: {go_strerror(error)}",
+            _inspecting(path, f"stat {path}: {go_strerror(error)}"),
+        )
+    if stat.S_ISDIR(mode):
+        return _place(
+            config,
+            index,
+            "KF142",
+            f"{_shown(path)} is a directory, expected an executable",
+            _inspecting(path, "is a directory"),
+        )
+    if not is_executable(path, mode):
+        return _place(
+            config,
+            index,
+            "KF142",
+            f"{_shown(path)} is not executable; chmod +x {_shown(path)}",
+            _inspecting(path, "permission denied"),
+        )
+    return None
+
+
+def is_executable(path: str, mode: int) -> bool:
+    """Return whether this process may execute a file; root needs at least one execute bit."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(path, os.X_OK, effective_ids=effective) and bool(mode & 0o111 or os.name == "nt")
+
+
+def _inspecting(path: str, reason: str) -> str:
+    return f"error inspecting binary executable : exec: {quote(path)}: {reason}"
+
+
+def _place(config: ReadConfig, index: int, code: str, message: str, text: str) -> Problem:
+    location = config.locations[index]
+    problem = Problem(f"providers[{location.index}].name", message, code=code, kubernetes_text=text)
+    return location.problem(("name",), problem)
+
+
+def _shown(path: str) -> str:
+    """Return a path for a message, quoted if it contains characters that a terminal interprets."""
+    return path if path.isprintable() else repr(path)

@@ -8,10 +8,7 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 from keyferry.images.config.contents import UnreadableError, config_files, hash_of_files
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.node.settings import KubeletSettings
+from keyferry.images.node.settings import KubeletSettings
 
 __all__ = ["ChangedFile", "Newer", "changed_at", "newer_than_kubelet", "read_config_hash"]
 
@@ -84,7 +81,11 @@ def _newer(path: str, kind: ChangedFile, loaded_hash: str, started: float) -> Ne
         return None
     present_hash = hash_of_files(path) if loaded_hash else ""
     is_newer = present_hash != loaded_hash if present_hash else changed > started + _MARGIN_SECONDS
-    return Newer(path, changed, started, kind, is_certain=bool(present_hash)) if is_newer else None
+    return (
+        Newer(path=path, changed=changed, started=started, kind=kind, is_certain=bool(present_hash))
+        if is_newer
+        else None
+    )
 
 
 def read_config_hash(metrics: str) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
-from keyferry.images.node.node import Node
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from keyferry.images.node.settings import Node
 
 # The root of the node's file system, for a container that mounts it in another place than /.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
@@ -30,26 +27,32 @@ class WellKnownConfig(Value):
 
 WELL_KNOWN_CONFIGS = (
     WellKnownConfig(
-        "EKS", "/etc/eks/image-credential-provider/config.json", "/etc/eks/image-credential-provider"
+        distribution="EKS",
+        config="/etc/eks/image-credential-provider/config.json",
+        bin_dir="/etc/eks/image-credential-provider",
     ),
     WellKnownConfig(
-        "AKS", "/var/lib/kubelet/credential-provider-config.yaml", "/var/lib/kubelet/credential-provider"
-    ),
-    WellKnownConfig("GKE", "/etc/srv/kubernetes/cri_auth_config.yaml", "/home/kubernetes/bin"),
-    WellKnownConfig(
-        "k3s or RKE2",
-        "/var/lib/rancher/credentialprovider/config.yaml",
-        "/var/lib/rancher/credentialprovider/bin",
+        distribution="AKS",
+        config="/var/lib/kubelet/credential-provider-config.yaml",
+        bin_dir="/var/lib/kubelet/credential-provider",
     ),
     WellKnownConfig(
-        "Bottlerocket",
-        "/etc/kubernetes/kubelet/credential-provider-config.yaml",
-        "/usr/libexec/kubernetes/kubelet/plugins",
+        distribution="GKE", config="/etc/srv/kubernetes/cri_auth_config.yaml", bin_dir="/home/kubernetes/bin"
     ),
     WellKnownConfig(
-        "Talos",
-        "/etc/kubernetes/kubelet-credentialproviderconfig.yaml",
-        "/usr/local/lib/kubelet/credentialproviders",
+        distribution="k3s or RKE2",
+        config="/var/lib/rancher/credentialprovider/config.yaml",
+        bin_dir="/var/lib/rancher/credentialprovider/bin",
+    ),
+    WellKnownConfig(
+        distribution="Bottlerocket",
+        config="/etc/kubernetes/kubelet/credential-provider-config.yaml",
+        bin_dir="/usr/libexec/kubernetes/kubelet/plugins",
+    ),
+    WellKnownConfig(
+        distribution="Talos",
+        config="/etc/kubernetes/kubelet-credentialproviderconfig.yaml",
+        bin_dir="/usr/local/lib/kubelet/credentialproviders",
     ),
 )
 
@@ -124,7 +127,14 @@ def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
     named, plugins = named or Discovery(), plugins or Discovery()
     kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
     notes = tuple(note for each in seen for note in each.notes)
-    return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
+    return Discovery(
+        config=named.config,
+        bin_dir=plugins.bin_dir,
+        config_from=named.config_from,
+        bin_dir_from=plugins.bin_dir_from,
+        kubelet=kubelet,
+        notes=notes,
+    )
 
 
 def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
@@ -159,7 +169,12 @@ def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
         path = os.path.join(root, known.config.lstrip("/"))
         if os.path.exists(path):
             who = f"the usual place of {known.distribution}"
-            yield Discovery(path, os.path.join(root, known.bin_dir.lstrip("/")), who, who)
+            yield Discovery(
+                config=path,
+                bin_dir=os.path.join(root, known.bin_dir.lstrip("/")),
+                config_from=who,
+                bin_dir_from=who,
+            )
 
 
 def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
@@ -167,14 +182,14 @@ def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
     config, bin_dir = kubelet.flags.get(CONFIG_FLAG, ""), kubelet.flags.get(BIN_DIR_FLAG, "")
     who = f"flags of {kubelet}"
     if config and bin_dir:
-        return Discovery(config, bin_dir, who, who, kubelet)
+        return Discovery(config=config, bin_dir=bin_dir, config_from=who, bin_dir_from=who, kubelet=kubelet)
     settings = node.settings_of(kubelet)
     named, plugins = settings.provider_config, settings.bin_dir
     return Discovery(
-        "" if named is None else named.value,
-        "" if plugins is None else plugins.value,
-        "" if named is None else named.origin,
-        "" if plugins is None else plugins.origin,
-        kubelet,
-        (*settings.notes, *settings.ignored),
+        config="" if named is None else named.value,
+        bin_dir="" if plugins is None else plugins.value,
+        config_from="" if named is None else named.origin,
+        bin_dir_from="" if plugins is None else plugins.origin,
+        kubelet=kubelet,
+        notes=(*settings.notes, *settings.ignored),
     )

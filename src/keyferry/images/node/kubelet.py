@@ -5,19 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 
-from keyferry._core.values import Value
-from keyferry.images.node.process import (
-    NodeProcess,
-    RuntimeProcess,
-    parse_runtime_flags,
-    read_process_file,
-    runtime_program,
-)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from keyferry._core.values import Value, field
 
 __all__ = [
     "BIN_DIR_FLAG",
@@ -26,9 +16,12 @@ __all__ = [
     "PROC_VARIABLE",
     "Kubelet",
     "Kubelets",
+    "NodeProcess",
+    "RuntimeProcess",
     "look_for_kubelets",
     "parse_flags",
 ]
+
 
 CONFIG_FLAG = "--image-credential-provider-config"
 BIN_DIR_FLAG = "--image-credential-provider-bin-dir"
@@ -61,6 +54,68 @@ _EMBEDDING: Mapping[str, tuple[str, ...]] = {
 }
 # The inode of the initial PID namespace (PROC_PID_INIT_INO), a constant of Linux.
 _FIRST_NAMESPACE = "pid:[4026531836]"
+_MAX_BYTES = 1 << 21
+# The container runtimes whose files name mirrors, and the short forms of their flags.
+_RUNTIMES = ("containerd", "crio")
+_SHORT_FLAGS = {"-c": "--config", "-a": "--address", "-d": "--config-dir"}
+_RUNTIME_FLAGS = ("--config", "--address", "--config-dir", "--listen")
+
+
+class NodeProcess(Value):
+    """A process: *process* is its folder in ``/proc``; *users* are the owner and the real, effective and saved IDs."""
+
+    pid: int
+    program: str
+    process: str
+    users: frozenset[int]
+    flags: Mapping[str, str] = field(repr=False)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it belongs to root or to this user; any user can start a program of the same name."""
+        return self.belongs_to({os.geteuid()})
+
+    def belongs_to(self, users: set[int]) -> bool:
+        """Return whether all its users are root or in *users*."""
+        return self.users <= {0, *users}
+
+    @property
+    def started(self) -> float | None:
+        """When it started, in seconds since the epoch, up to a second too early; None if that cannot be read."""
+        # The folder may be a link to one of /proc.
+        proc = os.path.dirname(os.path.realpath(self.process))
+        try:
+            # Field 22; the second one is the program's name in brackets, which may have any characters.
+            ticks = int(_read_process_file(f"{self.process}/stat").rpartition(b")")[2].split()[19])
+            lines = _read_process_file(f"{proc}/stat").splitlines()
+            booted = next(int(line.split()[1]) for line in lines if line.startswith(b"btime "))
+            return booted + ticks / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError, StopIteration):
+            return None
+
+    def inside(self, path: str) -> str:
+        """Return a path of the process as seen from this one; their roots and working directories may differ."""
+        start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")
+        seen = f"{self.process}/{start}{absolute}"
+        # The plain path, if it is the same file or the other cannot be accessed.
+        is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
+        return path if is_plain else seen
+
+    def read_environment(self) -> Mapping[str, str] | None:
+        """Return the environment that it was started with, or None if it cannot be read."""
+        try:
+            raw = _read_process_file(f"{self.process}/environ")
+        except OSError:
+            return None
+        pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0"))
+        return {name: value for name, equals, value in pairs if name and equals}
+
+
+class RuntimeProcess(NodeProcess):
+    """A running container runtime."""
+
+    def __str__(self) -> str:
+        return f"{self.program}, process {self.pid}"
 
 
 class Kubelet(NodeProcess):
@@ -116,7 +171,7 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
     found = sorted(kubelets, key=lambda each: (each.program in _EMBEDDING, each.pid))
     runtimes = tuple(each for each in processes if isinstance(each, RuntimeProcess))
     hidden, is_contained = _what_hides(folder)
-    return Kubelets(tuple(found), hidden, is_contained, runtimes)
+    return Kubelets(found=tuple(found), hidden=hidden, is_contained=is_contained, runtimes=runtimes)
 
 
 def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:
@@ -155,14 +210,20 @@ def _processes(proc: str) -> Iterator[NodeProcess]:
 
 
 def _process(pid: int, process: str) -> NodeProcess | None:
-    argv = [os.fsdecode(word) for word in read_process_file(f"{process}/cmdline").split(b"\0") if word]
+    argv = [os.fsdecode(word) for word in _read_process_file(f"{process}/cmdline").split(b"\0") if word]
     program = _program(argv)
     if program:
         flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
-        return Kubelet(pid, program, process, _users(process), flags)
-    program = runtime_program(argv)
+        return Kubelet(pid=pid, program=program, process=process, users=_users(process), flags=flags)
+    program = _runtime_program(argv)
     if program:
-        return RuntimeProcess(pid, program, process, _users(process), parse_runtime_flags(argv[1:]))
+        return RuntimeProcess(
+            pid=pid,
+            program=program,
+            process=process,
+            users=_users(process),
+            flags=_parse_runtime_flags(argv[1:]),
+        )
     return None
 
 
@@ -193,7 +254,7 @@ def _users(process: str) -> frozenset[int]:
     """Return the owner and the real, effective and saved user IDs."""
     users = {os.stat(process).st_uid}
     try:
-        for line in read_process_file(f"{process}/status").splitlines():
+        for line in _read_process_file(f"{process}/status").splitlines():
             if line.startswith(b"Uid:"):
                 users.update(map(int, line.split()[1:4]))
     except (OSError, ValueError):
@@ -206,7 +267,7 @@ def _what_hides(proc: str) -> tuple[str, bool]:
     if not sys.platform.startswith("linux"):
         return "", False  # a kubelet there uses no unix socket and no records
     try:
-        read_process_file(f"{proc}/1/cmdline")
+        _read_process_file(f"{proc}/1/cmdline")
     except OSError as error:
         return f"processes of other users cannot be seen in {proc}: {error.strerror}", False
     namespace = _namespace(proc)
@@ -230,3 +291,27 @@ def _pids(proc: str) -> list[int]:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
     except OSError:
         return []
+
+
+def _runtime_program(argv: Sequence[str]) -> str:
+    """Return the name of a container runtime, or an empty string for other programs."""
+    name = os.path.basename(argv[0]) if argv else ""
+    return name if name in _RUNTIMES else ""
+
+
+def _parse_runtime_flags(argv: Sequence[str]) -> dict[str, str]:
+    """Return the flags of a container runtime's command line that are used here."""
+    flags: dict[str, str] = {}
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        name = _SHORT_FLAGS.get(name, name)
+        if name in _RUNTIME_FLAGS:
+            flags[name] = value if equals else next(words, "")
+    return flags
+
+
+def _read_process_file(path: str) -> bytes:
+    """Return the content of a file in ``/proc``, up to a limit."""
+    with open(path, "rb") as stream:
+        return stream.read(_MAX_BYTES)

@@ -1,15 +1,23 @@
-"""The settings of a running kubelet: flags override drop-in files, which override the config file and defaults."""
+"""This machine as a node: its kubelets, and their settings from flags, drop-in files, the config file and defaults."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from keyferry._core.documents import read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
 from keyferry.errors import DocumentError
-from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, KUBELET_ROOT, Kubelet
+from keyferry.images.node.kubelet import (
+    BIN_DIR_FLAG,
+    CONFIG_FLAG,
+    KUBELET_ROOT,
+    Kubelet,
+    Kubelets,
+    look_for_kubelets,
+)
 
 __all__ = [
     "KUBELET_CONFIG_API_VERSION",
@@ -17,8 +25,10 @@ __all__ = [
     "RECORDS_GATE",
     "UNKNOWN_FIELDS",
     "KubeletSettings",
+    "Node",
     "Setting",
     "describe_unknown_field",
+    "node_config_candidates",
     "read_settings",
 ]
 
@@ -32,7 +42,7 @@ UNKNOWN_FIELDS = {
     "imageCredentialProviderBinDir": BIN_DIR_FLAG,
 }
 _DROP_IN = ".conf"
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 # The default endpoint of each program's kubelet; it is not known for other programs.
 _ENDPOINTS = {
     "kubelet": "unix:///run/containerd/containerd.sock",
@@ -79,6 +89,41 @@ class KubeletSettings(Value):
     parallel_pulls: int | None = None
 
 
+class Node:
+    """The kubelets of this machine and their settings, read on first use and not again.
+
+    *elsewhere* is the reason why this machine is not the node in question, or empty if it is. A node elsewhere has no
+    kubelets and no files here.
+    """
+
+    def __init__(self, proc: str | None = None, *, elsewhere: str = "") -> None:
+        """Use the processes in *proc*, by default KEYFERRY_PROC or ``/proc``."""
+        self.elsewhere = elsewhere
+        self._proc = proc
+        self._read: dict[int, KubeletSettings] = {}
+
+    @cached_property
+    def kubelets(self) -> Kubelets:
+        """All visible kubelets."""
+        return Kubelets() if self.elsewhere else look_for_kubelets(self._proc)
+
+    @property
+    def kubelet(self) -> Kubelet | None:
+        """The first trusted kubelet, whose settings are those of this node."""
+        return next(iter(self.kubelets.trusted), None)
+
+    @property
+    def settings(self) -> KubeletSettings | None:
+        """The settings of that kubelet."""
+        return None if self.kubelet is None else self.settings_of(self.kubelet)
+
+    def settings_of(self, kubelet: Kubelet) -> KubeletSettings:
+        """Return the settings of a trusted kubelet; its files are read once."""
+        if kubelet.pid not in self._read:
+            self._read[kubelet.pid] = read_settings(kubelet)
+        return self._read[kubelet.pid]
+
+
 def read_settings(kubelet: Kubelet) -> KubeletSettings:
     """Read the settings of *kubelet* from its flags and files; a file that cannot be read is listed in the notes."""
     merged = _Merged(kubelet)
@@ -86,23 +131,33 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
     default = _ENDPOINTS.get(kubelet.program)
     # A file that was not read may set another endpoint.
     if endpoint is None and default is not None and not merged.notes:
-        endpoint = Setting(default, "the kubelet's default")
+        endpoint = Setting(value=default, origin="the kubelet's default")
     parallel_pulls = merged.number("maxParallelImagePulls")
     return KubeletSettings(
-        kubelet,
-        merged.find("", "--root-dir") or Setting(KUBELET_ROOT, "the kubelet's default"),
-        endpoint,
-        merged.find("imageServiceEndpoint", "--image-service-endpoint"),
-        merged.find("", CONFIG_FLAG),
-        merged.find("", BIN_DIR_FLAG),
-        merged.find("", "--kubeconfig"),
-        merged.find("imagePullCredentialsVerificationPolicy"),
-        merged.texts("preloadedImagesVerificationAllowlist"),
-        {**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
-        tuple(merged.notes),
-        merged.ignored,
-        tuple(merged.files),
-        parallel_pulls,
+        kubelet=kubelet,
+        root_dir=merged.find("", "--root-dir") or Setting(value=KUBELET_ROOT, origin="the kubelet's default"),
+        endpoint=endpoint,
+        image_endpoint=merged.find("imageServiceEndpoint", "--image-service-endpoint"),
+        provider_config=merged.find("", CONFIG_FLAG),
+        bin_dir=merged.find("", BIN_DIR_FLAG),
+        kubeconfig=merged.find("", "--kubeconfig"),
+        policy=merged.find("imagePullCredentialsVerificationPolicy"),
+        allowlist=merged.texts("preloadedImagesVerificationAllowlist"),
+        gates={**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
+        notes=tuple(merged.notes),
+        ignored=merged.ignored,
+        files=tuple(merged.files),
+        parallel_pulls=parallel_pulls,
+    )
+
+
+def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, bool], ...]:
+    """Return the paths of the node's docker config, in the kubelet's order, and whether each is a ``config.json``."""
+    modern = (root, cwd, os.path.join(home, ".docker") if home else "", "/.docker")
+    legacy = (root, cwd, home, "/")
+    return (
+        *((os.path.join(folder, "config.json"), True) for folder in modern if folder),
+        *((os.path.join(folder, ".dockercfg"), False) for folder in legacy if folder),
     )
 
 
@@ -140,9 +195,9 @@ class _Merged:
     def find(self, field: str, flag: str = "") -> Setting | None:
         """Return a string setting: the flag, else the field of the files, else None."""
         if self._kubelet.flags.get(flag):
-            return Setting(self._kubelet.flags[flag], f"flags of {self._kubelet}")
+            return Setting(value=self._kubelet.flags[flag], origin=f"flags of {self._kubelet}")
         found = self._checked(field, "a string", lambda value: isinstance(value, str))
-        return Setting(found, self._origins[field]) if found and isinstance(found, str) else None
+        return Setting(value=found, origin=self._origins[field]) if found and isinstance(found, str) else None
 
     def texts(self, field: str) -> tuple[str, ...]:
         """Return a field that is a list of strings."""
@@ -194,7 +249,7 @@ class _Merged:
             # Opened without blocking, in case the path is a named pipe.
             with open(seen, "rb", opener=_open_now) as stream:
                 self.files.append(seen)
-                document = read_document(stream.read(_MOST_BYTES))
+                document = read_document(stream.read(_MAX_BYTES))
         except OSError as error:
             return self._note(path, f"cannot be read: {go_strerror(error)}")
         except DocumentError as error:

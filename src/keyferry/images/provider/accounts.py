@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import NodeAudienceError, ServiceAccountError
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.keyring import ServiceAccountRef
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Protocol
 else:
     Protocol = object
@@ -115,7 +115,7 @@ class Identity(Value):
 
 
 NOBODY = Identity()
-_NO_POD = (MissingInput(LookupInput.POD),)
+_NO_POD = (MissingInput(input=LookupInput.POD),)
 
 
 def pick_annotations(
@@ -205,7 +205,7 @@ def _lacks(annotation: str) -> NotApplicable:
     )
 
 
-_UNKNOWN_ACCOUNT = StaticAccount(ServiceAccount("", None), None)
+_UNKNOWN_ACCOUNT = StaticAccount(account=ServiceAccount(uid="", annotations=None), token_text=None)
 
 
 def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts, pod: Pod) -> Identity:
@@ -213,15 +213,17 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
         account = accounts.get(pod.namespace, pod.service_account_name)
     except ServiceAccountError as error:
         raise _reworded("failed to get service account", error) from None
-    ref = ServiceAccountRef(pod.namespace, pod.service_account_name, account.uid)
+    ref = ServiceAccountRef(namespace=pod.namespace, name=pod.service_account_name, uid=account.uid)
     missing = _missing_annotations(attributes, account, ref)
     annotations, lacking = pick_annotations(attributes, account.annotations or {})
     if lacking and not missing:
         raise _lacks(lacking)
     try:
-        token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
-    except NotGivenError as untold:
-        raise NotGivenError((*missing, *untold.missing)) from None
+        token = accounts.token(
+            TokenRequest(account=ref, audience=attributes.service_account_token_audience, pod=pod)
+        )
+    except NotGivenError as not_given:
+        raise NotGivenError((*missing, *not_given.missing)) from None
     except NodeAudienceError:
         raise
     except ServiceAccountError as error:
@@ -244,7 +246,7 @@ def _missing_annotations(
 
 
 def _missing(what: LookupInput, ref: ServiceAccountRef, instead: str = "") -> MissingInput:
-    return MissingInput(what, f"{ref.namespace}/{ref.name}", instead)
+    return MissingInput(input=what, name=f"{ref.namespace}/{ref.name}", instead=instead)
 
 
 def _check_audience(token: str, wanted: str) -> None:

@@ -33,7 +33,7 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.wire import Reader
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.provider.provision import AgentNote, ProvisionOutcome
+from keyferry.images.answer import AgentNote, ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 _EXPECTED = "expected 'off', 'auto' or the absolute path of a socket"

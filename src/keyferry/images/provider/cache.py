@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from collections.abc import Container, Mapping
 from itertools import count
 
-from keyferry._core.values import NamedTuple
+from keyferry._core.values import Value
 from keyferry.errors import ServiceAccountError
-from keyferry.images.provider.provision import Auth, Provision
+from keyferry.images.answer import Auth, Provision
 from keyferry.images.reference import registry_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
 
 # In the order in which the kubelet looks for them.
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
-_LONGEST = 0xFFFF
-MOST_BYTES = 64 * 1024 * 1024
+_MAX_PART_BYTES = 0xFFFF
+MAX_BYTES = 64 * 1024 * 1024
 # The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
-_ENTRY_BYTES = 1200
+_ENTRY_BYTES = 2400
 # One sequence for all caches of the process.
 _numbers = count(1)
 
 
-class KeptAnswer(NamedTuple):
+class KeptAnswer(Value):
     """A cache entry, valid up to and including ``expires_ns`` on the monotonic clock, for everybody if it is shared.
 
     What takes the place of another one has its number.
@@ -47,7 +43,7 @@ class KeptAnswer(NamedTuple):
         return base_key(self.provision.cache_key_type, self.image)
 
 
-class CacheEntry(NamedTuple):
+class CacheEntry(Value):
     """A cached answer that any lookup may get: its first key part, and the image of its run."""
 
     base: str
@@ -55,14 +51,17 @@ class CacheEntry(NamedTuple):
     provision: Provision
 
 
-class CacheLimits(NamedTuple):
+class CacheLimits(Value):
     """The most entries and bytes of a provider's cache."""
 
     entries: int = 10_000
-    bytes: int = MOST_BYTES
+    bytes: int = MAX_BYTES
 
 
-class CacheUse(NamedTuple):
+DEFAULT_LIMITS = CacheLimits()
+
+
+class CacheUse(Value):
     """The entries of a cache and their approximate memory, each with its limit."""
 
     entries: int
@@ -76,17 +75,16 @@ class Cache:
     The kubelet's cache is unbounded; this one drops its oldest entries when their number or size exceeds a limit.
     """
 
-    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes", "_types")
+    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_limits", "_types")
 
-    def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, now_ns: int, limits: CacheLimits = DEFAULT_LIMITS) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
         self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self._bytes = 0
         # Which keys a lookup tries, in this order: those of the types that were ever stored, mostly just one.
         self._types: tuple[str, ...] = ()
         self._last_sweep_ns = now_ns
-        self._most = most
-        self._most_bytes = most_bytes
+        self._limits = limits
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,12 +92,12 @@ class Cache:
     @property
     def use(self) -> CacheUse:
         """How full the cache is; entries that have expired count until they are dropped."""
-        return CacheUse(len(self._entries), self._bytes, CacheLimits(self._most, self._most_bytes))
+        return CacheUse(entries=len(self._entries), bytes=self._bytes, limits=self._limits)
 
     def entries(self, now_ns: int) -> tuple[CacheEntry, ...]:
         """Return the entries that have not expired and that belong to no service account, oldest first."""
         return tuple(
-            CacheEntry(base_key(kept.provision.cache_key_type, kept.image), kept.image, kept.provision)
+            CacheEntry(base=kept.base, image=kept.image, provision=kept.provision)
             for kept in self._entries.values()
             if kept.is_shared and kept.expires_ns >= now_ns
         )
@@ -141,12 +139,19 @@ class Cache:
         if before is not None:
             self._drop(key)
         size = _ENTRY_BYTES + len(key) + auth_bytes(provision.auth)
-        if size > self._most_bytes:
+        if size > self._limits.bytes:
             return
-        while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
+        while len(self._entries) >= self._limits.entries or self._bytes + size > self._limits.bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
         number = next(_numbers) if before is None else before.number
-        self._entries[key] = KeptAnswer(provision, provision.expires_ns, size, image, not account_key, number)
+        self._entries[key] = KeptAnswer(
+            provision=provision,
+            expires_ns=provision.expires_ns,
+            size=size,
+            image=image,
+            is_shared=not account_key,
+            number=number,
+        )
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
@@ -198,18 +203,14 @@ def base_key(cache_key_type: str, image: str) -> str:
     return registry_of(image) if cache_key_type == "Registry" else GLOBAL_KEY
 
 
-def covers(cache_key_type: str, asked: str, image: str) -> bool:
+def shares_cache_key(cache_key_type: str, asked: str, image: str) -> bool:
     """Return whether an answer of this type for *asked* is also valid for *image*."""
     return base_key(cache_key_type, asked) == base_key(cache_key_type, image)
 
 
 def cache_key(base: str, account_key: bytes) -> bytes:
     """Return both parts, each after its length, so that different pairs have different keys."""
-    # Inlined for speed: most lookups make two keys.
-    text = base.encode("utf-8", "surrogateescape")
-    if len(text) > _LONGEST:
-        return _bytes(text)
-    return b"%b%b%b" % (len(text).to_bytes(2, "big"), text, _bytes(account_key) if account_key else _EMPTY)
+    return _text(base) + _bytes(account_key)
 
 
 def base_of(key: bytes) -> bytes:
@@ -248,7 +249,6 @@ def hash_token(token: str) -> str:
     """Return the hash of a token for use in keys; the empty token stays empty."""
     if not token:
         return ""
-    # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
     from hashlib import sha256
 
     return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}"
@@ -275,9 +275,9 @@ def _text(text: str) -> bytes:
 
 
 def _bytes(data: bytes) -> bytes:
-    if len(data) > _LONGEST:
+    if len(data) > _MAX_PART_BYTES:
         raise ServiceAccountError(
-            f"a part of a cache key is {len(data)} bytes long, expected at most {_LONGEST}",
+            f"a part of a cache key is {len(data)} bytes long, expected at most {_MAX_PART_BYTES}",
             f"cryptobyte: pending child length {len(data)} exceeds 2-byte length prefix",
         )
     return len(data).to_bytes(2, "big") + data

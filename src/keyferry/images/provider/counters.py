@@ -96,16 +96,16 @@ class Counters:
         """Return the current values."""
         with self._lock:
             return Counts(
-                self._tallies["hits"],
-                self._tallies["shared"],
-                self._runs,
-                self._errors,
-                dict(self._failures),
-                tuple(self._buckets),
-                self._seconds,
-                self._last_run_ns,
-                self._has_last_failed,
-                self._streak_ns,
+                hits=self._tallies["hits"],
+                shared=self._tallies["shared"],
+                runs=self._runs,
+                execution_errors=self._errors,
+                failures=dict(self._failures),
+                buckets=tuple(self._buckets),
+                seconds=self._seconds,
+                last_run_ns=self._last_run_ns,
+                has_last_failed=self._has_last_failed,
+                streak_ns=self._streak_ns,
             )
 
     def _fail(self, kind: Kind) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from time import monotonic
 
@@ -38,11 +38,7 @@ from keyferry.errors import (
     PluginTimeoutError,
 )
 from keyferry.invoke.run import Ending, Limits, ProcessOutcome, run
-from keyferry.invoke.shim import LINK, program_behind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from keyferry.invoke.shim import program_behind
 
 _KIND = "CredentialProviderResponse"
 _DECODING = "error decoding credential provider plugin response from stdout"
@@ -82,13 +78,15 @@ class ExecPlugin(Value):
             raise
 
     def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> ProcessOutcome:
-        limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
+        limits = self.limits
+        if timeout_seconds is not None:
+            limits = replace(limits, timeout_seconds=timeout_seconds)
         problem: OSError | ValueError
         if self.env and any("\0" in name + value for name, value in self.env):
             raise self._nul_failure(request.image)
         try:
             return run(
-                (self._program(), *self.args),
+                (program_behind(self.path), *self.args),
                 stdin=encode_request(request, self.api_version),
                 environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,
@@ -96,12 +94,6 @@ class ExecPlugin(Value):
         except (OSError, ValueError) as error:
             problem = error
         raise self._start_failure(request.image, problem)
-
-    def _program(self) -> str:
-        # An exception, as of lstat, takes longer than the call.
-        if _CAN_ACCESS_LINKS and not os.access(self.path + LINK, os.F_OK, follow_symlinks=False):
-            return self.path
-        return program_behind(self.path)
 
     def _nul_failure(self, image: str) -> PluginError:
         # Go checks the environment before it searches the executable.
@@ -263,10 +255,7 @@ def child_environment(
     env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
 ) -> Mapping[bytes, bytes]:
     """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
-    base = ENVIRONMENT if environ is None else environ
-    if not env and not withhold:
-        return base
-    merged = dict(base)
+    merged = dict(encode_environment(os.environ) if environ is None else environ)
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
@@ -281,20 +270,6 @@ def child_environment(
 def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
     """Return an environment as bytes, encoded for the operating system."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-
-
-# The mapping of bytes behind os.environ, which stays up to date and needs no decoding on every read.
-ENVIRONMENT: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
-
-
-# A sandbox may forbid the call, which then finds nothing at all.
-_CAN_ACCESS_LINKS = os.access in os.supports_follow_symlinks and os.access(
-    os.sep, os.F_OK, follow_symlinks=False
-)
-
-
-def _with_timeout(limits: Limits, timeout_seconds: float) -> Limits:
-    return Limits(timeout_seconds, limits.stdout_bytes, limits.stderr_bytes, limits.stderr_drained_bytes)
 
 
 _GO_SIGNALS = {

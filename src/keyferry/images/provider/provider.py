@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable, Hashable
 from math import inf
 from threading import Lock
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.log import log_debug
-from keyferry._core.values import Value, field, replace
-from keyferry._net.agent import FallbackReason
-from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry._core.values import replace
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import (
     KeyferryError,
-    PluginError,
-    PluginProtocolError,
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.credential import Source, SourceKind
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.provider.accounts import (
     NOBODY,
     Identity,
@@ -33,7 +30,7 @@ from keyferry.images.provider.accounts import (
 )
 from keyferry.images.provider.agent import AgentSource
 from keyferry.images.provider.cache import (
-    CACHE_KEY_TYPES,
+    DEFAULT_LIMITS,
     NO_OTHER_INPUTS,
     Cache,
     CacheEntry,
@@ -42,52 +39,26 @@ from keyferry.images.provider.cache import (
     KeptAnswer,
     account_cache_key,
     base_key,
-    covers,
     flight_key,
     hash_token,
     other_inputs,
+    shares_cache_key,
 )
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-from keyferry.images.provider.provision import AgentNote, Provision, ProvisionOutcome
+from keyferry.images.provider.runs import FAILED_RUN, LastAnswer, LastFailure, Runs
 from keyferry.images.reference import registry_of
 from keyferry.invoke.sharing import Flight, Flights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from keyferry.images.provider.agent import AgentSource
+
 
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
 # A shorter delay before a run is not subtracted from the run's timeout.
 _BEGINNING_SECONDS = 0.05
-_CACHE_LIMITS = CacheLimits()
-_FAILED_RUN = "failed to get credential from external registry credential provider: "
-
-
-class LastFailure(Value):
-    """The last failed run of a provider: for which image, why, and when."""
-
-    image: str
-    error: KeyferryError
-    at_ns: int
-
-
-class LastAnswer(Value):
-    """The last answer of a provider's plugin: the image that it was run for, and the keys of the credentials."""
-
-    image: str
-    keys: tuple[str, ...] = field(repr=False)  # user info in a key is a secret
-
-    @cached_property
-    def has_key(self) -> bool:
-        """Whether a key covers the image."""
-        # Imported here, as for a provision: only the agent's page asks.
-        from keyferry.images.keyring import Keyring
-
-        keyring = Keyring()
-        keyring.add(Source(SourceKind.PROVIDER, ""), ((key, "", "", "") for key in self.keys))
-        return bool(keyring.lookup(self.image))
 
 
 # A run for all lookups that wait for it: the image that the plugin was run for, and the answer.
@@ -134,25 +105,21 @@ class Provider:
         clock: Callable[[], int] = monotonic_ns,
         coalesce: bool = True,
         timeout_seconds: float = _TIMEOUT_SECONDS,
-        cache_limits: CacheLimits = _CACHE_LIMITS,
+        cache_limits: CacheLimits = DEFAULT_LIMITS,
         on_cached: Callable[[Provider, CacheEntry], None] | None = None,
         agent: AgentSource | None = None,
     ) -> None:
         self.config = config
-        self.counters = Counters()
-        self.plugin = plugin
-        self.last_failure: LastFailure | None = None
-        self._last_answer: tuple[str, tuple[str, ...]] | None = None
+        self._runs = Runs(config, plugin, agent, clock)
         self._on_cached = on_cached
-        self._agent = agent
         self._accounts = accounts
         self._clock = clock
         self._coalesce = coalesce
         self._timeout_seconds = timeout_seconds
         self._last_type = ""
-        self._cache = Cache(clock(), *cache_limits)
+        self._cache = Cache(clock(), cache_limits)
         # Apart, so that answers for many tokens do not push out those that everybody gets.
-        self._relayed_cache = Cache(clock(), *cache_limits)
+        self._relayed_cache = Cache(clock(), cache_limits)
         self._flights: Flights[_Run] = Flights()
         self._lock = Lock()
         self._evicted: dict[bytes, int] = {}
@@ -163,9 +130,24 @@ class Provider:
         return self.config.name
 
     @property
+    def plugin(self) -> Plugin:
+        """The plugin that is run."""
+        return self._runs.plugin
+
+    @property
+    def counters(self) -> Counters:
+        """The counters of lookups and runs."""
+        return self._runs.counters
+
+    @property
+    def last_failure(self) -> LastFailure | None:
+        """The last run that failed, if one has."""
+        return self._runs.last_failure
+
+    @property
     def last_answer(self) -> LastAnswer | None:
         """The last answer of the plugin, if it has answered."""
-        return None if self._last_answer is None else LastAnswer(*self._last_answer)
+        return self._runs.last_answer
 
     def soonest_expiry_seconds(self) -> float | None:
         """Return the seconds until the first cache entry expires, or None if there is none."""
@@ -199,13 +181,18 @@ class Provider:
             others = other_inputs(hash_token(identity.token), identity.annotations or {})
             provision = self._provide(image, identity, self._account_key(identity), others, patience)
         except NotApplicable as skip:
-            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
-        except NotGivenError as untold:
-            return _unknown(self.name, untold, pod)
+            return Provision(
+                provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
+            )
+        except NotGivenError as not_given:
+            return _unknown(self.name, not_given, pod)
         except ServiceAccountError as error:
             self.counters.failed(error.kind)
             return Provision(
-                self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=error.kubernetes_text
+                provider=self.name,
+                outcome=ProvisionOutcome.FAILED,
+                error=error,
+                kubernetes_text=error.kubernetes_text,
             )
         return provision.with_missing(identity.missing)
 
@@ -224,8 +211,8 @@ class Provider:
                 return None
             with self._lock:
                 kept = cache.find(image, identity.key, self._clock())
-        except NotGivenError as untold:
-            return _unknown(self.name, untold, None)
+        except NotGivenError as not_given:
+            return _unknown(self.name, not_given, None)
         except (NotApplicable, ServiceAccountError):
             return None
         return kept.with_missing(identity.missing) if kept and identity.missing else kept
@@ -289,8 +276,8 @@ class Provider:
                 for key in cache.evict(image, username, password, keep=self._evicted.keys())
             ]
             self._evicted.update(dict.fromkeys(keys, now))
-        if not keys and self._agent is not None:
-            return self._agent.evict(self.name, image, username, password)
+        if not keys and self._runs.agent is not None:
+            return self._runs.agent.evict(self.name, image, username, password)
         return bool(keys)
 
     def reset_after_fork(self) -> None:
@@ -344,19 +331,19 @@ class Provider:
                 return self._late(patience.seconds)
             if shared is not None:
                 return shared
-            # The other run failed, or its response does not cover this image: run the plugin for this image.
+            # The other run failed, or its answer is not for this image: run the plugin for this image.
             wait_for_registry = False
         seconds = None if patience is None else patience.seconds_to_run()
         return self._fly(flight, keys, image, identity, account_key, seconds)
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
-        """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
+        """Return a key that is equal for runs whose answers may be for the same images, by the last response's type."""
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
     ) -> Provision | None:
-        """Return the answer of another run if it covers *image*, else None; raise TimeoutError if time is up."""
+        """Return the answer of another run if it is for *image*, else None; raise TimeoutError if time is up."""
         if flight is None:
             raise TimeoutError
         run = flight.wait(patience.seconds_left())
@@ -368,7 +355,7 @@ class Provider:
         if asked != image and (
             provision.error is not None
             or provision.is_from_agent
-            or not covers(provision.cache_key_type, asked, image)
+            or not shares_cache_key(provision.cache_key_type, asked, image)
         ):
             return None
         self.counters.count("shared")
@@ -380,9 +367,11 @@ class Provider:
     def _late(self, seconds: float) -> Provision:
         """Return the failure of a lookup that timed out while waiting for another lookup's run, which continues."""
         self.counters.failed(PluginTimeoutError.kind)
-        text = _FAILED_RUN + "context deadline exceeded"
+        text = FAILED_RUN + "context deadline exceeded"
         error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
-        return Provision(self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=text)
+        return Provision(
+            provider=self.name, outcome=ProvisionOutcome.FAILED, error=error, kubernetes_text=text
+        )
 
     def _fly(  # noqa: PLR0917 - the data of one run
         self,
@@ -397,9 +386,12 @@ class Provider:
         ran: Provision | None = None
         kept: Provision | None = None
         try:
-            request = CredentialProviderRequest(image, identity.token, identity.annotations)
-            ask = self._run_plugin if self._agent is None else self._ask_agent
-            ran = ask(request, identity, timeout_seconds)
+            request = CredentialProviderRequest(
+                image=image,
+                service_account_token=identity.token,
+                service_account_annotations=identity.annotations,
+            )
+            ran = self._runs.ask(request, identity, timeout_seconds)
         finally:
             with self._lock:
                 if ran is not None and ran.error is None:
@@ -413,163 +405,30 @@ class Provider:
         return ran
 
     def _keep(self, image: str, ran: Provision, identity: Identity, account_key: bytes) -> Provision:
-        kept = Provision(
-            ran.provider,
-            ProvisionOutcome.CACHED,
-            ran.auth,
-            ran.cache_key_type,
-            ran.expires_ns,
-            None,
-            ran.account,
-            "",
-            "",
-            None,
-            "",
-            (),
-            ran.cache_duration_ns,
-            self._clock(),
-        )
+        kept = replace(ran, outcome=ProvisionOutcome.CACHED, seconds=None, agent=None, got_ns=self._clock())
         self._cache_of(identity).store(image, account_key, kept)
         return kept
 
     def _tell_cached(self, image: str, kept: Provision) -> None:
         if self._on_cached is not None and kept.expires_ns is not None:
             base = base_key(kept.cache_key_type, image)
-            self._on_cached(self, CacheEntry(base, image, kept))
-
-    def _ask_agent(
-        self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None
-    ) -> Provision:
-        """Return the agent's answer, or run the plugin if it has none."""
-        assert self._agent is not None  # noqa: S101 - called where there is one
-        begun = monotonic()
-        told = self._agent.ask(self.name, self.config.api_version, request, timeout_seconds)
-        seconds = monotonic() - begun
-        note = told.note
-        if told.response is not None:
-            problem = self._refuse(told.response, identity)
-            if problem is None:
-                return self._answered(told.response, identity, told.outcome, None, seconds, note)
-            message = f"the agent's answer is not allowed: {problem}"
-            note = AgentNote(str(FallbackReason.OTHER_VERSION), message)
-        left = None if timeout_seconds is None else timeout_seconds - seconds
-        return replace(self._run_plugin(request, identity, left), agent=note)
-
-    def _run_plugin(
-        self, request: CredentialProviderRequest, identity: Identity, timeout_seconds: float | None
-    ) -> Provision:
-        image = request.image
-        try:
-            response, seconds = self.plugin(request, timeout_seconds)
-        except PluginError as error:
-            # The error is passed on as a value; the frames of its traceback hold the plugin's output.
-            error.__traceback__ = None
-            log_debug("images", "%s: plugin %s failed: %s", image, self.name, error.kind)
-            return self._failed(image, identity, error, error.seconds, _FAILED_RUN + error.kubernetes_text)
-        log_debug("images", "%s: plugin %s ran for %.1f ms", image, self.config.name, seconds * 1000)
-        problem = self._refuse(response, identity)
-        if problem is not None:
-            return self._failed(image, identity, problem, seconds, problem.kubernetes_text)
-        now_ns = self._clock()
-        self.counters.ran(seconds, None, now_ns)
-        self._last_answer = image, tuple(response.auth or ())
-        expires_ns = self._expiry_ns(response, identity, now_ns)
-        return self._answered(response, identity, ProvisionOutcome.RAN, expires_ns, seconds)
-
-    def _failed(
-        self, image: str, identity: Identity, error: PluginError, seconds: float | None, text: str
-    ) -> Provision:
-        now_ns = self._clock()
-        self.counters.ran(seconds, error, now_ns)
-        self.last_failure = LastFailure(image, error, now_ns)
-        return Provision(
-            self.name,
-            ProvisionOutcome.FAILED,
-            seconds=seconds,
-            account=identity.ref,
-            error=error,
-            kubernetes_text=text,
-        )
-
-    def _answered(  # noqa: PLR0917 - the fields of an answer
-        self,
-        response: CredentialProviderResponse,
-        identity: Identity,
-        outcome: ProvisionOutcome,
-        expires_ns: int | None,
-        seconds: float,
-        agent: AgentNote | None = None,
-    ) -> Provision:
-        return Provision(
-            self.config.name,
-            outcome,
-            response.auth or {},
-            response.cache_key_type,
-            expires_ns,
-            seconds,
-            identity.ref,
-            "",
-            "",
-            None,
-            "",
-            (),
-            response.cache_duration_ns,
-            None,
-            agent,
-        )
-
-    def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
-        """Return the error of a response that is decoded but not allowed, or None."""
-        attributes = self.config.token_attributes
-        if identity.token and attributes is not None and attributes.cache_type != "Token":
-            if any(auth.password == identity.token for auth in (response.auth or {}).values()):
-                return _echoed(self.name)
-        if response.cache_key_type not in CACHE_KEY_TYPES:
-            text = (
-                f"credential provider plugin did not return a valid cacheKeyType: {response.cache_key_type}"
-            )
-            expected = ", ".join(CACHE_KEY_TYPES)
-            return PluginProtocolError(self.name, f"cacheKeyType of its response is none of {expected}", text)
-        return None
-
-    def _expiry_ns(self, response: CredentialProviderResponse, identity: Identity, now_ns: int) -> int | None:
-        """Return the expiry of a response that was got now, or None if it is not cached."""
-        duration = response.cache_duration_ns
-        if duration is None:
-            duration = self.config.default_cache_duration_ns or 0
-        if duration == 0:
-            return None
-        expires_ns = now_ns + duration
-        if not identity.key:
-            return expires_ns
-        # An answer for a relayed token does not outlive the token.
-        if identity.until_ns is None or identity.until_ns <= now_ns:
-            return None
-        return min(expires_ns, identity.until_ns)
+            self._on_cached(self, CacheEntry(base=base, image=image, provision=kept))
 
 
-def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
+def _unknown(name: str, not_given: NotGivenError, pod: Pod | None) -> Provision:
     """Return a provision of unknown outcome; with a pod it has an error, since the kubelet could not continue."""
     if pod is None:
-        return Provision(name, ProvisionOutcome.UNKNOWN, missing=untold.missing)
-    text = untold.kubernetes_text
+        return Provision(provider=name, outcome=ProvisionOutcome.UNKNOWN, missing=not_given.missing)
+    text = not_given.kubernetes_text
     return Provision(
-        name, ProvisionOutcome.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing
+        provider=name,
+        outcome=ProvisionOutcome.UNKNOWN,
+        error=not_given,
+        kubernetes_text=text,
+        missing=not_given.missing,
     )
 
 
 def _seconds_given(error: KeyferryError | None) -> float:
     """Return the timeout of a run that timed out, or infinity for any other error."""
     return error.timeout_seconds if isinstance(error, PluginTimeoutError) else inf
-
-
-def _echoed(plugin: str) -> PluginError:
-    text = (
-        "credential provider plugin returned the service account token as the password which is not allowed "
-        "when service account cache type is not set to 'Token'"
-    )
-    message = (
-        "it returned the service account token itself, which would outlive the token in the cache; "
-        "set tokenAttributes.cacheType to 'Token' for such a plugin"
-    )
-    return PluginProtocolError(plugin, message, text)

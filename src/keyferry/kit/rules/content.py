@@ -9,8 +9,8 @@ from keyferry._core.secrets import MASK
 from keyferry._core.values import Value
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import MatchError
-from keyferry.images.match.rules import judge as judge_match
-from keyferry.images.match.url import normalise_key
+from keyferry.images.match import explain_match as judge_match
+from keyferry.images.match import normalise_key
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, NO_DURATION, Evidence, Rule, Unchecked, Violation
 from keyferry.kit.lab.secrets import shown_key

@@ -10,7 +10,7 @@ from keyferry.api.federation.v1alpha1 import SubjectSource
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
 from keyferry.errors import MatchError
-from keyferry.images.match.rules import Pattern, covers, parse_pattern
+from keyferry.images.match import Pattern, matches, parse_pattern
 from keyferry.lint.federation.arguments import find_federation, is_federate
 from keyferry.lint.federation.decode import FederationFile
 
@@ -74,7 +74,7 @@ def _covers(provider: CredentialProvider, registry: str) -> bool:
     for text in provider.match_images or ():
         meant = text.removesuffix("/*")
         pattern = _parse(meant)
-        if pattern is not None and covers(meant, f"{registry}{pattern.path or '/app'}"):
+        if pattern is not None and matches(meant, f"{registry}{pattern.raw_path or '/app'}"):
             return True
     return False
 

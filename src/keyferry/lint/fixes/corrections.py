@@ -12,8 +12,8 @@ from keyferry._core.values import Value
 from keyferry.api.clientauthentication.v1 import API_VERSION as EXEC_V1
 from keyferry.api.kubeletconfig.v1 import API_VERSION as CONFIG_V1
 from keyferry.errors import Detail, MatchError
-from keyferry.images.config.causes import respelt
-from keyferry.images.match.rules import Pattern, parse_pattern
+from keyferry.images.config.refusals import respelt
+from keyferry.images.match import Pattern, parse_pattern
 from keyferry.lint.providers import unreachable
 from keyferry.lint.providers.patterns import chinese_ecr
 from keyferry.lint.report import Finding

@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from keyferry._core.paths import format_path
 from keyferry.errors import Problem
-from keyferry.images.config.causes import Causes
-from keyferry.images.config.files import ReadConfig, read_config
-from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
+from keyferry.images.config.read import ReadConfig, read_config
+from keyferry.images.config.refusals import Causes, LoadStage, Refusals, find_refusals
 from keyferry.lint.federation.arguments import is_federate
 from keyferry.lint.federation.decode import FederationFile
 from keyferry.lint.federation.providers import check_federations

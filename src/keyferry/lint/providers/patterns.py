@@ -9,9 +9,8 @@ from keyferry._core.paths import Path
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
-from keyferry.images.match.clouds import find_longer_cloud
-from keyferry.images.match.index import PatternIndex
-from keyferry.images.match.rules import Pattern, parse_pattern
+from keyferry.images.match import Pattern, PatternIndex, parse_pattern
+from keyferry.images.reasons.nearness import find_longer_cloud
 from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_misread, why_unmatchable
 
 # The path in a provider, the code and the message.
@@ -64,7 +63,7 @@ def check_shared(providers: Sequence[CredentialProvider]) -> Iterator[tuple[int,
 
 
 def _identity(pattern: Pattern) -> tuple[object, ...]:
-    return pattern.url.port, pattern.labels, pattern.path.removesuffix("/")
+    return pattern.port, pattern.labels, pattern.raw_path.removesuffix("/")
 
 
 def _first_reason(pattern: Pattern) -> CodedMessage | None:
@@ -73,11 +72,11 @@ def _first_reason(pattern: Pattern) -> CodedMessage | None:
 
 
 def _broad(pattern: Pattern) -> CodedMessage | None:
-    if pattern.path.strip("/") or any(label.strip("*") or not label for label in pattern.labels):
+    if pattern.raw_path.strip("/") or any(label.strip("*") or not label for label in pattern.labels):
         return None
     count = len(pattern.labels)
     parts = "1 label" if count == 1 else f"{count} labels"
-    port = f" on port {pattern.url.port}" if pattern.url.port else ""
+    port = f" on port {pattern.port}" if pattern.port else ""
     return "KF165", (
         f"the plugin is run for every registry whose host has {parts}{port}, and its "
         "credentials may be sent "
@@ -86,7 +85,7 @@ def _broad(pattern: Pattern) -> CodedMessage | None:
 
 
 def _few_labels(pattern: Pattern) -> CodedMessage | None:
-    host, count = pattern.url.host, len(pattern.labels)
+    host, count = pattern.host, len(pattern.labels)
     if "*" not in host:
         return None
     cloud = find_longer_cloud(host)
@@ -107,8 +106,8 @@ def _few_labels(pattern: Pattern) -> CodedMessage | None:
 
 
 def _hub_image(pattern: Pattern) -> CodedMessage | None:
-    name = pattern.path[1:]
-    if pattern.url.host != HUB or not name or "/" in name or name == "library":
+    name = pattern.raw_path[1:]
+    if pattern.host != HUB or not name or "/" in name or name == "library":
         return None
     return "KF161", (
         f"it matches the images of the account {name!r}, not the official image, which is looked up as "
@@ -117,7 +116,7 @@ def _hub_image(pattern: Pattern) -> CodedMessage | None:
 
 
 def _default_port(pattern: Pattern) -> CodedMessage | None:
-    port = pattern.url.port
+    port = pattern.port
     if port not in _DEFAULT_PORTS:
         return None
     without = pattern.text.replace(f":{port}", "", 1)
@@ -127,7 +126,7 @@ def _default_port(pattern: Pattern) -> CodedMessage | None:
 
 
 def _boundary(pattern: Pattern) -> CodedMessage | None:
-    if not pattern.path or pattern.path.endswith("/"):
+    if not pattern.raw_path or pattern.raw_path.endswith("/"):
         return None
     example = pattern.text + "-other/app"
     return "KF162", (
@@ -152,7 +151,7 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
 
 def chinese_ecr(pattern: Pattern) -> str:
     """Return a pattern for ECR in China with the domain that its hosts have; empty for other patterns."""
-    host, wrong = pattern.url.host, ".amazonaws.cn"
+    host, wrong = pattern.host, ".amazonaws.cn"
     if not host.endswith(wrong) or ".ecr." not in host:
         return ""
     return pattern.text.replace(wrong, ".amazonaws.com.cn", 1)

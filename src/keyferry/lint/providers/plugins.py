@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from keyferry.errors import Problem
-from keyferry.images.config.register import plugin_path
+from keyferry.images.config.validate import plugin_path
 from keyferry.invoke.shim import plugin_behind
 from keyferry.lint.files import who_writes
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry.errors import ImageNameError
-from keyferry.images.match.rules import Pattern, fits
-from keyferry.images.match.url import parse_registry_url
+from keyferry.images.match import Pattern, matches, parse_registry_url
 from keyferry.images.reference import normalise
 
 CodedMessage = tuple[str, str]  # code and message
@@ -29,7 +28,7 @@ def why_misread(pattern: Pattern) -> CodedMessage | None:
     text = pattern.text
     rest = without_scheme(pattern)
     if rest:
-        return "KF150", f"it never matches: with the scheme its host is {pattern.url.host!r}; use {rest!r}"
+        return "KF150", f"it never matches: with the scheme its host is {pattern.host!r}; use {rest!r}"
     host = without_user_info(pattern)
     if host:
         return "KF156", f"the part before the '@' is ignored, and must not contain a password; use {host!r}"
@@ -78,13 +77,13 @@ def without_tag(pattern: Pattern) -> str:
 
 def with_hub_name(pattern: Pattern) -> str:
     """Return a pattern for Docker Hub with the name that images have."""
-    return HUB + pattern.url.path if pattern.url.host in ALIASES else ""
+    return HUB + pattern.path if pattern.host in ALIASES else ""
 
 
 def without_final_dot(pattern: Pattern) -> str:
     """Return a pattern without the dot at the end of its host."""
-    host = pattern.url.host
-    return host.rstrip(".") + pattern.url.path if host.endswith(".") else ""
+    host = pattern.host
+    return host.rstrip(".") + pattern.path if host.endswith(".") else ""
 
 
 def _before_wildcard(pattern: Pattern) -> str:
@@ -98,22 +97,22 @@ def why_unmatchable(pattern: Pattern) -> CodedMessage | None:
     if any(_is_covered(pattern, image) for image in _candidates(pattern)):
         return None
     reasons = (reason for check in _CHECKS if (reason := check(pattern)))
-    return next(reasons, ("KF168", f"it never matches: no repository begins with {pattern.url.path[1:]!r}"))
+    return next(reasons, ("KF168", f"it never matches: no repository begins with {pattern.path[1:]!r}"))
 
 
 def _candidates(pattern: Pattern) -> Iterator[str]:
     for suffix in ("", "/a", "a"):
-        yield from _with_hosts(pattern, pattern.url.path + suffix)
+        yield from _with_hosts(pattern, pattern.path + suffix)
 
 
 def _with_hosts(pattern: Pattern, path: str) -> Iterator[str]:
     for filler in _FILLERS:
-        yield pattern.url.authority.rstrip(":").replace("*", filler) + path
+        yield pattern.authority.rstrip(":").replace("*", filler) + path
 
 
 def _is_covered(pattern: Pattern, image: str) -> bool:
     name = _normalised(image)
-    return bool(name) and fits(pattern, parse_registry_url(name))
+    return bool(name) and matches(pattern, parse_registry_url(name))
 
 
 def _normalised(image: str) -> str:
@@ -124,14 +123,14 @@ def _normalised(image: str) -> str:
 
 
 def _empty(pattern: Pattern) -> CodedMessage | None:
-    if pattern.url.host:
+    if pattern.host:
         return None
     what = "the pattern is empty" if not pattern.text else "the pattern has no host"
     return "KF154", f"it never matches: {what}; use a registry such as 'registry.example'"
 
 
 def _address(pattern: Pattern) -> CodedMessage | None:
-    host = pattern.url.host
+    host = pattern.host
     if not host.startswith("["):
         return None
     return "KF157", (
@@ -141,12 +140,12 @@ def _address(pattern: Pattern) -> CodedMessage | None:
 
 
 def _hub_alias(pattern: Pattern) -> CodedMessage | None:
-    return hub_alias(pattern) if pattern.url.host == LOGIN_HOST else None
+    return hub_alias(pattern) if pattern.host == LOGIN_HOST else None
 
 
 def hub_alias(pattern: Pattern) -> CodedMessage | None:
     """Return the problem of a pattern with another name of Docker Hub; None for other patterns."""
-    host = pattern.url.host
+    host = pattern.host
     wanted = with_hub_name(pattern)
     if not wanted:
         return None
@@ -159,7 +158,7 @@ def hub_alias(pattern: Pattern) -> CodedMessage | None:
 def _host(pattern: Pattern) -> CodedMessage | None:
     if any(_normalised(image) for image in _with_hosts(pattern, "/a")):
         return None
-    host = pattern.url.host
+    host = pattern.host
     strange = _STRANGE.search(host)
     if host.endswith("."):
         why = f"its host ends with a dot; use {without_final_dot(pattern)!r}"
@@ -173,10 +172,10 @@ def _host(pattern: Pattern) -> CodedMessage | None:
 
 
 def _short_host(pattern: Pattern) -> CodedMessage | None:
-    name = _normalised(f"{pattern.url.authority.rstrip(':')}/a")
-    if not name.startswith(f"{HUB}/") or pattern.url.host == HUB:
+    name = _normalised(f"{pattern.authority.rstrip(':')}/a")
+    if not name.startswith(f"{HUB}/") or pattern.host == HUB:
         return None
-    host = pattern.url.host
+    host = pattern.host
     return "KF159", (
         f"it never matches: {host + '/app'!r} means 'docker.io/{host}/app'; use the full host name, "
         f"{host + '.example'!r}, or add the port, {host + ':5000'!r}"

@@ -8,7 +8,7 @@ from keyferry._core.extras import install_hint
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.cri.messages import IMAGE_SERVICE, RUNTIME_SERVICE, message
 from keyferry.pulls.failure_text import FailureKind, recognise
 from keyferry.pulls.stored_image import StoredImage

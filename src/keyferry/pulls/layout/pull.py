@@ -9,7 +9,7 @@ from threading import Event
 
 from keyferry._core.values import replace
 from keyferry.errors import Kind, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.layout.blobs import FetchContext, fetch_blobs
 from keyferry.pulls.layout.folder import Layout

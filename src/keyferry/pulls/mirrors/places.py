@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.values import Value
-from keyferry.images.node.process import RuntimeProcess
+from keyferry.images.node.kubelet import RuntimeProcess
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 
 __all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "stale_sources"]

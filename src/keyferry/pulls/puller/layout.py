@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 from keyferry.errors import EnvironmentProblem, ImageNameError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IMAGE_NAME, REF_NAME, read_index

@@ -8,7 +8,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import KeyferryError, RecordError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.trial import Attempt
 

@@ -9,10 +9,10 @@ from typing import Self, TypedDict, Unpack
 
 from keyferry._core.values import Value, field
 from keyferry.errors import ImageNameError
-from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.cri.client import connect_runtime

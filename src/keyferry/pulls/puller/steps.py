@@ -9,8 +9,8 @@ from time import monotonic
 from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError, KeyferryError, RecordError
 from keyferry.images.answer import Answer
-from keyferry.images.credential import Credential
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import ImageName

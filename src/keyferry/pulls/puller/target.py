@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from keyferry.errors import ContainerRuntimeError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.layout.meter import Progress

@@ -8,7 +8,7 @@ from enum import StrEnum
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.reference import normalise, trim
 from keyferry.pulls.records.decision import Decision, DecisionRule, PodCredentials
 from keyferry.pulls.records.node_images import NodeImages

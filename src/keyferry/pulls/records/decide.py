@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret, ImagePullServiceAccount
 from keyferry.errors import ImageNameError, KeyferryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.records.decision import MOST_ADDED, Decision, DecisionRule, PodCredentials, Situation
 from keyferry.pulls.records.policy import VerificationPolicy

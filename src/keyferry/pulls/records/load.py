@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from keyferry._core.clock import time_ns
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from keyferry.pulls.kubelet_guard import check_root
 from keyferry.pulls.records.cache import CachedRecords, CacheSizes
 from keyferry.pulls.records.disk import Disk

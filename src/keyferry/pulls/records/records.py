@@ -9,7 +9,7 @@ from keyferry._core.clock import time_ns
 from keyferry._core.values import replace
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord, ImagePullIntent
 from keyferry.errors import ImageNameError, KeyferryError, Kind, RecordError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.records.cache import CachedRecords
 from keyferry.pulls.records.counters import PullCounters

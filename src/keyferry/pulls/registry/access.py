@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry.errors import HttpError, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.registry.client import Registry
 from keyferry.pulls.registry.destinations import find_origin

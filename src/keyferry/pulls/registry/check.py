@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from keyferry._core.clock import check_timeout
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.registry.access import RegistryAccess
 from keyferry.pulls.registry.route import RegistryRoute

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from keyferry._core.values import Value, field, replace
 from keyferry.errors import HttpError, Kind, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.manifest import (
     ACCEPTED,
     ContentError,

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from keyferry.images.credential import Credential
+    from keyferry.images.keyring import Credential
     from keyferry.images.reference import ImageName
     from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors
 

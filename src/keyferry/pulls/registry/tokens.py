@@ -11,7 +11,7 @@ from keyferry._core.json import loads
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import replace
 from keyferry.errors import DocumentError, HttpError, Kind, RegistryError
-from keyferry.images.credential import Credential
+from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
 from keyferry.pulls.registry.destinations import admit_server_named, find_realm
 from keyferry.pulls.registry.transport import (

@@ -6,7 +6,7 @@ import pytest
 
 from keyferry.agent.page.explanation import explain_cached
 from keyferry.errors import PluginExitError
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.provider import Provider

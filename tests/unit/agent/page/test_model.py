@@ -6,7 +6,7 @@ from keyferry._core.values import replace
 from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.schedule import PlannedRefresh
 from keyferry.errors import PluginExitError, PluginNotFoundError
-from keyferry.images.credential import ServiceAccountRef
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.cache import CacheLimits

@@ -10,8 +10,8 @@ import pytest
 
 from keyferry.cli.frame.machine import add_node_files
 from keyferry.cli.frame.sources import Sources
-from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.images.node.node import Node
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.node.settings import Node
 from support.kubelets import Processes
 
 NOBODY = 65534

@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from support.kubelets import Processes, write_config
 
 ALLOWLISTED = "NeverVerifyAllowlistedImages"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.config.contents import config_hash, hash_of_files
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import read_config
 
 
 def test_the_hash_is_over_lengths_and_contents() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from keyferry.images.config.decode import decode_file
+from keyferry.images.config.read import decode_file
 from support.scripted import CONFIG_V1, config_text
 
 GOOD = json.loads(config_text({}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import ConfigError
-from keyferry.images.config.files import read_config
+from keyferry.images.config.read import read_config
 from support.scripted import CONFIG_V1, config_text
 
 

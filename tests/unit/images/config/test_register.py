@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import Problem
-from keyferry.images.config.files import read_config
-from keyferry.images.config.register import check_bin_dir, check_executables, plugin_path
+from keyferry.images.config.read import read_config
+from keyferry.images.config.validate import check_bin_dir, check_executables, plugin_path
 from support.scripted import config_text, write_printer
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import Problem
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.read import ReadConfig, read_config
 from keyferry.images.config.validate import kubernetes_validation_text, qualified_name_problems, validate
 from support.scripted import config_text
 

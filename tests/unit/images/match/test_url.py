@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from keyferry._net.address import bytewise, readable
 from keyferry.errors import MatchError
-from keyferry.images.match.url import bytewise, normalise_key, parse_registry_url, readable, split_plain
+from keyferry.images.match import normalise_key, parse_registry_url
 
 PARSED = [
     pytest.param("reg.io", ("reg.io", "reg.io", "", ""), id="host only"),
@@ -109,14 +110,6 @@ KEYS = [
 def test_parts_are_those_go_sees(text: str, expected: tuple[str, ...]) -> None:
     url = parse_registry_url(text)
     assert (url.authority, url.host, url.port, url.path) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["reg.io/a%62", "reg.io/a?b", "reg.io/a#b", "reg.io/a\tb", "reg.io/ä", "u@reg.io/a", "reg.io:x/a"]
-)
-def test_what_the_parser_changes_or_refuses_is_not_plain(text: str) -> None:
-    assert split_plain(text) is None
-    assert split_plain("reg.io:5000/a:b@c") == ("reg.io", "5000", "/a:b@c")
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED)

@@ -10,8 +10,7 @@ import pytest
 
 from keyferry.images.config.contents import hash_of_files
 from keyferry.images.node.changes import ChangedFile, changed_at, newer_than_kubelet, read_config_hash
-from keyferry.images.node.node import Node
-from keyferry.images.node.settings import KubeletSettings
+from keyferry.images.node.settings import KubeletSettings, Node
 from support.kubelets import Processes, write_config
 
 

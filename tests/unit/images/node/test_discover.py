@@ -11,7 +11,7 @@ import pytest
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, discover
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from support.parts import root
 
 

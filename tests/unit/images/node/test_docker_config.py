@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.images.node.docker_config import node_config_candidates
+from keyferry.images.node.settings import node_config_candidates
 
 
 def test_the_node_is_searched_in_the_kubelets_order() -> None:

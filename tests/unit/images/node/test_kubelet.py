@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, look_for_kubelets, parse_flags
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from support.kubelets import Processes
 from support.parts import root as as_root
 

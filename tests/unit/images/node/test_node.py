@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.images.node.node import Node
+from keyferry.images.node.settings import Node
 from support.kubelets import Processes
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.node.node import Node
-from keyferry.images.node.settings import KubeletSettings
+from keyferry.images.node.settings import KubeletSettings, Node
 from support.kubelets import Processes, write_config
 
 DEFAULT = "the kubelet's default"

@@ -9,8 +9,8 @@ import pytest
 
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import (
     NOBODY,
     Identity,

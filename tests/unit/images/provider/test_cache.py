@@ -6,19 +6,20 @@ import pytest
 
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import ServiceAccountError
+from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.provider.cache import (
     SWEEP_INTERVAL_NS,
     Cache,
+    CacheLimits,
     account_cache_key,
     base_key,
     base_of,
     cache_key,
-    covers,
     flight_key,
     hash_token,
     other_inputs,
+    shares_cache_key,
 )
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
 def entry(kind: str = "Image", expires: int | None = 100, password: str = "p") -> Provision:
@@ -39,9 +40,9 @@ def test_the_type_of_an_answer_decides_its_key(kind: str, key: str) -> None:
 )
 def test_an_answer_covers_what_has_its_key(kind: str, same_registry: bool, elsewhere: bool) -> None:
     """An answer holds for another image exactly if that would be kept under the same key."""
-    assert covers(kind, "reg.io/a", "reg.io/a")
-    assert covers(kind, "reg.io/a", "reg.io/b") is same_registry
-    assert covers(kind, "reg.io/a", "other.io/a") is elsewhere
+    assert shares_cache_key(kind, "reg.io/a", "reg.io/a")
+    assert shares_cache_key(kind, "reg.io/a", "reg.io/b") is same_registry
+    assert shares_cache_key(kind, "reg.io/a", "other.io/a") is elsewhere
 
 
 def test_the_most_specific_answer_is_found_first() -> None:
@@ -74,7 +75,7 @@ def test_an_expired_answer_is_dropped_when_found_and_the_next_is_tried() -> None
 
 def test_a_full_cache_drops_its_oldest() -> None:
     """Storing again makes an answer the newest, and costs no other its place."""
-    cache = Cache(0, most=3)
+    cache = Cache(0, CacheLimits(entries=3))
     for image in "abacd":
         cache.store(f"reg.io/{image}", b"", entry())
     assert [image for image in "abcd" if cache.find(f"reg.io/{image}", b"", 0)] == ["a", "c", "d"]
@@ -84,7 +85,7 @@ def test_a_full_cache_drops_its_oldest() -> None:
 
 def test_a_cache_full_of_bytes_drops_its_oldest() -> None:
     """As many as the new one needs; one that is larger than the cache is not kept, and displaces none but its own."""
-    cache = Cache(0, most_bytes=14_000)
+    cache = Cache(0, CacheLimits(bytes=24_000))
     for number in range(4):
         cache.store(f"reg.io/{number}", b"", entry(password="x" * 1000))
     assert len(cache) == 4
@@ -109,7 +110,7 @@ def test_an_answer_without_an_expiry_is_not_kept() -> None:
 
 def test_what_is_dropped_makes_room() -> None:
     """However an answer goes, what it took is counted off."""
-    cache = Cache(0, most_bytes=14_000)
+    cache = Cache(0, CacheLimits(bytes=24_000))
     for round_ in range(50):
         now = round_ * 2 * SWEEP_INTERVAL_NS
         cache.store("reg.io/a", b"", entry(expires=now, password="x" * 3000))

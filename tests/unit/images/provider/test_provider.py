@@ -14,12 +14,11 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.credential import ServiceAccountRef
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput, ProvisionOutcome
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import Pod, Relayed, ServiceAccount
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import (
     SECOND,
     Accounts,

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
-from keyferry.images.credential import Source, SourceKind
-from keyferry.images.keyring import Keyring
-from keyferry.images.match.rules import covers as kubelet_covers
-from keyferry.images.match.url import normalise_key
+from keyferry.images.keyring import Keyring, Source, SourceKind
+from keyferry.images.match import matches as kubelet_covers
+from keyferry.images.match import normalise_key
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.docker.keyring import choose_logins, covers, normalise, parse_host_path
 from support.registry_keys import IMAGE, KEY

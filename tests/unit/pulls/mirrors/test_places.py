@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.node.kubelet import look_for_kubelets
-from keyferry.images.node.process import RuntimeProcess
+from keyferry.images.node.kubelet import RuntimeProcess, look_for_kubelets
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.places import running_places, runtime_of, stale_sources
 from support.kubelets import Processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.pulls.records.access import Change, ImageUse, PolicyEffect, UseOutcome, find_access, judge_use
 from keyferry.pulls.records.decide import decide
 from keyferry.pulls.records.decision import Decision, PodCredentials, Situation

@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret
 from keyferry.errors import EnvironmentProblem, Kind, RecordError
-from keyferry.images.credential import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
+from keyferry.images.keyring import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
 from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
 from keyferry.pulls.records.decision import RESULTS, Decision, PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup

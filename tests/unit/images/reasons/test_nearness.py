@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.images.credential import Source, SourceKind
-from keyferry.images.match.rules import judge
-from keyferry.images.why.nearness import MissKind, find_misses, find_near_miss
+from keyferry.images.keyring import Source, SourceKind
+from keyferry.images.match import explain_match
+from keyferry.images.reasons.nearness import MissKind, find_misses, find_near_miss
 from support.function_plugins import answering, provider, providers
 
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
@@ -97,7 +97,7 @@ def test_the_difference_is_named_and_what_would_match_matches(
     miss = find_near_miss(OWNER, pattern, name)
     assert (miss.kind, miss.wanted) == (kind, wanted)
     assert miss.is_near is (kind is not MissKind.OTHER_HOST)
-    assert not wanted or judge(wanted, name).matched
+    assert not wanted or explain_match(wanted, name).matched
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
-"""Strict decoding of one config file: its content, and all problems that Kubernetes would find."""
+"""Provider configs from one file or a directory of files: strictly decoded, and merged as in the kubelet."""
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from keyferry._core.bounded import TooLargeError, read_path
 from keyferry._core.documents import Document, DocumentFormat, read_document
-from keyferry._core.gotext import quote
+from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value, field
@@ -17,7 +20,9 @@ from keyferry.api.codec import (
 )
 from keyferry.api.kubeletconfig import v1
 from keyferry.api.wire import Reader, anything
-from keyferry.errors import Detail, Kind, Problem
+from keyferry.errors import ConfigError, Detail, Kind, MatchError, Problem
+from keyferry.images.config.contents import UnreadableError, config_files, config_hash
+from keyferry.images.match import Pattern, parse_pattern
 
 CONFIG_KIND = "CredentialProviderConfig"
 _CODES = {Kind.STRICT: "KF107", Kind.WRONG_TYPE: "KF109", Kind.DURATION: "KF110"}
@@ -121,9 +126,17 @@ def _decode_config(path: str, data: bytes, document: Document, api_version: str)
     problems += [_duplicate_key(path, duplicate) for duplicate in document.duplicates]
     failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
     if failure is None:
-        return ConfigFile(path, data, document, config)
+        return ConfigFile(path=path, data=data, document=document, config=config)
     text = f"error decoding config {quote(path)}: {failure.kubernetes_text}"
-    return ConfigFile(path, data, document, config, tuple(problems), text, failure.kind)
+    return ConfigFile(
+        path=path,
+        data=data,
+        document=document,
+        config=config,
+        problems=tuple(problems),
+        kubernetes_text=text,
+        kind=failure.kind,
+    )
 
 
 def _reader(document: Document) -> Reader:
@@ -163,4 +176,130 @@ def refused(
     """Return an empty config file, with the one problem for which the file is refused."""
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
-    return ConfigFile(path, data, document, empty, (problem,), text, problem.kind)
+    return ConfigFile(
+        path=path,
+        data=data,
+        document=document,
+        config=empty,
+        problems=(problem,),
+        kubernetes_text=text,
+        kind=problem.kind,
+    )
+
+
+class ProviderLocation(Value):
+    """The file and index where a provider is configured."""
+
+    file: ConfigFile
+    index: int
+
+    def problem(self, at: Path, problem: Problem) -> Problem:
+        """Return *problem* with the position of the path *at* inside this provider."""
+        return self.file.problem(("providers", self.index, *at), problem)
+
+
+class ReadConfig(Value):
+    """A config before validation; if it has ``problems``, Kubernetes would have stopped here."""
+
+    path: str
+    files: tuple[ConfigFile, ...] = ()
+    providers: tuple[v1.CredentialProvider, ...] = ()
+    locations: tuple[ProviderLocation, ...] = field(default=(), repr=False)
+    problems: tuple[Problem, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
+    kind: Kind | None = None
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
+        """The parsed patterns of each provider, with the error in place of a pattern that does not parse."""
+        return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)
+
+    @property
+    def hash(self) -> str:
+        """The hash that the kubelet exports, or an empty string if no file was read."""
+        return config_hash(file.data for file in self.files) if self.files else ""
+
+    def raise_for_problems(self) -> None:
+        """Raise ConfigError with all problems, if there are any."""
+        if self.problems:
+            raise ConfigError(self.problems, self.kubernetes_text)
+
+
+def _parse_pattern(text: str) -> Pattern | MatchError:
+    try:
+        return parse_pattern(text)
+    except MatchError as error:
+        return error
+
+
+def read_config(path: str, data: bytes | None = None) -> ReadConfig:
+    """Read the file or directory at *path*; problems are part of the result.
+
+    *data* is the content of a file that was read already, such as a pipe, which cannot be read again.
+    """
+    try:
+        files = tuple(map(_read_file, config_files(path))) if data is None else (decode_file(path, data),)
+    except UnreadableError as error:
+        return _unread(path, error.problem)
+    providers, locations, clashes = _merge(files)
+    problems = (*(problem for file in files for problem in file.problems), *clashes)
+    first = next((file for file in files if file.kubernetes_text), None)
+    text, kind = (first.kubernetes_text, first.kind) if first else ("", None)
+    if clashes and not first:
+        text, kind = clashes[0].kubernetes_text, Kind.OTHER
+    return ReadConfig(
+        path=path,
+        files=files,
+        providers=providers,
+        locations=locations,
+        problems=problems,
+        kubernetes_text=text,
+        kind=kind,
+    )
+
+
+def _unread(path: str, problem: Problem) -> ReadConfig:
+    return ReadConfig(
+        path=path, problems=(problem,), kubernetes_text=problem.kubernetes_text, kind=problem.kind
+    )
+
+
+def _read_file(path: str) -> ConfigFile:
+    try:
+        data = read_path(path)
+    except OSError as error:
+        message = f"cannot be read: {go_strerror(error)}"
+        # Kubernetes has no limit, and so no text for it.
+        is_limit = isinstance(error, TooLargeError)
+        text = (
+            message if is_limit else f"unable to read file {quote(path)}: open {path}: {go_strerror(error)}"
+        )
+        problem = Problem("", message, code="KF101", kubernetes_text=text, file=path)
+        return refused(path, b"", None, problem, text)
+    return decode_file(path, data)
+
+
+def _merge(
+    files: tuple[ConfigFile, ...],
+) -> tuple[tuple[v1.CredentialProvider, ...], tuple[ProviderLocation, ...], tuple[Problem, ...]]:
+    """Return all providers in order, their locations, and a problem for each repeated name."""
+    seen: dict[str, ProviderLocation] = {}
+    providers: list[v1.CredentialProvider] = []
+    locations: list[ProviderLocation] = []
+    clashes: list[Problem] = []
+    for file in files:
+        for index, provider in enumerate(file.config.providers):
+            location = ProviderLocation(file=file, index=index)
+            if provider.name in seen:
+                clashes.append(_clash(provider.name, location, seen[provider.name]))
+            seen.setdefault(provider.name, location)
+            providers.append(provider)
+            locations.append(location)
+    return tuple(providers), tuple(locations), tuple(clashes)
+
+
+def _clash(name: str, location: ProviderLocation, first: ProviderLocation) -> Problem:
+    text = f"duplicate provider name {quote(name)} found in configuration file(s)"
+    message = f"the name {name!r} is already used by providers[{first.index}] of {first.file.path}"
+    path = f"providers[{location.index}].name"
+    return location.problem(("name",), Problem(path, message, code="KF111", kubernetes_text=text))

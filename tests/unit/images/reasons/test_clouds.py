@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.images.match.clouds import find_longer_cloud
-from keyferry.images.match.rules import covers
+from keyferry.images.match import matches
+from keyferry.images.reasons.nearness import find_longer_cloud
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from keyferry.images.match.rules import covers
 def test_the_pattern_of_the_cloud_covers_its_images(host: str, image: str) -> None:
     cloud = find_longer_cloud(host)
     assert cloud is not None
-    assert covers(cloud.pattern, image)
+    assert matches(cloud.pattern, image)
     assert image.partition("/")[0].count(".") + 1 == cloud.label_count
 
 

@@ -12,8 +12,8 @@ from keyferry._core.secrets import MASK
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
-from keyferry.images.config.files import ReadConfig
-from keyferry.images.match.index import PatternIndex
+from keyferry.images.config.read import ReadConfig
+from keyferry.images.match import PatternIndex
 from keyferry.images.reference import normalise
 
 __all__ = [
@@ -81,14 +81,14 @@ class ProviderChange(Value):
 
 
 class Served(Value):
-    """A provider that is asked for an image, and its first pattern that covers the image."""
+    """A provider that is asked for an image, and its first pattern that matches the image."""
 
     provider: str
     pattern: str
 
 
 class PatternChange(Value):
-    """A pattern that differs; ``by`` is the earlier provider that covers all of a shadowed one."""
+    """A pattern that differs; ``by`` is the earlier provider that matches all that a shadowed one matches."""
 
     pattern: str
     provider: str
@@ -126,7 +126,12 @@ def compare_configs(old: ReadConfig, new: ReadConfig, images: Sequence[str] = ()
     changed = {each.name for each in providers if each.change is EntryChange.CHANGED}
     compared = dict.fromkeys(images)
     found = tuple(_compare_images(before, after, compared, changed))
-    return ConfigChanges(providers, tuple(_compare_patterns(before, after)), found, len(compared))
+    return ConfigChanges(
+        providers=providers,
+        patterns=tuple(_compare_patterns(before, after)),
+        changed_images=found,
+        images=len(compared),
+    )
 
 
 class _Side:
@@ -143,15 +148,17 @@ class _Side:
 
     def served(self, image: str) -> tuple[Served, ...]:
         """Return the providers that are asked for a normalised image, in order."""
-        return tuple(Served(self.names[number], text) for number, text in self._index.match(image))
+        return tuple(
+            Served(provider=self.names[number], pattern=text) for number, text in self._index.match(image)
+        )
 
     def owned(self) -> dict[tuple[str, str], int]:
         """Return the numbers of the providers by pattern and name."""
         return {(text, self.names[number]): number for number, text in self.patterns}
 
     def shadow_of(self, pattern: str, provider: str) -> Served | None:
-        """Return the first earlier provider with a pattern that covers everything that *pattern* covers."""
-        # Every star of the pattern is an ordinary character here, which only an equal or wider pattern covers.
+        """Return the first earlier provider with a pattern that matches everything that *pattern* matches."""
+        # Every star of the pattern is an ordinary character here, which only an equal or wider pattern matches.
         first = next(iter(self.served(pattern)), None)
         return None if first is None or first.provider == provider else first
 
@@ -160,25 +167,25 @@ def _compare_providers(
     old: Sequence[CredentialProvider], new: Sequence[CredentialProvider]
 ) -> Iterator[ProviderChange]:
     before, after = ({provider.name: provider for provider in side} for side in (old, new))
-    yield from (ProviderChange(name, EntryChange.GONE) for name in before if name not in after)
+    yield from (ProviderChange(name=name, change=EntryChange.GONE) for name in before if name not in after)
     kept = [name for name in before if name in after]
     order = [name for name in after if name in before]
     for name, provider in after.items():
         if name not in before:
-            yield ProviderChange(name, EntryChange.NEW)
+            yield ProviderChange(name=name, change=EntryChange.NEW)
             continue
         settings = tuple(_changed_settings(before[name], provider))
         if settings:
-            yield ProviderChange(name, EntryChange.CHANGED, settings)
+            yield ProviderChange(name=name, change=EntryChange.CHANGED, settings=settings)
         if kept.index(name) != order.index(name):
-            yield ProviderChange(name, EntryChange.MOVED)
+            yield ProviderChange(name=name, change=EntryChange.MOVED)
 
 
 def _changed_settings(old: CredentialProvider, new: CredentialProvider) -> Iterator[SettingChange]:
     for field, name in _SETTINGS.items():
         # A list that is missing is an empty one.
         if (getattr(old, name) or None) != (getattr(new, name) or None):
-            yield SettingChange(field, _setting(old, field), _setting(new, field))
+            yield SettingChange(name=field, old=_setting(old, field), new=_setting(new, field))
 
 
 def _setting(provider: CredentialProvider, field: str) -> str:
@@ -206,14 +213,14 @@ def _compare_patterns(old: _Side, new: _Side) -> Iterator[PatternChange]:
     before, after = old.owned(), new.owned()
     for text, name in before:
         if (text, name) not in after:
-            yield PatternChange(text, name, EntryChange.GONE)
+            yield PatternChange(pattern=text, provider=name, change=EntryChange.GONE)
     for text, name in after:
         if (text, name) not in before:
-            yield PatternChange(text, name, EntryChange.NEW)
+            yield PatternChange(pattern=text, provider=name, change=EntryChange.NEW)
         shadow = new.shadow_of(text, name)
         was = old.shadow_of(text, name) if (text, name) in before else None
         if shadow is not None and (was is None or was.provider != shadow.provider):
-            yield PatternChange(text, name, EntryChange.SHADOWED, shadow)
+            yield PatternChange(pattern=text, provider=name, change=EntryChange.SHADOWED, by=shadow)
 
 
 def _compare_images(
@@ -224,7 +231,7 @@ def _compare_images(
         before, after = old.served(name), new.served(name)
         differences = tuple(_differences(before, after, changed))
         if differences:
-            yield ImageChange(image, before, after, differences)
+            yield ImageChange(image=image, old=before, new=after, differences=differences)
 
 
 def _differences(

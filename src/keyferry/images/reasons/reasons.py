@@ -13,16 +13,20 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import redact
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.credential import Credential, SourceKind
-from keyferry.images.keyring import Keyring
-from keyferry.images.match.rules import MatchVerdict, judge
-from keyferry.images.missing import MissingInput, missing_documents
-from keyferry.images.provider.provision import Provision, ProvisionOutcome
-from keyferry.images.result import LookupOutcome, LookupResult
+from keyferry.images.answer import (
+    Answer,
+    LookupOutcome,
+    MissingInput,
+    Provision,
+    ProvisionOutcome,
+    missing_documents,
+)
+from keyferry.images.keyring import Credential, Keyring, SourceKind
+from keyferry.images.match import MatchVerdict, explain_match
 from keyferry.show.text import duration_text
 
 
-def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
+def reasons_for(answer: Answer) -> tuple[Reason, ...]:
     """Return the reasons for *answer*, in the order of the kubelet's stages."""
     return (
         _image(answer),
@@ -33,7 +37,7 @@ def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
     )
 
 
-def _image(answer: LookupResult) -> Reason:
+def _image(answer: Answer) -> Reason:
     if answer.image == answer.name:
         return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.AS_IS, "looked up under this name")
     changes = []
@@ -45,26 +49,26 @@ def _image(answer: LookupResult) -> Reason:
     return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.NORMALISED, text, {"name": answer.name})
 
 
-def _providers(answer: LookupResult) -> Iterator[Reason]:
-    covering = dict(answer.covering)
+def _providers(answer: Answer) -> Iterator[Reason]:
+    matching = dict(answer.matching)
     provisions = iter(answer.provisions)
     for index, provider in enumerate(answer.providers):
-        if index not in covering:
+        if index not in matching:
             yield _no_match(provider, answer.name)
             continue
-        yield _match(provider, covering[index], answer.name)
+        yield _match(provider, matching[index], answer.name)
         yield _provision(next(provisions), answer.answered_ns)
 
 
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     shown = hide_user_info(pattern)
     facts: dict[str, object] = {"pattern": shown, "rule": "matched"}
-    text = f"pattern {shown!r} matches the image: {judge(pattern, name).why}"
+    text = f"pattern {shown!r} matches the image: {explain_match(pattern, name).why}"
     return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.MATCHED, text, facts)
 
 
 def _no_match(provider: CredentialProvider, name: str) -> Reason:
-    verdicts = [(pattern, judge(pattern, name)) for pattern in provider.match_images or ()]
+    verdicts = [(pattern, explain_match(pattern, name)) for pattern in provider.match_images or ()]
     text = (
         f"none of its {len(verdicts)} patterns matches the image"
         if len(verdicts) != 1
@@ -169,7 +173,7 @@ _AGENT_PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
 }
 
 
-def _keys(keyring: Keyring, answer: LookupResult) -> Iterator[Reason]:
+def _keys(keyring: Keyring, answer: Answer) -> Iterator[Reason]:
     given = set(map(id, answer.credentials))
     for key in keyring.index():
         for credential in keyring.credentials(key):
@@ -180,7 +184,7 @@ def _keys(keyring: Keyring, answer: LookupResult) -> Iterator[Reason]:
 
 
 def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
-    verdict = judge(key, name)
+    verdict = explain_match(key, name)
     facts: dict[str, object] = {
         "source": str(credential.source),
         "normalised": key,
@@ -209,7 +213,7 @@ def _credential(at: int, credential: Credential) -> Reason:
     return Reason(ReasonStage.CREDENTIAL, user, ReasonOutcome.TRIED, text, facts)
 
 
-def _decision(answer: LookupResult) -> Reason:
+def _decision(answer: Answer) -> Reason:
     """Return what the kubelet does with the answer."""
     failed = [failure.provider for failure in answer.kubelet_failures]
     facts: dict[str, object] = {
@@ -222,7 +226,7 @@ def _decision(answer: LookupResult) -> Reason:
     )
 
 
-def _tries(answer: LookupResult) -> str:
+def _tries(answer: Answer) -> str:
     number = len(answer.credentials)
     which = (
         "this credential"
@@ -238,23 +242,23 @@ def _tries(answer: LookupResult) -> str:
     return f"credentials exist: {told}; it may have others too: {_say(answer.missing)}"
 
 
-def _failed_names(answer: LookupResult) -> str:
+def _failed_names(answer: Answer) -> str:
     return ", ".join(repr(failure.provider) for failure in answer.kubelet_failures)
 
 
-def _cannot_tell(answer: LookupResult) -> str:
+def _cannot_tell(answer: Answer) -> str:
     failed = f", and {_failed_names(answer)} failed" if answer.kubelet_failures else ""
     return f"cannot tell: no credentials are found{failed}, but inputs are missing: {_say(answer.missing)}"
 
 
-def _after_failure(answer: LookupResult) -> str:
+def _after_failure(answer: Answer) -> str:
     return (
         f"no credentials, since {_failed_names(answer)} failed: the kubelet logs that, makes one anonymous attempt, "
         "and the pod's events show only the registry's response to that"
     )
 
 
-def _anonymous(_: LookupResult) -> str:
+def _anonymous(_: Answer) -> str:
     return "no credentials: the kubelet makes one anonymous attempt"
 
 

@@ -10,16 +10,30 @@ from keyferry._core.docker_hub import ALIASES, HUB
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
 from keyferry.errors import MatchError
-from keyferry.images.credential import Source, SourceKind
-from keyferry.images.match.clouds import find_longer_cloud
-from keyferry.images.match.rules import Pattern, covers, glob_matches, judge, parse_pattern
-from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url
-from keyferry.images.result import LookupResult
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import Source, SourceKind
+from keyferry.images.match import (
+    Pattern,
+    RegistryUrl,
+    explain_match,
+    glob_matches,
+    matches,
+    parse_pattern,
+    parse_registry_url,
+)
 
-__all__ = ["Difference", "Miss", "MissKind", "find_misses", "find_near_miss"]
+__all__ = [
+    "CloudRegistry",
+    "Difference",
+    "Miss",
+    "MissKind",
+    "find_longer_cloud",
+    "find_misses",
+    "find_near_miss",
+]
 
 # The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
-_MOST_CHANGES, _SHORTEST = 2, 5
+_MAX_CHANGES, _MIN_LABEL = 2, 5
 # The parts of the names of ECR that are the same in every account and region.
 _REGISTRY_PARTS = frozenset(("dkr", "ecr"))
 # The number of labels that two hosts must share to be near each other, beside the one that differs.
@@ -77,21 +91,50 @@ class Miss(Value):
         return self.kind is MissKind.STRAY_KEY
 
 
-def find_misses(answer: LookupResult) -> tuple[Miss, ...]:
+class CloudRegistry(Value):
+    """The domain of a cloud's registries, the number of labels of their hosts, their name, and a pattern for them."""
+
+    domain: str
+    label_count: int
+    name: str
+    pattern: str
+
+
+_CLOUDS = (
+    CloudRegistry(domain="amazonaws.com", label_count=6, name="ECR", pattern="*.dkr.ecr.*.amazonaws.com"),
+    CloudRegistry(
+        domain="amazonaws.com.cn", label_count=7, name="ECR", pattern="*.dkr.ecr.*.amazonaws.com.cn"
+    ),
+    CloudRegistry(domain="gcr.io", label_count=3, name="GCR", pattern="*.gcr.io"),
+    CloudRegistry(domain="azurecr.io", label_count=3, name="ACR", pattern="*.azurecr.io"),
+    CloudRegistry(domain="pkg.dev", label_count=3, name="Artifact Registry", pattern="*-docker.pkg.dev"),
+)
+
+
+def find_longer_cloud(host: str) -> CloudRegistry | None:
+    """Return the registries of a cloud whose domain ends the *host* of a pattern, and whose hosts have more labels."""
+    count = host.count(".") + 1
+    for cloud in _CLOUDS:
+        if host.endswith(cloud.domain) and count < cloud.label_count:
+            return cloud
+    return None
+
+
+def find_misses(answer: Answer) -> tuple[Miss, ...]:
     """Return everything that does not match the image, the nearest first; for a provider, its nearest pattern."""
     found = (*_secrets_and_files(answer), *_providers(answer))
     return tuple(sorted(found, key=lambda miss: _remoteness(miss, answer.name)))
 
 
-def _providers(answer: LookupResult) -> Iterator[Miss]:
-    covering = dict(answer.covering)
+def _providers(answer: Answer) -> Iterator[Miss]:
+    matching = dict(answer.matching)
     for index, provider in enumerate(answer.providers):
-        if index not in covering:
+        if index not in matching:
             source = Source(SourceKind.PROVIDER, provider.name)
             yield _nearest(source, provider.match_images or ("",), answer.name)
 
 
-def _secrets_and_files(answer: LookupResult) -> Iterator[Miss]:
+def _secrets_and_files(answer: Answer) -> Iterator[Miss]:
     """Yield the keys that do not match, without those of providers that have another key that does."""
     given = {credential.source for credential in answer.credentials}
     for keyring in answer.keyrings:
@@ -102,7 +145,13 @@ def _secrets_and_files(answer: LookupResult) -> Iterator[Miss]:
                 if credential.source.kind == SourceKind.PROVIDER:
                     why = "is a key of the response, and does not match the image"
                     registry = answer.name.partition("/")[0]
-                    yield Miss(credential.source, credential.key, MissKind.STRAY_KEY, why, registry)
+                    yield Miss(
+                        source=credential.source,
+                        pattern=credential.key,
+                        kind=MissKind.STRAY_KEY,
+                        why=why,
+                        wanted=registry,
+                    )
                 else:
                     yield _nearest(credential.source, (key,), answer.name)
 
@@ -129,13 +178,15 @@ def _remoteness(miss: Miss, name: str) -> tuple[bool, int, bool, int, int]:
 def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
     """Return how a pattern that does not match the image *name* misses it, without the pattern's user info."""
     shown = hide_user_info(pattern)
-    if shown != pattern and judge(shown, name).matched:
+    if shown != pattern and explain_match(shown, name).matched:
         # With valid user info, which is ignored, the pattern itself would match.
         why = "what stands before its '@' is not valid there"
-        return Miss(source, shown, MissKind.UNPARSABLE, why, shown.rpartition("@")[2])
+        return Miss(
+            source=source, pattern=shown, kind=MissKind.UNPARSABLE, why=why, wanted=shown.rpartition("@")[2]
+        )
     pattern = shown
     miss = _compare(source, pattern, name)
-    return miss if judge(miss.wanted, name).matched else replace(miss, wanted="")
+    return miss if explain_match(miss.wanted, name).matched else replace(miss, wanted="")
 
 
 def _compare(source: Source, pattern: str, name: str) -> Miss:
@@ -146,20 +197,20 @@ def _compare(source: Source, pattern: str, name: str) -> Miss:
         return Miss(source, pattern, *_compare_texts(pattern, name, str(error)))
     kind, why, host = _compare_hosts(parsed, image)
     if kind is MissKind.OTHER_HOST:
-        return Miss(source, pattern, kind)
-    wanted = parsed.url
+        return Miss(source=source, pattern=pattern, kind=kind)
+    wanted = parsed
     why_not = {
         Difference.HOST: why,
         Difference.OTHER_PORT if wanted.port else Difference.NO_PORT: _why_port(wanted, image),
         Difference.PATH: _why_path(wanted, image),
     }
     return Miss(
-        source,
-        pattern,
-        kind,
-        "; ".join(filter(None, why_not.values())),
-        _authority(host, image.port) + _path_for(wanted.path, image.path),
-        tuple(point for point, reason in why_not.items() if reason),
+        source=source,
+        pattern=pattern,
+        kind=kind,
+        why="; ".join(filter(None, why_not.values())),
+        wanted=_authority(host, image.port) + _path_for(wanted.path, image.path),
+        differences=tuple(point for point, reason in why_not.items() if reason),
     )
 
 
@@ -174,8 +225,8 @@ def _compare_texts(pattern: str, name: str, why: str) -> tuple[MissKind, str, st
 
 def _compare_hosts(pattern: Pattern, image: RegistryUrl) -> tuple[MissKind, str, str]:
     """Return the difference, why the host does not match, empty if it does, and the host that is right."""
-    wanted, labels = pattern.url, tuple(bytewise(image.host).split("."))
-    if len(labels) != len(pattern.labels):
+    wanted, labels = pattern, image.labels
+    if len(labels) != len(wanted.labels):
         return _compare_counts(wanted, image)
     wrong = [
         at for at, glob in enumerate(pattern.globs) if glob is None or not glob_matches(glob, labels[at])
@@ -252,7 +303,7 @@ def _compare_clouds(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, 
     mine, its = wanted.host.split("."), image.host.split(".")
     cloud = find_longer_cloud(wanted.host)
     is_other = any("*" not in label and label not in its for label in mine)
-    if cloud is None or is_other or not covers(cloud.pattern, image.host):
+    if cloud is None or is_other or not matches(cloud.pattern, image.host):
         return _compare_hub(wanted, image)
     star = "; a * matches exactly one part" if "*" in wanted.host else ""
     why = f"its host has {len(mine)} parts, and those of {cloud.name} have {cloud.label_count}{star}"
@@ -284,13 +335,13 @@ def _compare_labels(
 
 def _is_misspelt(found: str, expected: str) -> bool:
     """Return whether few changes make one label of the other; a wildcard is not a misspelling."""
-    if "*" in found or min(len(found), len(expected)) < _SHORTEST:
+    if "*" in found or min(len(found), len(expected)) < _MIN_LABEL:
         return False
-    return _distance(found, expected) <= _MOST_CHANGES
+    return _distance(found, expected) <= _MAX_CHANGES
 
 
 def _distance(one: str, other: str) -> int:
-    """Return how many letters must be added, removed or replaced; not difflib, whose import takes longer."""
+    """Return how many letters must be added, removed or replaced."""
     row = list(range(len(other) + 1))
     for number, mine in enumerate(one, 1):
         before, row[0] = row[0], number

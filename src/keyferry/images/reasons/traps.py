@@ -9,10 +9,10 @@ from itertools import pairwise
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.user_info import hide_user_info
-from keyferry.images.credential import Credential, Source, SourceKind
-from keyferry.images.match.rules import MatchRule, judge
-from keyferry.images.provider.provision import ProvisionOutcome
-from keyferry.images.result import LookupResult
+from keyferry.images.answer import Answer, ProvisionOutcome
+from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.match import MatchRule, explain_match
+from keyferry.images.reasons.nearness import find_near_miss
 
 _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
@@ -36,7 +36,7 @@ class ImageTrap(StrEnum):
     EMPTY_LOGIN = "empty-login"
 
 
-def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
+def traps_for(answer: Answer) -> tuple[Reason, ...]:
     """Return the traps that apply to *answer*."""
     found = [trap for check in _TRAP_CHECKS for trap in check(answer)]
     return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
@@ -46,23 +46,20 @@ def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
     return Reason(ReasonStage.TRAP, subject, outcome, text)
 
 
-def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
-    """Yield the patterns that do not cover the image, each with its provider, without the user info."""
-    covering = dict(answer.covering)
+def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Yield the patterns that do not match the image, each with its provider, without the user info."""
+    matching = dict(answer.matching)
     for index, provider in enumerate(answer.providers):
-        for pattern in provider.match_images or () if index not in covering else ():
+        for pattern in provider.match_images or () if index not in matching else ():
             yield provider.name, hide_user_info(pattern)
 
 
-def _wanted(provider: str, pattern: str, answer: LookupResult) -> str:
+def _wanted(provider: str, pattern: str, answer: Answer) -> str:
     """Return the pattern that would match instead of one that nearly does."""
-    # Imported here because few answers have such a pattern.
-    from keyferry.images.why.nearness import find_near_miss
-
     return find_near_miss(Source(SourceKind.PROVIDER, provider), pattern, answer.name).wanted
 
 
-def _port(answer: LookupResult) -> Iterator[Reason]:
+def _port(answer: Answer) -> Iterator[Reason]:
     host, _, _ = answer.name.partition("/")
     bare, _, port = host.rpartition(":")
     for provider, pattern in _patterns(answer):
@@ -71,7 +68,7 @@ def _port(answer: LookupResult) -> Iterator[Reason]:
             wanted = f"{pattern_host}:{port}{slash}{path}"
         else:
             wanted = f"{pattern_host.partition(':')[0]}{slash}{path}"
-        if wanted != pattern and judge(wanted, answer.name).matched:
+        if wanted != pattern and explain_match(wanted, answer.name).matched:
             text = (
                 f"pattern {pattern!r} of {provider!r} differs from the image in the port alone: a pattern without "
                 f"a port matches only images without one; {wanted!r} would match it"
@@ -79,12 +76,12 @@ def _port(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.PORT, pattern, text)
 
 
-def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
+def _path_wildcard(answer: Answer) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         host, _, path = pattern.partition("/")
         prefix = path.partition("*")[0]
         wanted = f"{host}/{prefix}" if prefix else host
-        if "*" in path and judge(wanted, answer.name).matched:
+        if "*" in path and explain_match(wanted, answer.name).matched:
             text = (
                 f"pattern {pattern!r} of {provider!r} has a * in its path, where it is an ordinary character; "
                 f"a path matches as a prefix: {_wanted(provider, pattern, answer)!r} matches this image"
@@ -92,8 +89,8 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.PATH_WILDCARD, pattern, text)
 
 
-def _boundary(answer: LookupResult) -> Iterator[Reason]:
-    used = [(hide_user_info(pattern), "pattern") for _, pattern in answer.covering]
+def _boundary(answer: Answer) -> Iterator[Reason]:
+    used = [(hide_user_info(pattern), "pattern") for _, pattern in answer.matching]
     used += [(credential.key, "auth key") for credential in answer.credentials]
     _, _, image_path = answer.name.partition("/")
     for text, kind in used:
@@ -112,7 +109,7 @@ def _boundary(answer: LookupResult) -> Iterator[Reason]:
             )
 
 
-def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
+def _hub_alias(answer: Answer) -> Iterator[Reason]:
     if not answer.name.startswith(f"{HUB}/"):
         return
     for provider, pattern in _patterns(answer):
@@ -123,12 +120,15 @@ def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
                 f"docker.io/...; write 'docker.io'"
             )
             yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
-        elif host == HUB and judge(pattern.replace(f"{HUB}/", f"{HUB}/library/", 1), answer.name).matched:
+        elif (
+            host == HUB
+            and explain_match(pattern.replace(f"{HUB}/", f"{HUB}/library/", 1), answer.name).matched
+        ):
             text = f"pattern {pattern!r} of {provider!r} lacks 'library/': this image is looked up as {answer.name}"
             yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
 
 
-def _label_count(answer: LookupResult) -> Iterator[Reason]:
+def _label_count(answer: Answer) -> Iterator[Reason]:
     host = answer.name.partition("/")[0].partition(":")[0]
     for provider, pattern in _patterns(answer):
         pattern_host = pattern.partition("/")[0].partition(":")[0]
@@ -136,7 +136,7 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
         if (
             stem != pattern_host
             and host.endswith("." + stem)
-            and judge(pattern, answer.name).rule is MatchRule.LABEL_COUNT
+            and explain_match(pattern, answer.name).rule is MatchRule.LABEL_COUNT
         ):
             text = (
                 f"pattern {pattern!r} of {provider!r}: a wildcard stands for exactly one part of a host name, "
@@ -145,14 +145,14 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.LABEL_COUNT, pattern, text)
 
 
-def _letter_case(answer: LookupResult) -> Iterator[Reason]:
+def _letter_case(answer: Answer) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
-        if pattern != pattern.lower() and judge(pattern.lower(), answer.name.lower()).matched:
+        if pattern != pattern.lower() and explain_match(pattern.lower(), answer.name.lower()).matched:
             text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which matters"
             yield _trap(ImageTrap.LETTER_CASE, pattern, text)
 
 
-def _query(answer: LookupResult) -> Iterator[Reason]:
+def _query(answer: Answer) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if "?" in pattern or "#" in pattern:
             text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are not wildcards, they end the pattern"
@@ -162,7 +162,7 @@ def _query(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.CHARACTER_CLASS, pattern, text)
 
 
-def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
+def _stray_keys(answer: Answer) -> Iterator[Reason]:
     given = {(credential.source.name, credential.key) for credential in answer.credentials}
     for provision in answer.provisions:
         stray = [key for key in provision.auth if (provision.provider, key) not in given]
@@ -175,7 +175,7 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.STRAY_AUTH_KEYS, provision.provider, text)
 
 
-def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
+def _empty_answer(answer: Answer) -> Iterator[Reason]:
     for provision in answer.provisions:
         if provision.error is None and provision.outcome in _ANSWERED and not provision.auth:
             if provision.expires_ns is None:
@@ -191,7 +191,7 @@ def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.EMPTY_ANSWER, provision.provider, text)
 
 
-def _general_first(answer: LookupResult) -> Iterator[Reason]:
+def _general_first(answer: Answer) -> Iterator[Reason]:
     """Yield keys that are tried before a more specific key of another source."""
     for first, second in pairwise(answer.credentials):
         if first.source.kind != second.source.kind and len(_bare(first)) < len(_bare(second)):
@@ -206,7 +206,7 @@ def _bare(credential: Credential) -> str:
     return credential.key.split("://")[-1]
 
 
-def _default_registry(answer: LookupResult) -> Iterator[Reason]:
+def _default_registry(answer: Answer) -> Iterator[Reason]:
     for credential in answer.credentials:
         is_hub_key = _bare(credential).partition("/")[0] == LOGIN_HOST
         if is_hub_key and not answer.name.startswith(f"{HUB}/"):
@@ -217,7 +217,7 @@ def _default_registry(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.DEFAULT_REGISTRY, credential.key, text)
 
 
-def _same_key_twice(answer: LookupResult) -> Iterator[Reason]:
+def _same_key_twice(answer: Answer) -> Iterator[Reason]:
     for first, second in pairwise(answer.credentials):
         if first.key == second.key and first.source != second.source:
             text = f"{first.source} and {second.source} both have the key {first.key!r}: both are tried, in this order"
@@ -238,12 +238,12 @@ def empty_login_text(credential: Credential) -> str:
     )
 
 
-def _empty_logins(answer: LookupResult) -> Iterator[Reason]:
+def _empty_logins(answer: Answer) -> Iterator[Reason]:
     for credential in filter(is_empty_login, answer.credentials):
         yield _trap(ImageTrap.EMPTY_LOGIN, credential.key, empty_login_text(credential))
 
 
-_TRAP_CHECKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
+_TRAP_CHECKS: tuple[Callable[[Answer], Iterator[Reason]], ...] = (
     _port,
     _path_wildcard,
     _boundary,

@@ -1,1 +1,0 @@
-"""Matching of patterns and images by the kubelet's rules."""
