@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import Deadline, ProvideError, Response, serve
+from keyferry.sdk import Deadline, ProvideError, Request, Response, serve
 from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.text import hide_user_info
@@ -12,8 +12,6 @@ from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from keyferry.sdk import Request
 
 __all__ = ["main", "provide"]
 

@@ -5,17 +5,35 @@ from __future__ import annotations
 import os
 from time import time
 
-from keyferry.sdk import serve
-from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
+from keyferry.sdk import (
+    GLOBAL,
+    REGISTRY,
+    AuthConfig,
+    Deadline,
+    ProvideError,
+    Request,
+    Response,
+    serve,
+    tell,
+)
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry_plugins.google.adc import explicit_file, none_found, token_from_file, well_known_file
+from keyferry_plugins.google.calls import CLOUD_PLATFORM, RUN_SECONDS, Calls
+from keyferry_plugins.google.metadata import fetch_dockercfg, fetch_metadata_token, is_on_gce
+from keyferry_plugins.google.pull import (
+    ANNOTATION,
+    GOOGLE_PATTERNS,
+    PullSettings,
+    check_google_registry,
+    exchange_account_token,
+    kept_seconds,
+    read_settings,
+)
+from keyferry_plugins.oauth.answers import Token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from keyferry.sdk import Request, Response
-    from keyferry.sdk.flags import Flags
-    from keyferry_plugins.google.calls import Calls, Token
-    from keyferry_plugins.google.pull import PullSettings
 
 __all__ = ["FLAGS", "main", "provide"]
 
@@ -50,51 +68,35 @@ def provide(
     now: Callable[[], float] = time,
 ) -> Response:
     """Return a login for the image's registry."""
-    from keyferry.sdk import Deadline
-    from keyferry_plugins.google.calls import RUN_SECONDS, Calls
-    from keyferry_plugins.google.pull import read_settings
-
     environ = os.environ if environ is None else environ
     settings = read_settings(flags, environ)
     deadline = Deadline(RUN_SECONDS)
     if settings.identity_provider and settings.flow != "gcr":
-        from keyferry.sdk import tell
-
         tell(f"--identity-provider has no effect with --authFlow {settings.flow}")
     if flags.is_on("compat"):
         from keyferry_plugins.google.upstream import provide_as_upstream
 
         return provide_as_upstream(request, settings, deadline)
-    calls = Calls(deadline, environ, now)
+    calls = Calls(deadline=deadline, environ=environ, now=now)
     return _by_token(request, settings, calls) if settings.flow == "gcr" else _by_config(settings, calls)
 
 
 def _by_token(request: Request, settings: PullSettings, calls: Calls) -> Response:
-    from keyferry.sdk import GLOBAL, REGISTRY, AuthConfig, Response
-    from keyferry_plugins.google.pull import kept_seconds
-    from keyferry_plugins.google.registries import GOOGLE_PATTERNS, check_google_registry
-
     registry = check_google_registry(request.image)
     token = _token(request, settings, calls)
     user = _NODE_USER if token.origin in ("metadata", "workload_identity") else _DEFAULT_USER
     key_type = settings.key_type or REGISTRY
     # A global response needs keys for all registries; any other is used only for this registry.
     keys = (registry, *GOOGLE_PATTERNS) if key_type == GLOBAL else (registry,)
-    login = AuthConfig(user, token.value)
+    login = AuthConfig(username=user, password=token.value)
     return Response(
         dict.fromkeys(keys, login), key_type, kept_seconds(settings, token.expires_at, calls.now())
     )
 
 
 def _token(request: Request, settings: PullSettings, calls: Calls) -> Token:
-    from keyferry_plugins.google.pull import ANNOTATION
-
     if settings.identity_provider and request.service_account_annotations.get(ANNOTATION) == "true":
         return _account_token(request, settings, calls)
-    from keyferry_plugins.google.adc import explicit_file, none_found, token_from_file, well_known_file
-    from keyferry_plugins.google.calls import CLOUD_PLATFORM
-    from keyferry_plugins.google.metadata import fetch_metadata_token, is_on_gce
-
     path = explicit_file(calls)
     if not path and is_on_gce(calls):
         return fetch_metadata_token(calls)
@@ -107,9 +109,6 @@ def _token(request: Request, settings: PullSettings, calls: Calls) -> Token:
 
 def _account_token(request: Request, settings: PullSettings, calls: Calls) -> Token:
     """Return the pod's own token, without falling back to the node's, which may have more access than the pod."""
-    from keyferry.sdk import ProvideError
-    from keyferry_plugins.google.exchange import exchange_account_token
-
     if not request.service_account_token:
         raise ProvideError(
             "the service account is annotated for its own pulls, but the request has no token for it",
@@ -122,9 +121,6 @@ def _account_token(request: Request, settings: PullSettings, calls: Calls) -> To
 
 
 def _by_config(settings: PullSettings, calls: Calls) -> Response:
-    from keyferry.sdk import REGISTRY, Response
-    from keyferry_plugins.google.dockercfg import fetch_dockercfg
-
     # The expiry of passwords is unknown here, so the config sets how long they are cached.
     auth = fetch_dockercfg(calls, is_by_url=settings.flow == "dockercfg-url")
     return Response(auth, settings.key_type or REGISTRY, settings.seconds)

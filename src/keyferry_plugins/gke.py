@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from time import time
+from time import sleep, time
 
-from keyferry.sdk import serve_cluster
-from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
+from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
+from keyferry.sdk.cluster import respond_cluster
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.http import ONCE, Retry
+from keyferry.sdk.json import loads
+from keyferry.sdk.stdio import deliver
+from keyferry_plugins.google.adc import default_token, impersonate, impersonation_url
+from keyferry_plugins.google.cache import cache_key, cache_path, format_indented, read_cache, write_cache
+from keyferry_plugins.google.calls import RUN_SECONDS, Calls
+from keyferry_plugins.google.gcloud import GcloudCall, config_helper, edge_cloud, gcloud_token
+from keyferry_plugins.oauth.answers import Token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Never
-
-    from keyferry.sdk import ExecResponse
-    from keyferry.sdk.flags import Flags
-    from keyferry_plugins.google.calls import Calls, Token
-    from keyferry_plugins.google.gcloud import GcloudCall
 
 __all__ = ["FLAGS", "main", "provide"]
 
@@ -65,82 +69,60 @@ def provide(
     flags: Flags, *, environ: Mapping[str, str] | None = None, now: Callable[[], float] = time
 ) -> ExecResponse:
     """Return a token by the flags: Edge, then application default credentials, then gcloud."""
-    from keyferry.sdk import Deadline, ExecResponse
-    from keyferry.sdk.http import ONCE, Retry
-    from keyferry_plugins.google.calls import RUN_SECONDS, Calls
-
     is_compat = flags.is_on("compat")
     calls = Calls(
-        Deadline(RUN_SECONDS),
-        os.environ if environ is None else environ,
-        now,
-        ONCE if is_compat else Retry(),
-        is_compat,
+        deadline=Deadline(RUN_SECONDS),
+        environ=os.environ if environ is None else environ,
+        now=now,
+        retry=ONCE if is_compat else Retry(),
+        is_compat=is_compat,
     )
     token = _token(flags, calls)
     return ExecResponse(token.value, token.expires_at)
 
 
 def _token(flags: Flags, calls: Calls) -> Token:
-    impersonate = flags.text("impersonate_service_account")
+    impersonated = flags.text("impersonate_service_account")
     if flags.is_on("use_edge_cloud"):
-        from keyferry_plugins.google.gcloud import edge_cloud
-
         cluster, project, location = (flags.text(name) for name in ("cluster", "project", "location"))
-        call = edge_cloud(cluster=cluster, project=project, location=location, impersonate=impersonate)
+        call = edge_cloud(cluster=cluster, project=project, location=location, impersonate=impersonated)
         return _cached_token(call, calls)
     if flags.is_on("use_application_default_credentials"):
-        return _default_token(calls, impersonate)
+        return _default_token(calls, impersonated)
     if calls.setting(_TOKEN_VARIABLE):
-        from keyferry_plugins.google.calls import Token
-
-        return Token(calls.setting(_TOKEN_VARIABLE), None, "environment")
-    from keyferry_plugins.google.gcloud import config_helper
-
+        return Token(value=calls.setting(_TOKEN_VARIABLE), origin="environment")
     project, account, configuration = (flags.text(name) for name in ("project", "account", "configuration"))
     return _cached_token(
-        config_helper(project=project, account=account, impersonate=impersonate, configuration=configuration),
+        config_helper(
+            project=project, account=account, impersonate=impersonated, configuration=configuration
+        ),
         calls,
     )
 
 
 def _cached_token(call: GcloudCall, calls: Calls) -> Token:
-    from keyferry_plugins.google.cache import cache_key, cache_path, read_cache, write_cache
-
     path, key = cache_path(calls), cache_key(call, calls)
     found = None if key is None else read_cache(path, key, calls.now())
     if found is not None:
         return found
-    from keyferry_plugins.google.gcloud import gcloud_token
-
     token = gcloud_token(call, calls)
     if key is not None:
         write_cache(path, key, token)
     return token
 
 
-def _default_token(calls: Calls, impersonate: str) -> Token:
-    from keyferry_plugins.google.adc import default_token
-
+def _default_token(calls: Calls, impersonated: str) -> Token:
     if calls.is_compat:
         return _try_as_upstream(calls)
     token = default_token(calls, _SCOPES)
-    if not impersonate:
+    if not impersonated:
         return token
-    from keyferry_plugins.google.impersonation import impersonate as impersonated
-    from keyferry_plugins.google.impersonation import impersonation_url
-
-    url = impersonation_url(impersonate)
-    return impersonated(calls, url, token, _SCOPES, where="--impersonate_service_account")
+    url = impersonation_url(impersonated)
+    return impersonate(calls, url, token, _SCOPES, where="--impersonate_service_account")
 
 
 def _try_as_upstream(calls: Calls) -> Token:
     """Return a token of the default credentials, after up to four attempts with short pauses."""
-    from time import sleep
-
-    from keyferry.sdk import ProvideError
-    from keyferry_plugins.google.adc import default_token
-
     for seconds in _COMPAT_WAITS:
         try:
             return default_token(calls, _SCOPES)
@@ -151,9 +133,4 @@ def _try_as_upstream(calls: Calls) -> Token:
 
 def _serve_as_upstream(flags: Flags) -> Never:
     """Write the response in v1beta1 and indented, whatever KUBERNETES_EXEC_INFO requests."""
-    from keyferry.sdk.cluster import respond_cluster
-    from keyferry.sdk.json import loads
-    from keyferry.sdk.stdio import deliver
-    from keyferry_plugins.google.cache import format_indented
-
     deliver(lambda: format_indented(loads(respond_cluster(lambda _: provide(flags), ""))).encode())

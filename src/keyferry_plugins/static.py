@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
+from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Request, Response, serve, tell
+from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.text import shown
 from keyferry_plugins.docker.config import DockerConfig, Login
 from keyferry_plugins.docker.durations import read_cache_duration
+from keyferry_plugins.docker.helper import ask_helper, host_of
 from keyferry_plugins.docker.keyring import choose_logins, write_auth
 from keyferry_plugins.docker.mounts import read_config_file, read_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from keyferry.sdk import Request
 
 __all__ = ["main", "provide"]
 
@@ -102,9 +102,6 @@ def _ask_helpers(
     *,
     is_wanted: bool,
 ) -> list[tuple[str, Login]]:
-    from keyferry.sdk.docker_hub import HUB, LOGIN_URL
-    from keyferry_plugins.docker.helper import ask_helper, host_of
-
     registry = request.registry
     deadline = Deadline(_SECONDS)
     logins = []

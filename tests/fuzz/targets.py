@@ -94,9 +94,8 @@ from keyferry_plugins.eks import CredentialCache
 from keyferry_plugins.google.adc import token_from_file
 from keyferry_plugins.google.cache import CacheKey, read_cache
 from keyferry_plugins.google.calls import Calls
-from keyferry_plugins.google.dockercfg import read_dockercfg
-from keyferry_plugins.google.executable import _parse as parse_google_output
-from keyferry_plugins.google.executable import _read as read_google_output
+from keyferry_plugins.google.metadata import read_dockercfg
+from keyferry_plugins.google.subject_tokens import read_program_output
 from keyferry_plugins.oauth.store import load_token as load_kept_tokens
 
 SECRET = "Zq7marked"
@@ -480,7 +479,7 @@ def read_google_answers(data: bytes) -> object:
     calls = Calls(Deadline(0), {}, lambda: 0.0)
     return each_of(
         data,
-        lambda content: read_google_output(parse_google_output(content), calls),
+        lambda content: read_program_output(content, calls, needs_expiry=False),
         lambda content: read_dockercfg(content, "an attribute"),
     )
 

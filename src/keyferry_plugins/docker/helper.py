@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 
-from keyferry.sdk import ProvideError
+from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
 from keyferry.sdk.text import shown
 from keyferry.sdk.url import UrlSyntaxError, split_registry_url
 from keyferry_plugins.docker.config import Login
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.sdk import Deadline
+from keyferry_plugins.oauth.answers import is_visible
 
 __all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
 
@@ -42,7 +39,7 @@ def program_of(helper: str) -> str:
 def check_server_url(url: str) -> str:
     """Return *url* if it is one line with a host and no user info; raise ProvideError otherwise."""
     # A helper reads one line: it would misread or log any text after a line break.
-    if not url or any(not " " < char < "\x7f" for char in url):
+    if not url or not is_visible(url):
         raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
     # Anywhere, as a password may contain a slash. Not quoted: before the '@' may be a password.
     if "@" in url:
@@ -103,17 +100,18 @@ def _read_answer(name: str, server_url: str, stdout: bytes) -> Login | None:
         )
     if not username or not secret:
         raise ProvideError(f"{name} answered with {'no user name' if secret else 'no secret'}")
-    return Login(username, secret)
+    return Login(username=username, password=secret)
 
 
 def _read_fields(name: str, stdout: bytes) -> dict[str, object]:
-    document: object = None
+    text = ""
     try:
-        document = loads(stdout.decode())
-    except (DocumentError, UnicodeDecodeError):
+        text = stdout.decode()
+    except UnicodeDecodeError:
         pass
+    document = read_object(text)
     # Raised outside the handler: the caught exception contains the response.
-    if not isinstance(document, dict):
+    if document is None:
         raise ProvideError(f"{name} get ended with status 0 and wrote something that is not a JSON object")
     return document
 

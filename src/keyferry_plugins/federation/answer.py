@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import AuthConfig, ProvideError, Response
+from binascii import b2a_base64
+
+from keyferry.sdk import AuthConfig, ProvideError, Request, Response
+from keyferry.sdk.federation import CacheLifetime, CompleteRule
+from keyferry.sdk.forms import decode_percent
+from keyferry.sdk.jwt_claims import JwtError, read_claims
 from keyferry_plugins.federation.parameters import expand
+from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from keyferry.sdk import Request
-    from keyferry.sdk.federation import CacheLifetime, CompleteRule
-    from keyferry_plugins.federation.subject import SubjectToken
 
 __all__ = ["kept_seconds", "make_response"]
 
 _STANDARD = str.maketrans("-_", "+/")
 _EXPIRY = "exp"
 _NANOSECONDS = 1_000_000_000
-_LONGEST_NUMBER = 15
+_MAX_DIGITS = 15
 _LEEWAY_SECONDS = 60.0
 
 
@@ -33,13 +35,12 @@ def make_response(
     if not username or not password:
         raise ProvideError("the login has no user name or no password")
     seconds = kept_seconds(rule.recipe.lifetime, values, password, now)
-    return Response({request.registry: AuthConfig(username, password)}, rule.cache_key_type, seconds)
+    login = AuthConfig(username=username, password=password)
+    return Response({request.registry: login}, rule.cache_key_type, seconds)
 
 
 def _refuse_subject(username: str, password: str, subject: str) -> None:
     """Raise ProvideError if the login contains the token: the kubelet compares it with the whole password alone."""
-    from keyferry.sdk.forms import decode_percent
-
     cores, digits = list(_base64_cores(subject.encode())), subject.encode().hex()
     for text in (username, password, decode_percent(username), decode_percent(password)):
         standard = text.translate(_STANDARD)
@@ -52,8 +53,6 @@ def _refuse_subject(username: str, password: str, subject: str) -> None:
 
 def _base64_cores(data: bytes) -> Iterator[str]:
     """Yield what base64 of *data* has in any case, for each number of bytes that may stand before it."""
-    from binascii import b2a_base64
-
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         text = b2a_base64(bytes(before) + data, newline=False).decode().rstrip("=")
         # The last character also depends on what comes after, unless the bytes end with it.
@@ -87,28 +86,22 @@ def _less_margin(lifetime: CacheLifetime, seconds: float) -> float:
 def _seconds(text: str) -> float | None:
     """Return a positive number of seconds; None for anything else, as 0 means that nothing is known."""
     whole = text.partition(".")[0]
-    if not (whole.isascii() and whole.isdigit() and len(whole) < _LONGEST_NUMBER):
+    if not (whole.isascii() and whole.isdigit() and len(whole) < _MAX_DIGITS):
         return None
     return float(whole) or None
 
 
 def _remaining(password: str, now: float) -> float | None:
     """Return the seconds until the expiry in a JSON web token; None for any other password."""
-    from keyferry.sdk.jwt_claims import JwtError, read_claims
-
     try:
         claims = read_claims(password)
     except JwtError:
         return None
-    expires_at, not_before = claims.get("exp"), claims.get("nbf")
-    if _is_number(not_before) and not_before > now + _LEEWAY_SECONDS:  # type: ignore[operator] # a number
+    expires_at, not_before = read_claim_time(claims, "exp"), read_claim_time(claims, "nbf")
+    if not_before is not None and not_before > now + _LEEWAY_SECONDS:
         raise ProvideError("the token of the response is not valid yet", "check this machine's clock")
-    if not _is_number(expires_at):
+    if expires_at is None:
         return None
-    if expires_at <= now:  # type: ignore[operator] # a number
+    if expires_at <= now:
         raise ProvideError("the token of the response has expired already", "check this machine's clock")
-    return float(expires_at - now)  # type: ignore[operator] # a number
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1e15 < value < 1e15
+    return expires_at - now

@@ -5,29 +5,39 @@ from __future__ import annotations
 from time import monotonic
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.federation import BasicEncoding, FieldEncoding, TemplateError, build_url, is_plain
+from keyferry.sdk.federation import (
+    BasicEncoding,
+    CompleteRule,
+    ExchangeCall,
+    FieldEncoding,
+    TemplateError,
+    build_url,
+    is_plain,
+)
+from keyferry.sdk.forms import encode_form, encode_form_text, encode_query
+from keyferry.sdk.http import HttpOptions, Reply, fetch
+from keyferry.sdk.json import dumps, read_object
 from keyferry_plugins.federation.parameters import expand
+from keyferry_plugins.federation.progress import Progress
+from keyferry_plugins.federation.subject import SubjectToken
+from keyferry_plugins.oauth.answers import is_number
+from keyferry_plugins.oauth.calls import basic_authorization
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk.federation import CompleteRule, ExchangeCall
-    from keyferry.sdk.http import Reply
-    from keyferry_plugins.federation.subject import SubjectToken
-    from keyferry_plugins.federation.telling import Teller
-
 __all__ = ["make_calls"]
 
-_MOST_BYTES = 1 << 20
-_LONGEST_VALUE = 1 << 16
-_LARGEST = 1 << 63  # also excludes infinity
+_MAX_BYTES = 1 << 20
+_MAX_VALUE = 1 << 16
+_MAX_NUMBER = 1 << 63  # also excludes infinity
 _ATTEMPT_SECONDS = 15.0
 _CODE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
-_LONGEST_CODE = 64
+_MAX_CODE = 64
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz-")
-_LONGEST_SENTENCE, _LONGEST_WORD = 120, 20
-_SHORTEST_SECRET = 4
+_MAX_SENTENCE, _MAX_WORD = 120, 20
+_MIN_SECRET = 4
 _OF_THE_IMAGE = ("registry", "image", "repository")
 _KINDS = {FieldEncoding.FORM: "application/x-www-form-urlencoded", FieldEncoding.JSON: "application/json"}
 
@@ -37,27 +47,27 @@ def make_calls(
     values: dict[str, str],
     subject: SubjectToken,
     ends_at: float,
-    teller: Teller,
+    progress: Progress,
 ) -> dict[str, str]:
     """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
 
-    All calls together end by the monotonic time *ends_at*. *teller* tells each call and its status.
+    All calls together end by the monotonic time *ends_at*. Each call and its status go to *progress*.
     """
     found = dict(values)
     deadline = Deadline(ends_at - monotonic())
     optional = frozenset(rule.recipe.lifetime.sources)
     for number, call in enumerate(rule.recipe.calls, 1):
-        with teller.step(f"call-{number}"):
+        with progress.step(f"call-{number}"):
             started = monotonic()
             reply = _send(call, found, rule.ca_file, deadline)
             seconds = monotonic() - started
-            teller.note(call.method, f"{reply.url}: status {reply.status} after {seconds:.1f} s")
+            progress.note(call.method, f"{reply.url}: status {reply.status} after {seconds:.1f} s")
             if not reply.is_success:
                 raise _refusal(reply, subject, _secrets(rule, found))
             taken = _take(call, reply, optional)
             found |= taken
             host, _, path = reply.url.removeprefix("https://").partition("/")
-            teller.done(
+            progress.done(
                 f"{call.method} {reply.url}: status {reply.status}",
                 {
                     "method": call.method,
@@ -72,8 +82,6 @@ def make_calls(
 
 
 def _send(call: ExchangeCall, values: Mapping[str, str], ca_file: str, deadline: Deadline) -> Reply:
-    from keyferry.sdk.http import HttpOptions, fetch
-
     try:
         url = build_url(call.url, values)
     except TemplateError as error:
@@ -82,10 +90,11 @@ def _send(call: ExchangeCall, values: Mapping[str, str], ca_file: str, deadline:
         fields = {name: expand(text, values) for name, text in call.fields.items()}
         # An optional parameter that is not given.
         fields = {name: value for name, value in fields.items() if value}
-        options = HttpOptions(ca_file=ca_file, attempt_seconds=_ATTEMPT_SECONDS, most_bytes=_MOST_BYTES)
+        query = f"?{encode_query(fields)}" if fields and call.encode is FieldEncoding.QUERY else ""
+        options = HttpOptions(ca_file=ca_file, attempt_seconds=_ATTEMPT_SECONDS, most_bytes=_MAX_BYTES)
         return fetch(
             call.method,
-            url + _query(call, fields),
+            url + query,
             headers=_headers(call, values),
             body=_body(call, fields),
             deadline=deadline,
@@ -94,20 +103,10 @@ def _send(call: ExchangeCall, values: Mapping[str, str], ca_file: str, deadline:
     raise ProvideError(f"a URL of the recipe cannot be used: {problem}")
 
 
-def _query(call: ExchangeCall, fields: Mapping[str, str]) -> str:
-    from keyferry.sdk.forms import encode_query
-
-    return f"?{encode_query(fields)}" if fields and call.encode is FieldEncoding.QUERY else ""
-
-
 def _body(call: ExchangeCall, fields: Mapping[str, str]) -> bytes:
     if call.encode is FieldEncoding.FORM:
-        from keyferry.sdk.forms import encode_form
-
         return encode_form(fields)
     if call.encode is FieldEncoding.JSON:
-        from keyferry.sdk.json import dumps
-
         return dumps(fields).encode()
     return b""
 
@@ -136,15 +135,11 @@ def _header_value(value: str, name: str) -> str:
 
 
 def _basic(username: str, password: str, encode: BasicEncoding) -> str:
-    from binascii import b2a_base64
-
     if encode is BasicEncoding.FORM:
-        from keyferry.sdk.forms import encode_form_text
-
         username, password = encode_form_text(username), encode_form_text(password)
     if ":" in username:
         raise ProvideError("the user name of a call has a colon, which HTTP does not allow")
-    return "Basic " + b2a_base64(f"{username}:{password}".encode(), newline=False).decode()
+    return basic_authorization(username, password)
 
 
 def _take(call: ExchangeCall, reply: Reply, optional: frozenset[str]) -> dict[str, str]:
@@ -153,7 +148,7 @@ def _take(call: ExchangeCall, reply: Reply, optional: frozenset[str]) -> dict[st
     found = {}
     for name, pointers in call.out.items():
         value = next((text for text in (_text(document, each) for each in pointers) if text), "")
-        if value and (len(value) > _LONGEST_VALUE or not is_plain(value)):
+        if value and (len(value) > _MAX_VALUE or not is_plain(value)):
             raise ProvideError(
                 f"{reply.url}: the value at {pointers[0]} is too long or has a control character"
             )
@@ -176,8 +171,7 @@ def _text(document: object, pointer: str) -> str:
             return ""
     if isinstance(value, str):
         return value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return str(value) if is_number else ""
+    return str(value) if is_number(value) and abs(value) < _MAX_NUMBER else ""
 
 
 def _refusal(reply: Reply, subject: SubjectToken, secrets: list[str]) -> ProvideError:
@@ -201,23 +195,21 @@ def _refusal(reply: Reply, subject: SubjectToken, secrets: list[str]) -> Provide
 
 def _error_code(reply: Reply, secrets: list[str]) -> str:
     """Return OAuth's error code, or the first error of Vault's list; empty for what may be one of *secrets*."""
-    from keyferry.sdk.json import read_object
-
     body = read_object(reply.body) or {}
     code, errors = body.get("error"), body.get("errors")
     if code is None and isinstance(errors, list) and errors and _is_sentence(errors[0]):
         code = errors[0]
-    elif not (isinstance(code, str) and len(code) <= _LONGEST_CODE and _CODE.issuperset(code)):
+    elif not (isinstance(code, str) and len(code) <= _MAX_CODE and _CODE.issuperset(code)):
         return ""
     return "" if _echoes(str(code).lower(), secrets) else str(code)
 
 
 def _is_sentence(text: object) -> bool:
     """Return whether a text is of short words in lower case: no token has this form."""
-    if not isinstance(text, str) or len(text) > _LONGEST_SENTENCE:
+    if not isinstance(text, str) or len(text) > _MAX_SENTENCE:
         return False
     words = [word.strip(",:;") for word in text.split(" ")]
-    return all(0 < len(word) <= _LONGEST_WORD and _WORD.issuperset(word) for word in words)
+    return all(0 < len(word) <= _MAX_WORD and _WORD.issuperset(word) for word in words)
 
 
 def _secrets(rule: CompleteRule, values: Mapping[str, str]) -> list[str]:
@@ -229,4 +221,4 @@ def _secrets(rule: CompleteRule, values: Mapping[str, str]) -> list[str]:
 def _echoes(text: str, secrets: list[str]) -> bool:
     """Return whether a server's text has a secret in it, or is a piece of one."""
     lowered = [secret.lower() for secret in secrets]
-    return any(text in secret or (len(secret) >= _SHORTEST_SECRET and secret in text) for secret in lowered)
+    return any(text in secret or (len(secret) >= _MIN_SECRET and secret in text) for secret in lowered)

@@ -1,40 +1,84 @@
-"""Load the config: a file that only root or this user can write, or flags and variables."""
+"""The flags of keyferry-federate, and its config: a file that no other user can write, or flags and variables."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import complete_rule, interpret_federation, make_document, read_federation
+from keyferry.sdk import IMAGE, REGISTRY, ProvideError
+from keyferry.sdk.federation import (
+    RULE_FLAGS,
+    CompleteRule,
+    FederationConfig,
+    complete_rule,
+    interpret_federation,
+    make_document,
+    read_federation,
+    read_setting,
+)
 from keyferry.sdk.files import read_bounded
-from keyferry_plugins.federation.options import read_text, refuse_both
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
+from keyferry.sdk.times import DurationError, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk.federation import CompleteRule, FederationConfig
-    from keyferry.sdk.flags import Flags
+__all__ = ["FLAGS", "find_rule", "load_config", "read_timeout"]
 
-__all__ = ["find_rule", "load_config"]
-
-_MOST_BYTES = 1 << 20
+FLAGS = (
+    Flag("config", "a FederationConfig as JSON; the flags from --registry to --ca-file take its place"),
+    Flag("registry", "a registry that the login is for, as in image names", is_repeated=True),
+    Flag("preset", "the preset to use; --show-preset prints one"),
+    Flag("param", "NAME=VALUE, a parameter of the preset", is_repeated=True),
+    Flag("param-annotation", "NAME=KEY=PATTERN, a parameter from an annotation", is_repeated=True),
+    Flag("param-file", "NAME=PATH, a parameter whose value is in a file", is_repeated=True),
+    Flag("param-env", "NAME=VARIABLE, a parameter whose value is in a variable", is_repeated=True),
+    Flag("audience", "the audience that the token must have"),
+    Flag("issuer", "the issuer that the token must have"),
+    Flag("subject-from", "where the token is: kubelet, file, env or github"),
+    Flag("subject-file", "the file that the token is in"),
+    Flag("subject-variable", "the variable that the token is in"),
+    Flag("cache-key-type", "the images that a login applies to", choices=(REGISTRY, IMAGE)),
+    Flag("ca-file", "a bundle of authorities to trust in place of the system's"),
+    Flag("timeout", "the time for all calls together, at most 50s", default="45s"),
+    Flag("verbose", "tell each step on standard error, without secrets", is_switch=True),
+    Flag("show-preset", "print a preset, which can be the start of a recipe, and exit"),
+    *LOG_FLAGS,
+)
+_NANOSECONDS = 1_000_000_000
+# The kubelet kills a plugin after 60 seconds and discards its error message.
+_MAX_SECONDS = 50.0
+_MAX_BYTES = 1 << 20
 _OTHERS_WRITE = 0o022
+
+
+def read_timeout(flags: Flags) -> float:
+    """Return the seconds for all calls together."""
+    text = flags.text("timeout")
+    try:
+        seconds = parse_duration(text) / _NANOSECONDS
+    except DurationError:
+        seconds = 0.0
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise ProvideError(f"--timeout: found {text[:40]!r}, expected a duration up to {_MAX_SECONDS:g}s")
+    return seconds
 
 
 def load_config(flags: Flags, environ: Mapping[str, str]) -> FederationConfig:
     """Return the config that the flags and variables name or stand for; raise ProvideError for a problem in it."""
-    path = read_text(flags, environ, "config")
+    path = read_setting(flags.values, environ, "config")
     if path:
-        refuse_both(flags)
+        _refuse_both(flags)
 
         def check(status: os.stat_result) -> None:
             _check_owner(path, status)
 
-        return read_federation(read_bounded(path, "the config", _MOST_BYTES, check=check), path)
+        return read_federation(read_bounded(path, "the config", _MAX_BYTES, check=check), path)
     document = make_document(flags.values, environ)
-    if not read_text(flags, environ, "preset") and not read_text(flags, environ, "registry"):
+    if not read_setting(flags.values, environ, "preset") and not read_setting(
+        flags.values, environ, "registry"
+    ):
         raise ProvideError(
             "there is no config",
             "add --config FILE to the provider's args, or --registry, --preset and its settings",
@@ -64,3 +108,12 @@ def find_rule(config: FederationConfig, registry: str) -> CompleteRule:
         f"no rule is for the registry {registry[:255]!r}, only for {', '.join(listed[:5])}{more}",
         "add the registry to a rule, or narrow matchImages in the kubelet's config",
     )
+
+
+def _refuse_both(flags: Flags) -> None:
+    """Raise ProvideError if there are a config and flags that would take its place."""
+    given = [f"--{name}" for name in RULE_FLAGS if name in flags.given]
+    if given:
+        raise ProvideError(
+            f"--config cannot be used with {', '.join(given)}", "write these settings into the config"
+        )

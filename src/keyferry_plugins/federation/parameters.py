@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import expand_parameter, has_form, is_plain, parse_template
+import signal
+import sys
+
+from keyferry.sdk import ProvideError, Request
+from keyferry.sdk.federation import (
+    CompleteRule,
+    ParameterSource,
+    expand_parameter,
+    has_form,
+    is_plain,
+    parse_template,
+)
+from keyferry.sdk.files import read_bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk import Request
-    from keyferry.sdk.federation import CompleteRule, ParameterSource
-
 __all__ = ["expand", "gather_values"]
 
-_LONGEST_ANNOTATION = 253
-_LONGEST_SECRET = 1 << 16
+_MAX_ANNOTATION = 253
+_MAX_SECRET = 1 << 16
 _PATTERN_SECONDS = 2
 
 
@@ -58,9 +66,7 @@ def _read(name: str, source: ParameterSource, request: Request, environ: Mapping
     if source.variable:
         return _checked(name, environ.get(source.variable, ""), f"the variable {source.variable!r}")
     if source.file:
-        from keyferry.sdk.files import read_bounded
-
-        data = read_bounded(source.file, f"the parameter {name!r} in", _LONGEST_SECRET)
+        data = read_bounded(source.file, f"the parameter {name!r} in", _MAX_SECRET)
         return _checked(name, data.decode("utf-8", "replace").strip("\r\n"), f"the file {source.file!r}")
     return source.text
 
@@ -79,7 +85,7 @@ def _read_annotation(name: str, source: ParameterSource, request: Request) -> st
             "add it to the service account, and to requiredServiceAccountAnnotationKeys in the kubelet's config",
         )
     # The value is not shown: whoever wrote it can put anything into the kubelet's log.
-    if len(value) > _LONGEST_ANNOTATION or not is_plain(value) or not _matches(source.pattern, value):
+    if len(value) > _MAX_ANNOTATION or not is_plain(value) or not _matches(source.pattern, value):
         raise ProvideError(
             f"the annotation {source.annotation!r} of the service account does not match {source.pattern!r}"
         )
@@ -89,8 +95,6 @@ def _read_annotation(name: str, source: ParameterSource, request: Request) -> st
 def _matches(pattern: str, value: str) -> bool:
     """Return whether the whole value matches; a pattern that backtracks for too long does not."""
     import re
-    import signal
-    import sys
 
     if sys.platform == "win32":
         return re.fullmatch(pattern, value) is not None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import SubjectSource, is_cluster_audience
+from time import monotonic
+
+from keyferry.sdk import Deadline, ProvideError, Request
+from keyferry.sdk.federation import SubjectSettings, SubjectSource, is_cluster_audience
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.forms import encode_query
+from keyferry.sdk.jwt_claims import JwtError, read_claims, read_header
+from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
+from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry.sdk import Request
-    from keyferry.sdk.federation import SubjectSettings
+__all__ = ["SubjectToken", "check_subject", "obtain_subject", "read_claim_time"]
 
-__all__ = ["SubjectToken", "check_subject", "obtain_subject"]
-
-_LONGEST = 1 << 16
+_MAX_BYTES = 1 << 16
 # Clocks of machines differ by a few seconds.
 _LEEWAY_SECONDS = 60.0
 _GITHUB_URL, _GITHUB_TOKEN = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
@@ -56,9 +60,7 @@ def obtain_subject(
             "set tokenAttributes in the kubelet's config, with requireServiceAccount: true",
         )
     if settings.source is SubjectSource.FILE:
-        from keyferry.sdk.files import read_bounded
-
-        data = read_bounded(settings.file, "the subject token", _LONGEST)
+        data = read_bounded(settings.file, "the subject token", _MAX_BYTES)
         return _need(data.decode("ascii", "replace").strip(), f"{settings.file!r} is empty")
     if settings.source is SubjectSource.ENV:
         return _need(
@@ -77,10 +79,6 @@ def _need(token: str, problem: str, hint: str = "") -> str:
 
 def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> str:
     """Return the token of the current job of GitHub Actions."""
-    from time import monotonic
-
-    from keyferry.sdk import Deadline
-    from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import HttpOptions, fetch
 
     url, token = environ.get(_GITHUB_URL, ""), environ.get(_GITHUB_TOKEN, "")
@@ -95,10 +93,10 @@ def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> st
         f"{url}{mark}{encode_query({'audience': audience})}",
         headers={"Authorization": f"bearer {token}", "Accept": "application/json"},
         deadline=Deadline(ends_at - monotonic()),
-        options=HttpOptions(most_bytes=_LONGEST),
+        options=HttpOptions(most_bytes=_MAX_BYTES),
     )
-    value = reply.json().get("value") if reply.is_success else None
-    if not isinstance(value, str) or not value:
+    value = text_of(reply.json(), "value") if reply.is_success else ""
+    if not value:
         raise ProvideError(f"{reply.url}: answered status {reply.status} without a token")
     return value
 
@@ -109,7 +107,7 @@ def check_subject(token: str, settings: SubjectSettings, now: float) -> SubjectT
     Its signature is the receiver's to verify. These checks keep a token from those it is not meant for.
     """
     claims = _read_claims(token)
-    issuer, subject = _text(claims, "iss"), _text(claims, "sub")
+    issuer, subject = text_of(claims, "iss"), text_of(claims, "sub")
     audience = _audience(claims.get("aud"))
     if is_cluster_audience(audience, issuer):
         raise ProvideError(
@@ -130,26 +128,22 @@ def check_subject(token: str, settings: SubjectSettings, now: float) -> SubjectT
                 f"the subject token's {name} is {_quote(found)}, expected {expected!r}; it is not sent anywhere",
                 hint,
             )
-    expires_at, not_before = _number(claims.get("exp")), _number(claims.get("nbf"))
+    expires_at, not_before = read_claim_time(claims, "exp"), read_claim_time(claims, "nbf")
     if expires_at is None or expires_at <= now:
         raise ProvideError("the subject token has expired or has no expiry", "check this machine's clock")
     if not_before is not None and not_before > now + _LEEWAY_SECONDS:
         raise ProvideError("the subject token is not valid yet", "check this machine's clock")
-    return SubjectToken(token, issuer, subject, audience, expires_at)
+    return SubjectToken(text=token, issuer=issuer, subject=subject, audience=audience, expires_at=expires_at)
 
 
 def _quote(text: str) -> str:
     """Return a claim for a message."""
-    from keyferry.sdk.text import shown  # here, because only messages need it
-
     return repr(shown(text, 200))
 
 
 def _read_claims(token: str) -> dict[str, object]:
-    from keyferry.sdk.jwt_claims import JwtError, read_claims, read_header
-
     claims, problem = None, "the token is not a JSON web token"
-    if len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token:
+    if len(token) <= _MAX_BYTES and is_visible(token):
         try:
             read_header(token)  # which may have no member twice either
             claims = read_claims(token)
@@ -158,11 +152,6 @@ def _read_claims(token: str) -> dict[str, object]:
     if claims is None:
         raise ProvideError(f"the subject token cannot be used: {problem}")
     return claims
-
-
-def _text(claims: Mapping[str, object], name: str) -> str:
-    value = claims.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _audience(value: object) -> str:
@@ -175,7 +164,7 @@ def _audience(value: object) -> str:
     return values[0]
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if -1e15 < value < 1e15 else None
+def read_claim_time(claims: Mapping[str, object], name: str) -> float | None:
+    """Return a time in a token's claims in Unix seconds, or None; digits in a string are no time."""
+    value = claims.get(name)
+    return float(value) if is_number(value) and -1e15 < value < 1e15 else None

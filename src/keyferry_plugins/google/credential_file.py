@@ -11,9 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CredentialFile", "load_credential_file"]
+__all__ = ["CredentialFile", "load_credential_file", "principal"]
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class CredentialFile(Value):
@@ -61,13 +61,20 @@ class CredentialFile(Value):
             return None
         if not isinstance(value, dict):
             raise ProvideError(f"{self.where}: {name} is not an object")
-        return CredentialFile(f"{self.where}: {name}", value)
+        return CredentialFile(where=f"{self.where}: {name}", members=value)
 
 
 def load_credential_file(path: str) -> CredentialFile:
     """Read the file at *path*; raise ProvideError, which quotes none of it, if it is invalid."""
-    data = read_bounded(path, "the credential file", _MOST_BYTES)
+    data = read_bounded(path, "the credential file", _MAX_BYTES)
     document = read_object(data)
     if document is None:
         raise ProvideError(f"the credential file {path!r} is not a JSON object")
-    return CredentialFile(f"the credential file {path!r}", document)
+    return CredentialFile(where=f"the credential file {path!r}", members=document)
+
+
+def principal(url: str) -> str:
+    """Return the e-mail address in an impersonation URL, or an empty string."""
+    _, _, rest = url.partition("/serviceAccounts/")
+    email, mark, _ = rest.rpartition(":generateAccessToken")
+    return email if mark and "@" in email and "/" not in email else ""

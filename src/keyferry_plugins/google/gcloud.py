@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from keyferry.sdk import Kind, ProvideError
+from keyferry.sdk.files import read_bounded
 from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
 from keyferry.sdk.values import Value
-from keyferry_plugins.google.answers import check_token, expiry, told
-from keyferry_plugins.google.calls import Token
+from keyferry_plugins.google.calls import Calls, check_token, told
+from keyferry_plugins.oauth.answers import Token, object_of, read_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from keyferry_plugins.google.calls import Calls
 
 __all__ = ["GcloudCall", "config_helper", "edge_cloud", "gcloud_token"]
 
@@ -42,7 +41,7 @@ def config_helper(*, project: str, account: str, impersonate: str, configuration
         "configuration": configuration,
     }
     extra = tuple(f"--{name}={value}" for name, value in given.items() if value)
-    return GcloudCall(("config", "config-helper", "--format=json"), extra)
+    return GcloudCall(command=("config", "config-helper", "--format=json"), extra=extra)
 
 
 def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -> GcloudCall:
@@ -54,9 +53,8 @@ def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -
     extra = [cluster, f"--project={project}", f"--location={location}", "--format=json"]
     if impersonate:
         extra.append(f"--impersonate-service-account={impersonate}")
-    return GcloudCall(
-        ("edge-cloud", "container", "clusters", "print-access-token"), tuple(extra), is_edge=True
-    )
+    command = ("edge-cloud", "container", "clusters", "print-access-token")
+    return GcloudCall(command=command, extra=tuple(extra), is_edge=True)
 
 
 def gcloud_token(call: GcloudCall, calls: Calls) -> Token:
@@ -66,16 +64,16 @@ def gcloud_token(call: GcloudCall, calls: Calls) -> Token:
     if call.is_edge:
         found, ends = document.get("accessToken"), document.get("expireTime")
     else:
-        credential = document.get("credential")
-        members = credential if isinstance(credential, dict) else {}
-        found, ends = members.get("access_token"), members.get("token_expiry")
+        credential = object_of(document, "credential")
+        found, ends = credential.get("access_token"), credential.get("token_expiry")
     if not isinstance(found, str) or not found:
         raise ProvideError(f"{shown} printed no access token", _LOGIN)
     token = check_token(found, shown, "the access token")
-    expires_at = expiry(ends)
+    expires_at = read_time(ends)
     if expires_at is None:
         raise ProvideError(f"{shown} printed no expiry of the token", "run: gcloud components update")
-    return Token(token if call.is_edge else _with_authorization(token, document), expires_at, "gcloud")
+    value = token if call.is_edge else _with_authorization(token, document)
+    return Token(value=value, expires_at=expires_at, origin="gcloud")
 
 
 def _run(call: GcloudCall, calls: Calls) -> Mapping[str, object]:
@@ -104,7 +102,5 @@ def _with_authorization(token: str, document: Mapping[str, object]) -> str:
         node = node.get(name) if isinstance(node, dict) else None
     if not isinstance(node, str) or not node:
         return token
-    from keyferry.sdk.files import read_bounded
-
     second = read_bounded(node, "gcloud's auth/authorization_token_file").decode("utf-8", "replace").strip()
     return f"iam-{token}^{second}"

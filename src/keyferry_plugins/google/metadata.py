@@ -1,18 +1,22 @@
-"""The metadata server of Google's virtual machines: its detection, attributes and tokens."""
+"""The metadata server of Google's virtual machines: its detection, tokens, and docker configs in attributes."""
 
 from __future__ import annotations
 
-from keyferry.sdk import HttpError, ProvideError
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+
+from keyferry.sdk import AuthConfig, HttpError, ProvideError
 from keyferry.sdk.forms import encode_query
-from keyferry.sdk.http import ONCE, HttpOptions, fetch
-from keyferry_plugins.google.answers import access_token, refusal
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
+from keyferry.sdk.json import read_object
+from keyferry_plugins.google.calls import Calls, access_token, refusal
+from keyferry_plugins.oauth.answers import Token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.sdk.http import Reply
-    from keyferry_plugins.google.calls import Calls, Token
+    from collections.abc import Mapping
 
-__all__ = ["ask_metadata", "fetch_metadata_token", "is_on_gce"]
+__all__ = ["ask_metadata", "fetch_dockercfg", "fetch_metadata_token", "is_on_gce", "read_dockercfg"]
 
 HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "instance/service-accounts/default"
@@ -22,6 +26,7 @@ _OPTIONS = HttpOptions(use_proxy=False, connect_seconds=3, attempt_seconds=10)
 _PROBE = HttpOptions(use_proxy=False, connect_seconds=1, attempt_seconds=2, most_bytes=65536)
 _PRODUCT = "/sys/class/dmi/id/product_name"
 _PRODUCTS = ("Google", "Google Compute Engine")
+_CONFIG, _CONFIG_URL = "google-dockercfg", "google-dockercfg-url"
 _NOT_FOUND, _FORBIDDEN = 404, 403
 _NO_ACCOUNT = (
     "attach a service account to the node, and grant it roles/artifactregistry.reader to pull images"
@@ -105,3 +110,70 @@ def _answers_as_google(calls: Calls, place: str) -> bool:
         return False
     # A captive portal responds as well; only the metadata server sends this header.
     return "Google" in reply.values("metadata-flavor")
+
+
+def fetch_dockercfg(calls: Calls, *, is_by_url: bool) -> dict[str, AuthConfig]:
+    """Return the logins of the instance's docker config."""
+    if not is_by_url:
+        return read_dockercfg(_attribute(calls, _CONFIG), f"the instance's attribute {_CONFIG}")
+    url = _attribute(calls, _CONFIG_URL).decode("utf-8", "replace").strip()
+    if not url.startswith(("http://", "https://")):
+        raise ProvideError(f"the instance's attribute {_CONFIG_URL} is not an http:// or https:// URL")
+    reply = fetch(
+        "GET", url, deadline=calls.deadline, retry=calls.retry, options=HttpOptions(attempt_seconds=10)
+    )
+    if not reply.is_success:
+        raise refusal(reply, "no docker config", f"check the URL in the instance's attribute {_CONFIG_URL}")
+    return read_dockercfg(reply.body, f"the document at the URL in the instance's attribute {_CONFIG_URL}")
+
+
+def _attribute(calls: Calls, name: str) -> bytes:
+    reply = ask_metadata(calls, f"instance/attributes/{name}")
+    if not reply.is_success:
+        raise refusal(
+            reply, "no docker config", f"set the metadata key {name} of the instance or its project"
+        )
+    return reply.body
+
+
+def read_dockercfg(data: bytes, where: str) -> dict[str, AuthConfig]:
+    """Return the logins in a ``.dockercfg`` by key; raise ProvideError, which quotes none of it, if it is invalid."""
+    document = read_object(data)
+    if document is None:
+        raise ProvideError(f"{where} is not a JSON object of registries")
+    return {key: _login(key, entry, where) for key, entry in document.items()}
+
+
+def _login(key: str, entry: object, where: str) -> AuthConfig:
+    if not isinstance(entry, dict):
+        raise ProvideError(f"{where}: the entry of {key[:200]!r} is not an object")
+    packed = _text(entry, "auth", key, where)
+    if packed:
+        return _unpack(packed, key, where)
+    return AuthConfig(
+        username=_text(entry, "username", key, where), password=_text(entry, "password", key, where)
+    )
+
+
+def _text(entry: Mapping[str, object], name: str, key: str, where: str) -> str:
+    value = entry.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ProvideError(f"{where}: {name} of {key[:200]!r} is not a string")
+    return value or ""
+
+
+def _unpack(packed: str, key: str, where: str) -> AuthConfig:
+    """Return user name and password, decoded from base64 with or without padding."""
+    text = packed.strip()
+    padding = "" if text.endswith("=") else "=" * (-len(text) % 4)
+    pair = ""
+    try:
+        pair = a2b_base64((text + padding).encode("ascii"), strict_mode=True).decode()
+    except (Base64Error, ValueError):
+        pass
+    username, colon, password = pair.partition(":")
+    if not colon:
+        raise ProvideError(
+            f"{where}: auth of {key[:200]!r} is not base64 of a user name, a colon and a password"
+        )
+    return AuthConfig(username=username, password=password)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
-from keyferry.sdk.http import ONCE, HttpOptions, fetch
-from keyferry.sdk.json import DocumentError, dumps, loads
-from keyferry_plugins.google.dockercfg import read_dockercfg
-from keyferry_plugins.google.exchange import STS_URL, pull_request
-from keyferry_plugins.google.pull import ANNOTATION
-from keyferry_plugins.google.registries import find_google_registry
+from keyferry.sdk import IMAGE, AuthConfig, Deadline, HttpError, ProvideError, Request, Response, tell
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
+from keyferry.sdk.json import dumps, read_object
+from keyferry_plugins.google.calls import STS_URL
+from keyferry_plugins.google.metadata import read_dockercfg
+from keyferry_plugins.google.pull import ANNOTATION, PullSettings, find_google_registry, pull_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline, Request
-    from keyferry.sdk.http import Reply
-    from keyferry_plugins.google.pull import PullSettings
 
 __all__ = ["provide_as_upstream"]
 
@@ -52,7 +47,7 @@ def _logins(request: Request, settings: PullSettings, deadline: Deadline) -> Map
         if not url.startswith("http"):
             raise ProvideError("google-dockercfg-url does not begin with http")
         return read_dockercfg(_quietly(url, {}, deadline), "the document at google-dockercfg-url")
-    login = AuthConfig("_token", _token(request, settings, deadline))
+    login = AuthConfig(username="_token", password=_token(request, settings, deadline))
     # Upstream also sends the token to registries outside Google, if the image names one.
     registry = find_google_registry(request.image)
     return dict.fromkeys((*([registry] if registry else []), *_KEYS), login)
@@ -101,13 +96,7 @@ def _ok(reply: Reply) -> Reply:
 
 
 def _access_token(reply: Reply) -> str:
-    document: object = None
-    try:
-        document = loads(reply.body)
-    except DocumentError:
-        pass
-    # Checked outside the handler: the caught exception may contain the token.
-    token = document.get("access_token") if isinstance(document, dict) else None
+    token = (read_object(reply.body) or {}).get("access_token")
     if not isinstance(token, str):
         raise ProvideError(f"{reply.url}: the response has no access_token")
     return token

@@ -47,7 +47,7 @@ def basic_authorization(username: str, password: str) -> str:
 
 
 def check_https(url: str, what: str, hint: str = "a credential is sent there, so https is required") -> str:
-    """Return *url* if a secret may be sent there, by TLS or to loopback; raise ProvideError, unquoted, if not."""
+    """Return *url* if a secret may be sent there, by TLS or to loopback; raise ProvideError if not."""
     if not is_safe_for_secrets(url):
         raise ProvideError(f"{what} is not an https:// URL", hint)
     return url

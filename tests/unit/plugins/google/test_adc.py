@@ -12,8 +12,9 @@ import pytest
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import ONCE
 from keyferry_plugins.google.adc import default_token, token_from
-from keyferry_plugins.google.calls import Calls, Token
+from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.credential_file import CredentialFile
+from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.signing.jose import read_header
 from support.certificates import key_pem, make_key
 from support.fake_cloud import Received, Reply
@@ -108,7 +109,7 @@ def test_a_service_account_signs_an_assertion(world: World, form: str) -> None:
 
     world.on(f"POST {OAUTH}/token", check)
     document = service_account(private_key=key_pem(rsa_key(), form))
-    assert token_of(document) == Token(ACCESS_TOKEN, NOW + 3600, "service_account")
+    assert token_of(document) == Token(value=ACCESS_TOKEN, expires_at=NOW + 3600, origin="service_account")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_persons_refresh_token_goes_to_google_alone(world: World) -> None:
     }
     world.on(f"POST {OAUTH}/token", expecting(form, token_reply(ACCESS_TOKEN, "3599")))
     found = token_of(user(token_uri="https://evil.example.com/token"))
-    assert found == Token(ACCESS_TOKEN, NOW + 3599, "authorized_user")
+    assert found == Token(value=ACCESS_TOKEN, expires_at=NOW + 3599, origin="authorized_user")
 
 
 def test_a_revoked_login_says_how_to_log_in_again_and_shows_no_secret(world: World) -> None:
@@ -171,14 +172,16 @@ def test_a_workforce_login_authenticates_its_client_by_header(world: World) -> N
         f"POST {STS}/v1/oauthtoken", expecting(form, token_reply(ACCESS_TOKEN), authorization=f"Basic {pair}")
     )
     found = token_of(user(type="external_account_authorized_user"))
-    assert found == Token(ACCESS_TOKEN, NOW + 3599, "external_account_authorized_user")
+    assert found == Token(
+        value=ACCESS_TOKEN, expires_at=NOW + 3599, origin="external_account_authorized_user"
+    )
 
 
 def test_an_external_account_exchanges_the_token_in_a_file(world: World) -> None:
     """Blanks around it do not count."""
     world.on(f"POST {STS}/v1/token", expecting(exchange_form(), token_reply(FEDERATED_TOKEN)))
     found = token_of(external_account(subject_file(world)))
-    assert found == Token(FEDERATED_TOKEN, NOW + 3599, "external_account")
+    assert found == Token(value=FEDERATED_TOKEN, expires_at=NOW + 3599, origin="external_account")
 
 
 def test_an_external_account_takes_its_token_out_of_json(world: World) -> None:
@@ -290,7 +293,9 @@ def test_an_external_account_impersonates_a_service_account(world: World) -> Non
         "service_account_impersonation": {"token_lifetime_seconds": 1200},
     }
     found = token_of(external_account(subject_file(world), **more))
-    assert found == Token(IMPERSONATED_TOKEN, 1_750_003_200.0, "impersonated_service_account")
+    assert found == Token(
+        value=IMPERSONATED_TOKEN, expires_at=1_750_003_200.0, origin="impersonated_service_account"
+    )
 
 
 def test_a_refused_federation_names_the_role_for_principals(world: World) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from keyferry.sdk.http import Reply
-from keyferry_plugins.google.answers import LONGEST_SECONDS, expiry, lifetime, refusal, told
+from keyferry_plugins.google.calls import MAX_LIFETIME_SECONDS, lifetime, refusal, told
+from keyferry_plugins.oauth.answers import read_time
 
 
 @pytest.mark.parametrize(
@@ -14,9 +15,9 @@ from keyferry_plugins.google.answers import LONGEST_SECONDS, expiry, lifetime, r
         (3599, 3599),
         (1.5, 1.5),
         ("3599", 3599),
-        (10**30, LONGEST_SECONDS),
-        (float("inf"), LONGEST_SECONDS),
-        ("999999999999", LONGEST_SECONDS),
+        (10**30, MAX_LIFETIME_SECONDS),
+        (float("inf"), MAX_LIFETIME_SECONDS),
+        ("999999999999", MAX_LIFETIME_SECONDS),
     ],
 )
 def test_a_lifetime_is_believed_up_to_twelve_hours(value: object, seconds: float) -> None:
@@ -33,12 +34,12 @@ def test_what_is_no_lifetime_is_none(value: object) -> None:
 @pytest.mark.parametrize("value", [None, 5, "", "2025-06-15", "2025-06-15T16:00:00"])
 def test_what_is_no_time_is_none(value: object) -> None:
     """A time has a zone."""
-    assert expiry(value) is None
+    assert read_time(value) is None
 
 
 def test_a_time_is_in_unix_seconds() -> None:
     """Zone and fraction included."""
-    assert expiry("2025-06-15T18:00:00.5+02:00") == 1_750_003_200.5 - 7_200 + 7_200
+    assert read_time("2025-06-15T18:00:00.5+02:00") == 1_750_003_200.5 - 7_200 + 7_200
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import ONCE
 from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.credential_file import CredentialFile
-from keyferry_plugins.google.sources import subject_token
+from keyferry_plugins.google.subject_tokens import subject_token
 from support.fake_cloud import FakeServer, Received, Reply, serving
 from support.google_world import external_account
 

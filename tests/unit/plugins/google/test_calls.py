@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.google.calls import Calls, Token, check_endpoint
+from keyferry_plugins.google.calls import Calls, check_endpoint
 from keyferry_plugins.google.credential_file import CredentialFile
+from keyferry_plugins.oauth.answers import Token
 from support.google_world import user
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.sdk import AuthConfig, ProvideError
-from keyferry_plugins.google.dockercfg import read_dockercfg
+from keyferry_plugins.google.metadata import read_dockercfg
 
 
 @pytest.mark.parametrize(

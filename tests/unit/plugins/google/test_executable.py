@@ -11,7 +11,7 @@ import pytest
 from keyferry.sdk import Deadline, ProvideError
 from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.credential_file import CredentialFile
-from keyferry_plugins.google.sources import subject_token
+from keyferry_plugins.google.subject_tokens import subject_token
 from support.google_world import external_account
 from support.scripted import write_python
 

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry_plugins.google.kubeconfig import _from_yaml, current_context, default_kubeconfig
+from keyferry_plugins.google.cache import _from_yaml, current_context, default_kubeconfig
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry_plugins.google.registries import is_google_host
+from keyferry_plugins.google.pull import is_google_host
 
 
 @pytest.mark.parametrize(
