@@ -37,7 +37,11 @@ RUN_NS = SECOND // 2
 PULL_EVERY_NS = 600 * SECOND
 # The kubelet's pauses between the pulls of one image, without jitter.
 _FIRST_BACK_OFF_NS, _LONGEST_BACK_OFF_NS = 10 * SECOND, 300 * SECOND
-_RESPONSE = CredentialProviderResponse("Registry", LIFE_NS, {"*.example": AuthConfig("user", "token")})
+_RESPONSE = CredentialProviderResponse(
+    cache_key_type="Registry",
+    cache_duration_ns=LIFE_NS,
+    auth={"*.example": AuthConfig(username="user", password="token")},
+)
 _NAME = "fleet"
 
 
@@ -259,7 +263,7 @@ class Fleet:
             coalesce=not isinstance(self._renewals, Never),
             # A lookup that waits for another one's run tells so at once: the clock does not go on while it waits.
             timeout_seconds=0.0,
-            cache_limits=CacheLimits(4 * nodes + 1, 1 << 60),
+            cache_limits=CacheLimits(entries=4 * nodes + 1, bytes=1 << 60),
             on_cached=self._note,
         )
         self._problem = PluginExitError(_NAME, 1)
@@ -340,7 +344,9 @@ class Fleet:
         expires_ns = entry.provision.expires_ns
         assert expires_ns is not None
         self._renewals.note(
-            PlannedRefresh(provider.name, entry.base, entry.image), expires_ns, self._clock.now_ns
+            PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image),
+            expires_ns,
+            self._clock.now_ns,
         )
         node = _node_of(entry.base)
         if not self._is_watched[node]:

@@ -60,7 +60,7 @@ def run_cold(folder: str) -> list[Row]:
     if not (compile_program("instant", plugin) and compile_program("floor", floor)):
         return [skipped("cold lookup through an instant plugin", "skipped: no C compiler")]
     config = write_config(os.path.join(folder, "cold.json"), "instant", [REGISTRY])
-    request = encode_request(CredentialProviderRequest(f"{REGISTRY}/team/app-10000"))
+    request = encode_request(CredentialProviderRequest(image=f"{REGISTRY}/team/app-10000"))
     with _kubelet_environment():
         with _one_cpu():
             alone = [

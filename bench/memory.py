@@ -87,8 +87,14 @@ def _hold_answers(number: int) -> object:
 
     cache = Cache(0)
     for at in range(number):
-        auth = {f"{REGISTRY}/team-{at}": AuthConfig(f"bench-{at}", f"made-up-{at}")}
-        answer = Provision("bench", ProvisionOutcome.CACHED, auth, "Image", 1 << 62)
+        auth = {f"{REGISTRY}/team-{at}": AuthConfig(username=f"bench-{at}", password=f"made-up-{at}")}
+        answer = Provision(
+            provider="bench",
+            outcome=ProvisionOutcome.CACHED,
+            auth=auth,
+            cache_key_type="Image",
+            expires_ns=1 << 62,
+        )
         answer.keyring.lookup(f"{REGISTRY}/team-{at}/app")
         cache.store(f"{REGISTRY}/team-{at}/app", b"", answer)
     return cache

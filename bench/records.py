@@ -62,7 +62,9 @@ def _make_node(root: str, number: int) -> Records:
         os.close(fd)
     # Room for the records that are asked for again, and no more: memory holds none of the others.
     policy = VerificationPolicy("AlwaysVerify")
-    return open_records(root, policy=policy, sizes=CacheSizes(_ASKED, _ASKED), disk=Disk(durable=False))
+    return open_records(
+        root, policy=policy, sizes=CacheSizes(intents=_ASKED, records=_ASKED), disk=Disk(durable=False)
+    )
 
 
 def _ref(at: int) -> str:
@@ -70,14 +72,16 @@ def _ref(at: int) -> str:
 
 
 def _secret(at: int) -> ImagePullSecret:
-    return ImagePullSecret(f"uid-{at}", f"namespace-{at}", "registry", f"{at:064x}")
+    return ImagePullSecret(
+        uid=f"uid-{at}", namespace=f"namespace-{at}", name="registry", credential_hash=f"{at:064x}"
+    )
 
 
 def _record(at: int) -> ImagePulledRecord:
     return ImagePulledRecord(
         image_ref=_ref(at),
         last_updated_ns=_WHEN,
-        credential_mapping={_NAME: ImagePullCredentials((_secret(at),))},
+        credential_mapping={_NAME: ImagePullCredentials(kubernetes_secrets=(_secret(at),))},
     )
 
 
@@ -100,7 +104,7 @@ def _ask_missing(records: Records, number: int) -> list[float]:
 
 
 def _decide_all(records: Records, which: range) -> float:
-    shown = [(_ref(at), PodCredentials((_secret(at),))) for at in which]
+    shown = [(_ref(at), PodCredentials(secrets=(_secret(at),))) for at in which]
 
     def ask() -> None:
         for ref, credentials in shown:
@@ -148,7 +152,7 @@ _count = iter(range(1_000_000_000))
 def _write(folder: str, name: str, disk: Disk) -> float:
     if name not in _nodes:
         _nodes[name] = open_records(os.path.join(folder, name), disk=disk)
-    entry = ImagePullCredentials((_secret(next(_count)),))
+    entry = ImagePullCredentials(kubernetes_secrets=(_secret(next(_count)),))
     ref = _ref(next(_count))
     return seconds_of(lambda: _nodes[name].record_pulled(_IMAGE, ref, entry)) * 1e6
 

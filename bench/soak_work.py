@@ -230,7 +230,12 @@ class Refreshes:
         log = AgentLog(stream=stack.enter_context(nowhere))
         spread = Random(1).random  # noqa: S311 - it spreads renewals, and makes no secret
         self._refresher = Refresher(log, 1 << 60, clock=self._clock, random_number=spread)
-        config = CredentialProvider("plugin", (REGISTRY,), 0, "credentialprovider.kubelet.k8s.io/v1")
+        config = CredentialProvider(
+            name="plugin",
+            match_images=(REGISTRY,),
+            default_cache_duration_ns=0,
+            api_version="credentialprovider.kubelet.k8s.io/v1",
+        )
         provider = Provider(config, self._answer, clock=self._clock, on_cached=self._refresher.note)
         self.providers = Providers([provider], clock=self._clock)
         self._runner = stack.enter_context(asyncio.Runner())
@@ -242,8 +247,10 @@ class Refreshes:
         self._runs += 1
         if self._runs % 7 == 0:
             raise PluginExitError("plugin", 3, "text", "no")
-        login = AuthConfig("bench", f"for {asked.image}")
-        return CredentialProviderResponse("Image", 600 * _SECOND, {REGISTRY: login}), 0.001
+        login = AuthConfig(username="bench", password=f"for {asked.image}")
+        return CredentialProviderResponse(
+            cache_key_type="Image", cache_duration_ns=600 * _SECOND, auth={REGISTRY: login}
+        ), 0.001
 
     def step(self) -> Done:
         """Let ten minutes pass, a minute at a time."""

@@ -125,7 +125,11 @@ def _load(folder: str) -> Row:
 def _stores() -> list[Row]:
     cache = Cache(0, CacheLimits(entries=_STORED))
     answer = Provision(
-        "bench", ProvisionOutcome.CACHED, {REGISTRY: AuthConfig("bench", "made-up")}, "Image", 1 << 62
+        provider="bench",
+        outcome=ProvisionOutcome.CACHED,
+        auth={REGISTRY: AuthConfig(username="bench", password="made-up")},
+        cache_key_type="Image",
+        expires_ns=1 << 62,
     )
     rounds = [[f"{REGISTRY}/team/app-{at}-{number}" for number in range(_STORED)] for at in range(_ROUNDS)]
 

@@ -41,7 +41,7 @@ from support.scripted import V1, config_text, document, write_printer, write_scr
 # Mixed case, digits and a sign: nothing else in any text can look like it.
 SECRET = "Zq7marked-S3cret9vX"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJacTdtYXJrZWQifQ.Zq7marked-S3cret9vX_sig"
-POD = Pod("ns", "pod", "uid", "builder")
+POD = Pod(namespace="ns", name="pod", uid="uid", service_account_name="builder")
 
 
 class _Records(logging.Handler):
@@ -109,7 +109,7 @@ def loaded(folder: Path, **settings: object) -> Providers:
         "requireServiceAccount": False,
     }
     config.write_text(config_text({"env": env, "tokenAttributes": attributes}))
-    account = StaticAccount(ServiceAccount("uid"), SECRET)
+    account = StaticAccount(account=ServiceAccount(uid="uid"), token_text=SECRET)
     return load_providers(config, folder, service_accounts=account, **settings)  # type: ignore[arg-type] # a timeout
 
 
@@ -268,7 +268,12 @@ def test_a_broken_docker_config_shows_nothing_of_itself(tmp_path: Path, content:
     """As a pull secret and as the node's file, with the locals of every frame."""
     file = tmp_path / "config.json"
     file.write_text(content)
-    secret = PullSecret("ns", "s", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content.encode()})
+    secret = PullSecret(
+        namespace="ns",
+        name="s",
+        type="kubernetes.io/dockerconfigjson",
+        data={".dockerconfigjson": content.encode()},
+    )
     node = Providers([], docker_config=str(file))
     calls: tuple[Callable[[], object], ...] = (
         lambda: Providers([]).lookup("reg.io/app", pull_secrets=[secret]),
@@ -473,27 +478,31 @@ def test_a_proxy_that_is_refused_shows_no_password(tmp_path: Path, proxy: str) -
 
 
 def values() -> list[object]:
-    source = Source(SourceKind.PROVIDER, "plugin")
+    source = Source(kind=SourceKind.PROVIDER, name="plugin")
     return [
-        AuthConfig("user", SECRET),
-        CredentialProviderRequest("reg.io/app", SECRET),
+        AuthConfig(username="user", password=SECRET),
+        CredentialProviderRequest(image="reg.io/app", service_account_token=SECRET),
         decode_response("plugin", V1, GOOD.encode()),
-        Credential("user", SECRET, source, "reg.io"),
-        DockerEntry("user", SECRET),
-        PullSecret("ns", "name", "type", {"key": SECRET.encode()}),
-        StaticAccount(ServiceAccount("uid"), SECRET),
-        Identity(None, SECRET),
-        ProcessOutcome(Ending.EXITED, 0, SECRET.encode(), SECRET.encode(), 0.1),
-        ClusterCredential(SECRET, SECRET, SECRET),
+        Credential(username="user", password=SECRET, source=source, key="reg.io"),
+        DockerEntry(username="user", password=SECRET),
+        PullSecret(namespace="ns", name="name", type="type", data={"key": SECRET.encode()}),
+        StaticAccount(account=ServiceAccount(uid="uid"), token_text=SECRET),
+        Identity(ref=None, token=SECRET),
+        ProcessOutcome(
+            ending=Ending.EXITED, status=0, stdout=SECRET.encode(), stderr=SECRET.encode(), seconds=0.1
+        ),
+        ClusterCredential(token=SECRET, certificate_pem=SECRET, key_pem=SECRET),
         ExecCredentialStatus(token=SECRET, client_key_data=SECRET),
         ClusterInfo(proxy_url=SECRET, config=SECRET),
-        ExecEnvVar("name", SECRET),
-        ExecConfig("command", args=(SECRET,), env=(ExecEnvVar("name", SECRET),)),
+        ExecEnvVar(name="name", value=SECRET),
+        ExecConfig(command="command", args=(SECRET,), env=(ExecEnvVar(name="name", value=SECRET),)),
         AuthInfo(token=SECRET, password=SECRET, client_key_data=SECRET.encode()),
         Cluster(proxy_url=SECRET, extensions={"name": SECRET}),
         Overrides(token=SECRET, password=SECRET, proxy_url=SECRET),
-        ClientConfig("https://k", bearer_token=SECRET, password=SECRET, client_key_data=SECRET.encode()),
-        Grant((("Authorization", SECRET),), ClusterCredential(SECRET)),
+        ClientConfig(
+            server="https://k", bearer_token=SECRET, password=SECRET, client_key_data=SECRET.encode()
+        ),
+        Grant(headers=(("Authorization", SECRET),), credential=ClusterCredential(token=SECRET)),
     ]
 
 

@@ -37,13 +37,26 @@ ABOUT = """\
 Give the kubelet credentials for Azure Container Registry: by the node's managed identity, service principal or
 workload identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""
 FLAGS = (
-    Flag("registry-mirror", "source:target[,source:target...], registries mirrored in ACR", short="r"),
-    Flag("ib-sni-name", "TLS server name of the identity bindings endpoint; enables identity bindings"),
-    Flag("ib-apiserver-ip", "address or host name of the API server that serves identity bindings"),
-    Flag("ib-default-client-id", "client ID if the service account has no annotation"),
-    Flag("ib-default-tenant-id", "tenant ID if the service account has no annotation"),
-    Flag("ib-ca-file", "CA file of the identity bindings endpoint", default="/etc/kubernetes/certs/ca.crt"),
-    Flag("compat", "behave exactly like acr-credential-provider, quirks included", is_switch=True),
+    Flag(
+        name="registry-mirror",
+        about="source:target[,source:target...], registries mirrored in ACR",
+        short="r",
+    ),
+    Flag(
+        name="ib-sni-name",
+        about="TLS server name of the identity bindings endpoint; enables identity bindings",
+    ),
+    Flag(
+        name="ib-apiserver-ip", about="address or host name of the API server that serves identity bindings"
+    ),
+    Flag(name="ib-default-client-id", about="client ID if the service account has no annotation"),
+    Flag(name="ib-default-tenant-id", about="tenant ID if the service account has no annotation"),
+    Flag(
+        name="ib-ca-file",
+        about="CA file of the identity bindings endpoint",
+        default="/etc/kubernetes/certs/ca.crt",
+    ),
+    Flag(name="compat", about="behave exactly like acr-credential-provider, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 # The kubelet kills a plugin after 60 seconds and discards its error message.

@@ -26,8 +26,8 @@ convert-kubeconfig, or remove-cache-dir."""
 _GET, _CONVERT = "get-token", "convert-kubeconfig"
 _REMOVE = ("remove-cache-dir", "remove-tokens")
 _REMOVE_FLAGS = (
-    Flag("cache-dir", "folder of the cached tokens", aliases=("token-cache-dir",)),
-    Flag("compat", "use kubelogin's folder if none is given", is_switch=True),
+    Flag(name="cache-dir", about="folder of the cached tokens", aliases=("token-cache-dir",)),
+    Flag(name="compat", about="use kubelogin's folder if none is given", is_switch=True),
     *LOG_FLAGS,
 )
 

@@ -18,15 +18,18 @@ Give the kubelet the logins of a docker credential helper: the program docker-cr
 registry's URL and prints the login for all images of that registry."""
 
 FLAGS = (
-    Flag("helper", "the helper: NAME for docker-credential-NAME on PATH, or an absolute path (required)"),
     Flag(
-        "server-url",
-        "REGISTRY=URL: pass URL to the helper for images of REGISTRY (may be given again)",
+        name="helper",
+        about="the helper: NAME for docker-credential-NAME on PATH, or an absolute path (required)",
+    ),
+    Flag(
+        name="server-url",
+        about="REGISTRY=URL: pass URL to the helper for images of REGISTRY (may be given again)",
         is_repeated=True,
     ),
     Flag(
-        "cache-duration",
-        "how long the kubelet caches a login, such as 10m or 1h; without it the config decides",
+        name="cache-duration",
+        about="how long the kubelet caches a login, such as 10m or 1h; without it the config decides",
     ),
     *LOG_FLAGS,
 )

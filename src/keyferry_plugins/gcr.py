@@ -42,12 +42,19 @@ Give the kubelet a login for images in Google's registries: from the node's serv
 (workload identity), application default credentials, or a docker config in the instance's metadata."""
 FLOWS = ("gcr", "dockercfg", "dockercfg-url")
 FLAGS = (
-    Flag("authFlow", "where logins come from: " + ", ".join(FLOWS), "gcr", short="a", choices=FLOWS),
     Flag(
-        "identity-provider", "URL of the cluster's identity provider, for pulls as the pod's service account"
+        name="authFlow",
+        about="where logins come from: " + ", ".join(FLOWS),
+        default="gcr",
+        short="a",
+        choices=FLOWS,
     ),
-    Flag("project-id", "the project of the cluster's workload identity pool"),
-    Flag("compat", "behave exactly like auth-provider-gcp, quirks included", is_switch=True),
+    Flag(
+        name="identity-provider",
+        about="URL of the cluster's identity provider, for pulls as the pod's service account",
+    ),
+    Flag(name="project-id", about="the project of the cluster's workload identity pool"),
+    Flag(name="compat", about="behave exactly like auth-provider-gcp, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 # Google's registries accept both names; auth-provider-gcp uses the first for a node's or pod's token.
@@ -90,7 +97,9 @@ def _by_token(request: Request, settings: PullSettings, calls: Calls) -> Respons
     keys = (registry, *GOOGLE_PATTERNS) if key_type == GLOBAL else (registry,)
     login = AuthConfig(username=user, password=token.value)
     return Response(
-        dict.fromkeys(keys, login), key_type, kept_seconds(settings, token.expires_at, calls.now())
+        auth=dict.fromkeys(keys, login),
+        cache_key_type=key_type,
+        cache_seconds=kept_seconds(settings, token.expires_at, calls.now()),
     )
 
 
@@ -123,4 +132,4 @@ def _account_token(request: Request, settings: PullSettings, calls: Calls) -> To
 def _by_config(settings: PullSettings, calls: Calls) -> Response:
     # The expiry of passwords is unknown here, so the config sets how long they are cached.
     auth = fetch_dockercfg(calls, is_by_url=settings.flow == "dockercfg-url")
-    return Response(auth, settings.key_type or REGISTRY, settings.seconds)
+    return Response(auth=auth, cache_key_type=settings.key_type or REGISTRY, cache_seconds=settings.seconds)

@@ -29,22 +29,22 @@ Give kubectl and other clients a token for Google Kubernetes Engine clusters: gc
 application default credentials, or one for a cluster of Distributed Cloud Edge."""
 FLAGS = (
     Flag(
-        "use_application_default_credentials",
-        "use these credentials instead of gcloud's account",
+        name="use_application_default_credentials",
+        about="use these credentials instead of gcloud's account",
         is_switch=True,
     ),
     Flag(
-        "use_edge_cloud",
-        "request a token for an Edge cluster; needs project, location and cluster",
+        name="use_edge_cloud",
+        about="request a token for an Edge cluster; needs project, location and cluster",
         is_switch=True,
     ),
-    Flag("project", "the project, passed on to gcloud"),
-    Flag("account", "the account, passed on to gcloud"),
-    Flag("configuration", "the named configuration, passed on to gcloud"),
-    Flag("location", "the location of an Edge cluster"),
-    Flag("cluster", "the name of an Edge cluster"),
-    Flag("impersonate_service_account", "the service account to impersonate"),
-    Flag("compat", "behave exactly like gke-gcloud-auth-plugin, quirks included", is_switch=True),
+    Flag(name="project", about="the project, passed on to gcloud"),
+    Flag(name="account", about="the account, passed on to gcloud"),
+    Flag(name="configuration", about="the named configuration, passed on to gcloud"),
+    Flag(name="location", about="the location of an Edge cluster"),
+    Flag(name="cluster", about="the name of an Edge cluster"),
+    Flag(name="impersonate_service_account", about="the service account to impersonate"),
+    Flag(name="compat", about="behave exactly like gke-gcloud-auth-plugin, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 _SCOPES = (
@@ -78,7 +78,7 @@ def provide(
         is_compat=is_compat,
     )
     token = _token(flags, calls)
-    return ExecResponse(token.value, token.expires_at)
+    return ExecResponse(token=token.value, expires_at=token.expires_at)
 
 
 def _token(flags: Flags, calls: Calls) -> Token:

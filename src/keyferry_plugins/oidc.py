@@ -43,7 +43,7 @@ def provide(request: ExecRequest, flags: Flags) -> ExecResponse:
         )
     else:
         token = obtain("")
-    return ExecResponse(token.value, token.expires_at)
+    return ExecResponse(token=token.value, expires_at=token.expires_at)
 
 
 def main() -> None:

@@ -20,19 +20,19 @@ the logins whose key covers the image."""
 
 FLAGS = (
     Flag(
-        "docker-config",
-        "a docker config file; a name that ends in .dockercfg means the old format",
+        name="docker-config",
+        about="a docker config file; a name that ends in .dockercfg means the old format",
         is_repeated=True,
     ),
-    Flag("secrets-dir", "a folder of mounted secrets, or one mounted secret", is_repeated=True),
-    Flag("helpers", "also call the credential helpers that the config files name", is_switch=True),
+    Flag(name="secrets-dir", about="a folder of mounted secrets, or one mounted secret", is_repeated=True),
+    Flag(name="helpers", about="also call the credential helpers that the config files name", is_switch=True),
     Flag(
-        "cache-duration",
-        "how long the kubelet caches a response, such as 10m or 1h; without it the config decides",
+        name="cache-duration",
+        about="how long the kubelet caches a response, such as 10m or 1h; without it the config decides",
     ),
     Flag(
-        "cache-key-type",
-        "the images that a cached response applies to; a wider type includes the logins of all of them",
+        name="cache-key-type",
+        about="the images that a cached response applies to; a wider type includes the logins of all of them",
         default=IMAGE,
         choices=(IMAGE, REGISTRY, GLOBAL),
     ),

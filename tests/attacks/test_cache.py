@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import KeyferryError, PluginExitError, PluginProtocolError
 from keyferry.images.answer import ProvisionOutcome
@@ -34,8 +35,8 @@ from support.scripted import (
 )
 
 IMAGE = "reg.io/team/app"
-ALICE = Pod("tenant-a", "pod", "pod-uid", "builder")
-BOB = Pod("tenant-b", "pod", "pod-uid", "builder")
+ALICE = Pod(namespace="tenant-a", name="pod", uid="pod-uid", service_account_name="builder")
+BOB = Pod(namespace="tenant-b", name="pod", uid="pod-uid", service_account_name="builder")
 
 
 def for_accounts(
@@ -62,7 +63,7 @@ def password(asked: Provider, pod: Pod | None = None) -> str:
 def test_accounts_of_one_name_in_two_namespaces_never_share(cache_type: str) -> None:
     """A global answer for one tenant's account is not found by another tenant's of the same name."""
     accounts = Accounts(
-        {("tenant-a", "builder"): ServiceAccount("1"), ("tenant-b", "builder"): ServiceAccount("2")}
+        {("tenant-a", "builder"): ServiceAccount(uid="1"), ("tenant-b", "builder"): ServiceAccount(uid="2")}
     )
     asked, plugin, _ = for_accounts(cache_type, accounts)
     assert password(asked, ALICE) == "for token-of-1"
@@ -73,29 +74,33 @@ def test_accounts_of_one_name_in_two_namespaces_never_share(cache_type: str) -> 
 
 def test_an_account_made_anew_does_not_inherit_the_old_ones_answer() -> None:
     """Equal namespace, name, annotations and even token, but another UID: another key."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("old")})
+    accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="old")})
     accounts.tokens["tenant-a", "builder"] = "same"
     asked, plugin, _ = for_accounts("ServiceAccount", accounts)
     asked.provide(IMAGE, ALICE)
-    accounts.accounts["tenant-a", "builder"] = ServiceAccount("new")
+    accounts.accounts["tenant-a", "builder"] = ServiceAccount(uid="new")
     assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.RAN
     assert plugin.runs == 2
 
 
 def test_changed_annotations_are_another_key() -> None:
     """An account whose annotations changed is asked for anew; only listed annotations count."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1", {"role": "reader", "x": "1"})})
+    accounts = Accounts(
+        {("tenant-a", "builder"): ServiceAccount(uid="1", annotations={"role": "reader", "x": "1"})}
+    )
     asked, _, _ = for_accounts("ServiceAccount", accounts, required=("role",))
     asked.provide(IMAGE, ALICE)
-    accounts.accounts["tenant-a", "builder"] = ServiceAccount("1", {"role": "reader", "x": "2"})
+    accounts.accounts["tenant-a", "builder"] = ServiceAccount(
+        uid="1", annotations={"role": "reader", "x": "2"}
+    )
     assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.CACHED
-    accounts.accounts["tenant-a", "builder"] = ServiceAccount("1", {"role": "admin"})
+    accounts.accounts["tenant-a", "builder"] = ServiceAccount(uid="1", annotations={"role": "admin"})
     assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.RAN
 
 
 def test_a_pod_without_an_account_does_not_see_an_accounts_answer() -> None:
     """Answers for accounts and answers for nobody are kept apart, both ways."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
+    accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="1")})
     config = configured(token_attributes=attributes(require=False))
     plugin = Scripted(
         lambda request: response(f"for {request.service_account_token}", cache_key_type="Global")
@@ -103,14 +108,14 @@ def test_a_pod_without_an_account_does_not_see_an_accounts_answer() -> None:
     asked = provider(plugin, Clock(), config, accounts)
     assert password(asked, ALICE) == "for token-of-1"
     assert password(asked, None) == "for "
-    assert password(asked, Pod("tenant-a")) == "for "
+    assert password(asked, Pod(namespace="tenant-a")) == "for "
     assert password(asked, ALICE) == "for token-of-1"
     assert plugin.runs == 2
 
 
 def test_an_answer_for_a_pod_is_never_given_to_a_lookup_without_one() -> None:
     """However often it was given to the pod."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
+    accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="1")})
     asked, _, clock = for_accounts("ServiceAccount", accounts)
     providers = Providers([asked], clock=clock)
     for _ in range(3):
@@ -122,7 +127,7 @@ def test_an_answer_for_a_pod_is_never_given_to_a_lookup_without_one() -> None:
 def test_with_token_a_new_token_is_a_new_key() -> None:
     """With cacheType Token the answer lasts as long as the token text; with ServiceAccount it outlasts it."""
     for cache_type, how in (("Token", ProvisionOutcome.RAN), ("ServiceAccount", ProvisionOutcome.CACHED)):
-        accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
+        accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="1")})
         asked, _, _ = for_accounts(cache_type, accounts)
         asked.provide(IMAGE, ALICE)
         accounts.tokens["tenant-a", "builder"] = "fresh"
@@ -132,7 +137,7 @@ def test_with_token_a_new_token_is_a_new_key() -> None:
 def test_an_echoed_token_is_refused_unless_the_cache_is_by_token() -> None:
     """A plugin that hands back the account's token may not have it cached beyond the token's life."""
     for cache_type in ("ServiceAccount", "Token"):
-        accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
+        accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="1")})
         config = configured(token_attributes=attributes(cache_type))
         plugin = Scripted(lambda request: response(request.service_account_token, cache_key_type="Global"))
         asked = provider(plugin, Clock(), config, accounts)
@@ -148,7 +153,7 @@ def test_an_echoed_token_is_refused_unless_the_cache_is_by_token() -> None:
 
 def test_no_key_material_stands_in_the_cache() -> None:
     """The token enters cache keys as a hash only."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
+    accounts = Accounts({("tenant-a", "builder"): ServiceAccount(uid="1")})
     accounts.tokens["tenant-a", "builder"] = "plain-token-text"
     asked, _, _ = for_accounts("Token", accounts)
     asked.provide(IMAGE, ALICE)
@@ -156,11 +161,13 @@ def test_no_key_material_stands_in_the_cache() -> None:
     assert not any(b"plain-token-text" in key for key in asked._cache._entries)
 
 
-@pytest.mark.parametrize("other", [BOB, None, Pod("tenant-a")], ids=["account", "no-pod", "no-account"])
+@pytest.mark.parametrize(
+    "other", [BOB, None, Pod(namespace="tenant-a")], ids=["account", "no-pod", "no-account"]
+)
 def test_a_run_under_way_for_one_tenant_is_not_shared_with_another(other: Pod | None) -> None:
     """Who asks while another tenant's run is under way gets a run of its own, however wide the answer."""
     accounts = Accounts(
-        {("tenant-a", "builder"): ServiceAccount("1"), ("tenant-b", "builder"): ServiceAccount("2")}
+        {("tenant-a", "builder"): ServiceAccount(uid="1"), ("tenant-b", "builder"): ServiceAccount(uid="2")}
     )
     second: list[str] = []
 
@@ -222,7 +229,9 @@ def test_a_part_too_long_for_its_length_is_an_error(part: str) -> None:
 
 def test_a_monstrous_account_fails_the_provider_alone() -> None:
     """An account whose annotation fits no key is a listed failure, and no plugin runs for it."""
-    accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1", {"role": "x" * 70_000})})
+    accounts = Accounts(
+        {("tenant-a", "builder"): ServiceAccount(uid="1", annotations={"role": "x" * 70_000})}
+    )
     asked, plugin, _ = for_accounts("ServiceAccount", accounts, optional=("role",))
     provision = asked.provide(IMAGE, ALICE)
     assert provision.outcome is ProvisionOutcome.FAILED
@@ -313,7 +322,7 @@ def test_the_longest_duration_does_not_wrap_around() -> None:
     """292 years from now is in the future, however long the machine has been up."""
     clock = Clock(2**62)
     plugin = Scripted(response(cache_seconds=None))
-    plugin.answer = type(response())("Registry", 2**63 - 1, response().auth)
+    plugin.answer = replace(response(), cache_duration_ns=2**63 - 1)
     asked = provider(plugin, clock)
     providers = Providers([asked], clock=clock)
     for _ in range(4):
@@ -499,7 +508,9 @@ def test_an_eviction_leaves_other_answers_alone() -> None:
     providers = Providers(asked, clock=clock)
     credential = providers.lookup("reg.io/app").credentials[0]
     providers.lookup("other.io/app")
-    wrong = Credential(credential.username, "another", credential.source, credential.key)
+    wrong = Credential(
+        username=credential.username, password="another", source=credential.source, key=credential.key
+    )
     assert not providers.evict("reg.io/app", wrong)
     assert providers.evict("reg.io/app", credential)
     providers.lookup("reg.io/app")

@@ -106,8 +106,10 @@ def kube(tmp_path: Path) -> Kube:
 
 def listing(*entries: str | AllowlistEntry) -> PluginPolicy:
     return PluginPolicy(
-        "Allowlist",
-        tuple(each if isinstance(each, AllowlistEntry) else AllowlistEntry(each) for each in entries),
+        policy_type="Allowlist",
+        allowlist=tuple(
+            each if isinstance(each, AllowlistEntry) else AllowlistEntry(command=each) for each in entries
+        ),
     )
 
 
@@ -814,7 +816,7 @@ def test_an_allowlisted_program_is_not_run_with_the_variables_of_an_untrusted_fi
 ) -> None:
     """Which program it is says nothing of what it does: each of these brings in code of whoever wrote the file."""
     command, value = intrusion(kube, variable)
-    policy = listing(AllowlistEntry(command, digest(command) if pinned else ""))
+    policy = listing(AllowlistEntry(command=command, sha256=digest(command) if pinned else ""))
     kube.exec(command, env=[{"name": variable, "value": value}])
     with pytest.raises(PolicyError, match="which is not trusted"):
         kube.load(policy, mode=0o666)
@@ -928,11 +930,11 @@ def test_an_allowlist_allows_what_it_names_and_nothing_else(
 @pytest.mark.parametrize(
     "policy",
     [
-        PluginPolicy("Allowlist", ()),
-        PluginPolicy("Allowlist"),
-        PluginPolicy("Allowlist", (AllowlistEntry(""),)),
-        PluginPolicy("AllowAll", ()),
-        PluginPolicy("", ()),
+        PluginPolicy(policy_type="Allowlist", allowlist=()),
+        PluginPolicy(policy_type="Allowlist"),
+        PluginPolicy(policy_type="Allowlist", allowlist=(AllowlistEntry(command=""),)),
+        PluginPolicy(policy_type="AllowAll", allowlist=()),
+        PluginPolicy(policy_type="", allowlist=()),
     ],
     ids=["empty", "missing", "empty entry", "empty beside AllowAll", "empty beside no policy"],
 )
@@ -983,7 +985,7 @@ def test_a_kubeconfig_cannot_bring_its_own_policy(kube: Kube) -> None:
     document["users"][0]["user"]["exec"] |= {"policy": "AllowAll", "PluginPolicy": {"PolicyType": "AllowAll"}}
     kube.path.write_text(json.dumps(document))
     with pytest.raises(ClusterAuthError, match="DenyAll"):
-        load_cluster(kubeconfig=kube.path, policy=PluginPolicy("DenyAll")).grant()
+        load_cluster(kubeconfig=kube.path, policy=PluginPolicy(policy_type="DenyAll")).grant()
     assert kube.ran == []
 
 
@@ -997,7 +999,7 @@ def digest(path: str) -> str:
 @linux
 def test_a_pinned_program_that_was_changed_is_not_run(kube: Kube) -> None:
     plugin = kube.program("plugin", "good")
-    policy = listing(AllowlistEntry(plugin, digest(plugin)))
+    policy = listing(AllowlistEntry(command=plugin, sha256=digest(plugin)))
     kube.exec(plugin)
     assert kube.token(policy) == "good"
     kube.program("plugin", "evil")
@@ -1014,7 +1016,7 @@ def test_the_program_that_was_checked_is_the_one_that_runs_however_often_the_pat
     good, evil = kube.program("good", "good"), kube.program("evil", "evil")
     link = kube.folder / "plugin"
     link.symlink_to(good)
-    policy = listing(AllowlistEntry(str(link), digest(good)))
+    policy = listing(AllowlistEntry(command=str(link), sha256=digest(good)))
     pid = os.fork()
     if not pid:
         try:
@@ -1050,5 +1052,5 @@ def test_a_pin_cannot_be_given_by_the_kubeconfig(kube: Kube) -> None:
     plugin = kube.program("plugin")
     kube.exec(plugin, sha256=digest(plugin))
     with pytest.raises(ClusterAuthError, match="which is not in the allowlist for it"):
-        kube.token(listing(AllowlistEntry(plugin, "0" * 64)))
+        kube.token(listing(AllowlistEntry(command=plugin, sha256="0" * 64)))
     assert kube.ran == []

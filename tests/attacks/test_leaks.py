@@ -24,7 +24,7 @@ from keyferry.invoke.run import Limits
 from support.scripted import config_text, document, exec_plugin, write_printer, write_script
 
 SECRET = "Zq7marked-S3cret9vX"
-POD = Pod("ns", "pod", "uid", "builder")
+POD = Pod(namespace="ns", name="pod", uid="uid", service_account_name="builder")
 GOOD = document({"reg.io": {"username": "user", "password": f"{SECRET}-of-the-registry"}})
 
 
@@ -35,7 +35,7 @@ def loaded(folder: Path, provider: dict[str, object] | None = None, **settings: 
         "requireServiceAccount": False,
     }
     (folder / "config.json").write_text(config_text({"tokenAttributes": attributes} | (provider or {})))
-    accounts = StaticAccount(ServiceAccount("uid"), SECRET)
+    accounts = StaticAccount(account=ServiceAccount(uid="uid"), token_text=SECRET)
     return load_providers(folder / "config.json", folder, service_accounts=accounts, **settings)  # type: ignore[arg-type] # one name
 
 
@@ -234,7 +234,7 @@ def test_masking_does_not_hide_the_diagnosis(tmp_path: Path, said: str) -> None:
     path = write_printer(tmp_path, "plugin", stderr=said.encode(), status=1)
     env = (("AWS_REGION", "eu-west-1"), ("AWS_PROFILE", "production-readonly"), ("LEVEL", "debug"))
     with pytest.raises(PluginExitError) as caught:
-        exec_plugin(path, env=env)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path, env=env)(CredentialProviderRequest(image="reg.io/app"))
     assert str(caught.value).endswith(f"stderr: {said}")
 
 
@@ -243,7 +243,7 @@ def test_a_plugin_with_hostile_last_words_fails_in_time(tmp_path: Path) -> None:
     path = write_printer(tmp_path, "plugin", stderr=b"a" * 65_536 + b"\n" + b"auth" * 16_000, status=1)
     started = time.thread_time()
     with pytest.raises(PluginExitError):
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert time.thread_time() - started < 5
 
 
@@ -255,7 +255,7 @@ def test_a_cap_that_cuts_through_a_secret_shows_no_half_of_it(tmp_path: Path, cu
     limits = Limits(timeout_seconds=30, stderr_bytes=len(rest) - cut)
     plugin = exec_plugin(path, limits=limits, env=(("TOKEN", SECRET),))
     with pytest.raises(PluginError) as caught:
-        plugin(CredentialProviderRequest("reg.io/app"))
+        plugin(CredentialProviderRequest(image="reg.io/app"))
     assert str(caught.value).endswith("stderr: last words")
 
 
@@ -273,7 +273,7 @@ def test_last_words_cannot_drive_a_terminal(tmp_path: Path, control: str) -> Non
     """Escape sequences and characters that reorder text are replaced before anyone prints them."""
     path = write_printer(tmp_path, "plugin", stderr=f"safe{control}words".encode(), status=1)
     with pytest.raises(PluginExitError) as caught:
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert not set(str(caught.value)) & {
         "\x1b",
         "\r",
@@ -293,7 +293,7 @@ def test_last_words_are_bounded(tmp_path: Path) -> None:
     """However much a plugin says, its error stays a few lines."""
     path = write_printer(tmp_path, "plugin", stderr=b"word " * 200_000 + b"\nx y" * 10_000, status=1)
     with pytest.raises(PluginExitError) as caught:
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert len(str(caught.value)) < 3_000
 
 
@@ -301,6 +301,6 @@ def test_the_words_of_kubernetes_are_kept_apart(tmp_path: Path) -> None:
     """What Kubernetes would log quotes the plugin; it is an attribute of its own, in no text and no repr."""
     path = write_printer(tmp_path, "plugin", stderr=json.dumps({"password": SECRET}).encode(), status=1)
     with pytest.raises(PluginExitError) as caught:
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert SECRET in caught.value.kubernetes_text
     assert SECRET not in str(caught.value) + repr(caught.value)

@@ -263,7 +263,7 @@ def test_a_slow_issuer_does_not_hold_the_client_forever(issuer: FakeIssuer, auth
     from keyferry_plugins.openid.options import Options
 
     issuer.discovery = Reply(after=8)
-    options = Options(issuer.url, CLIENT, ca_data=authority.bundle.read_text())
+    options = Options(issuer=issuer.url, client_id=CLIENT, ca_data=authority.bundle.read_text())
     with pytest.raises(HttpError, match="well-known/openid-configuration: no response in time"):
         discover(options, Deadline(0.5))
 

@@ -69,7 +69,7 @@ def usernames(node: Node, timeout_seconds: float = PATIENCE_SECONDS) -> list[str
 
 def big_request() -> CredentialProviderRequest:
     """A request that no pipe holds at once."""
-    return CredentialProviderRequest(IMAGE, service_account_annotations={"a": "x" * MEGABYTE})
+    return CredentialProviderRequest(image=IMAGE, service_account_annotations={"a": "x" * MEGABYTE})
 
 
 def note_pid(who: str = "$$") -> str:
@@ -260,7 +260,7 @@ def test_twenty_megabytes_of_errors_before_the_answer_are_no_harm(node: Node) ->
 FLOOD_OF_ERRORS = ("/bin/sh", "-c", f"head -c {40 * MEGABYTE} /dev/zero >&2")
 FLOODED: dict[str, Callable[[], ProcessOutcome]] = {
     "run": lambda: run(FLOOD_OF_ERRORS),
-    "the kit's": lambda: launch(Launch(FLOOD_OF_ERRORS, {"PATH": os.environ["PATH"]})).outcome,
+    "the kit's": lambda: launch(Launch(argv=FLOOD_OF_ERRORS, environ={"PATH": os.environ["PATH"]})).outcome,
 }
 
 
@@ -392,7 +392,9 @@ def test_a_plugin_that_makes_us_its_tracer_is_ended_at_the_deadline(node: Node) 
 def test_the_kit_does_not_mistake_a_stop_for_an_end(node: Node) -> None:
     """Nor does it take a program that makes us its tracer for one that is done."""
     program = str(node.program(TRACED_BY_ITS_PARENT))
-    outcome = launch(Launch((program,), {}, limits=Limits(DEADLINE_SECONDS))).outcome
+    outcome = launch(
+        Launch(argv=(program,), environ={}, limits=Limits(timeout_seconds=DEADLINE_SECONDS))
+    ).outcome
     if outcome.status == 77:
         lacking("ptrace")
     assert outcome.ending is Ending.TIMED_OUT
@@ -401,7 +403,7 @@ def test_the_kit_does_not_mistake_a_stop_for_an_end(node: Node) -> None:
 def test_the_sdk_does_not_mistake_a_stop_for_an_end(node: Node) -> None:
     """Nor does it take a program that makes us its tracer for one that is done."""
     program = str(node.program(TRACED_BY_ITS_PARENT))
-    if run((program,), limits=Limits(DEADLINE_SECONDS)).status == 77:
+    if run((program,), limits=Limits(timeout_seconds=DEADLINE_SECONDS)).status == 77:
         lacking("ptrace")
     with pytest.raises(ProvideError, match="did not end in time, and was killed"):
         run_program([program], deadline=Deadline(DEADLINE_SECONDS))
@@ -621,7 +623,7 @@ STARTERS: dict[str, Callable[[str], bytes]] = {
     "run": lambda path: run((path,)).stdout,
     "as for a cluster": lambda path: run((path,), stdin=None, environ={}, stderr_tail=Tail()).stdout,
     "at the terminal": lambda path: run((path,), environ={}, terminal=(0, 2)).stdout,
-    "the kit's": lambda path: launch(Launch((path,), {})).outcome.stdout,
+    "the kit's": lambda path: launch(Launch(argv=(path,), environ={})).outcome.stdout,
     "the SDK's": lambda path: run_program([path], deadline=Deadline(PATIENCE_SECONDS)).stdout,
 }
 
@@ -932,7 +934,7 @@ def test_ten_thousand_runs_leave_nothing_behind(node: Node) -> None:
         static=True,
     )
     plugin = node.plugin()
-    request = CredentialProviderRequest(IMAGE)
+    request = CredentialProviderRequest(image=IMAGE)
     before = open_descriptors()
     for _ in range(2_000):
         plugin(request)

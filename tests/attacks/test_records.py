@@ -117,7 +117,7 @@ def test_a_record_in_doubt_lets_nobody_in(tmp_path: Path, how: str, policy: str)
     make, cause = PLANTED[how]
     make(tmp_path)
     records = open_quickly(tmp_path, policy)
-    decision = records.decide(IMAGE, REF, PodCredentials((secret(),)))
+    decision = records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),)))
     assert (decision.must_pull, decision.rule) == (True, "unreadable")
     assert decision.reasons[0].outcome == cause
     if how == "folder":
@@ -280,7 +280,7 @@ def test_a_folder_that_is_opened_to_others_later_is_not_believed_and_closed_by_t
     records = open_quickly(tmp_path, cached=False)
     records.record_pulled(IMAGE, REF, with_secrets(secret()))
     folder_of(tmp_path).chmod(0o777)
-    assert records.decide(IMAGE, REF, PodCredentials((secret(),))).rule == "unreadable"
+    assert records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),))).rule == "unreadable"
     records.files.write_record(record())
     assert folder_of(tmp_path).stat().st_mode & 0o777 == 0o700
 
@@ -426,17 +426,17 @@ def test_a_crash_at_any_step_leaves_a_safe_state(tmp_path: Path) -> None:
 def check_after_crash(root: Path) -> None:
     is_present = (root / "runtime-has-it").exists()
     records = open_quickly(root, "NeverVerifyPreloadedImages")
-    recovery = records.recover(lambda: [Present(REF, (IMAGE,))] if is_present else [])
+    recovery = records.recover(lambda: [Present(id=REF, tags=(IMAGE,))] if is_present else [])
     assert recovery.problems == records.list().problems == records.list_intents().problems == ()
     assert not list(root.rglob("*.tmp"))
     if is_present:
         assert records.decide(IMAGE, REF).must_pull
-        assert records.decide(IMAGE, REF, PodCredentials((secret("x", "y"),))).must_pull
+        assert records.decide(IMAGE, REF, PodCredentials(secrets=(secret("x", "y"),))).must_pull
         assert records.list_intents().values == ()
         found = records.find(REF).record
         assert found is not None
         is_named = NAME in found.credential_mapping
-        assert records.decide(IMAGE, REF, PodCredentials((secret(),))).must_pull is not is_named
+        assert records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),))).must_pull is not is_named
         assert EVERYBODY not in found.credential_mapping.values()
 
 
@@ -488,7 +488,7 @@ def test_a_pull_of_another_program_is_respected_until_it_dies(tmp_path: Path) ->
         records = open_quickly(tmp_path, "NeverVerifyPreloadedImages")
         records.record_intent(IMAGE)
         records.record_failed(IMAGE)
-        present = [Present(REF, (IMAGE,))]
+        present = [Present(id=REF, tags=(IMAGE,))]
         assert records.recover(lambda: present).left == (IMAGE,)
         assert records.decide(IMAGE, REF).must_pull
     finally:
@@ -514,7 +514,7 @@ def test_no_hash_leaves_through_a_repr(tmp_path: Path) -> None:
     """Hashes have no salt, so records, secrets and decisions do not show them."""
     records = open_quickly(tmp_path)
     records.record_pulled(IMAGE, REF, with_secrets(secret()))
-    decision = records.decide(IMAGE, REF, PodCredentials((secret(),)))
+    decision = records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),)))
     shown = f"{records!r}{records.find(REF)!r}{decision!r}{decision.reasons!r}{records.list().values!r}"
     assert HASH not in shown
 
@@ -523,7 +523,7 @@ def test_nothing_is_added_to_a_record_beside_a_running_kubelet(processes: Proces
     """It holds the record in memory, and its next write would take the addition away: it is reported, not made."""
     path = plant(tmp_path, encode_record(record(entry=with_secrets(secret()))))
     before = path.read_bytes()
-    rotated = PodCredentials((secret(credential_hash="7a" * 32),))
+    rotated = PodCredentials(secrets=(secret(credential_hash="7a" * 32),))
     with processes.kubelet(f"--root-dir={tmp_path}"):
         records = inspect_records(str(tmp_path), policy=VerificationPolicy("AlwaysVerify"), read_only=False)
         decision = records.decide(IMAGE, REF, rotated)
@@ -554,7 +554,7 @@ def test_the_commands_write_nothing_beside_a_running_kubelet(processes: Processe
     """Pruning and settling are refused with --yes, and still show what they would do without."""
     path = plant(tmp_path)
     intent = folder_of(tmp_path, "pulling") / file_name(IMAGE)
-    intent.write_bytes(encode_intent(ImagePullIntent(IMAGE)))
+    intent.write_bytes(encode_intent(ImagePullIntent(image=IMAGE)))
     intent.chmod(0o600)
     images = tmp_path / "images.json"
     images.write_text(json.dumps({"images": [{"id": "sha256:other", "repoTags": [IMAGE]}]}))

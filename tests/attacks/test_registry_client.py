@@ -640,7 +640,9 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
         from keyferry.pulls.platform import Platform
 
         with pytest.raises(ImagePullError, match="nested more than 3 levels deep"):
-            pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
+            pull_to_layout(
+                image_of(server), tmp_path / "layout", platform=Platform(os="linux", architecture="amd64")
+            )
     assert len([request for request in server.received if "manifests" in request.path]) == 4
 
 
@@ -654,7 +656,9 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
         from keyferry.pulls.platform import Platform
 
         with pytest.raises(ImagePullError, match="another size than its index states"):
-            pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
+            pull_to_layout(
+                image_of(server), tmp_path / "layout", platform=Platform(os="linux", architecture="amd64")
+            )
 
 
 @pytest.mark.parametrize("place", ["manifest", "layer", "token"])
@@ -988,7 +992,7 @@ def test_a_proof_is_sent_only_after_it_was_asked_for() -> None:
     """A public image is pulled without showing a password to anyone."""
     with serving(FakeRegistry(IMAGE)) as server:
         (attempt,) = check_registry(image_of(server), [credential()])
-    assert attempt == Attempt(credential(), digest=IMAGE.digest, was_asked=False)
+    assert attempt == Attempt(credential=credential(), digest=IMAGE.digest, was_asked=False)
     assert not proofs(server)
 
 

@@ -28,9 +28,11 @@ BASIC = "Basic realm=r"
 
 def ask(root: Path, *, route: RegistryRoute = RegistryRoute()) -> RegistryCheck:
     """Check the image by the hosts.toml of its registry."""
-    mirrors = find_endpoints(NAME, MirrorPlaces(str(root), hosts_dir=str(root / "hosts")))
+    mirrors = find_endpoints(NAME, MirrorPlaces(root=str(root), hosts_dir=str(root / "hosts")))
     assert mirrors is not None
-    return RegistryCheck(NAME, check_endpoints(NAME, [credential()], mirrors, route=route), mirrors=mirrors)
+    return RegistryCheck(
+        image=NAME, attempts=check_endpoints(NAME, [credential()], mirrors, route=route), mirrors=mirrors
+    )
 
 
 def write_hosts(root: Path, text: str) -> None:

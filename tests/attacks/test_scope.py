@@ -10,7 +10,7 @@ from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.lookup import Providers
 from support.scripted import Clock, Scripted, configured, provider, response
 
-SOURCE = Source(SourceKind.PROVIDER, "plugin")
+SOURCE = Source(kind=SourceKind.PROVIDER, name="plugin")
 
 
 def offered(key: str, image: str) -> bool:
@@ -243,7 +243,9 @@ def test_docker_hub_has_the_aliases_of_the_kubelet_and_no_others(
 ) -> None:
     """Keys for Docker Hub serve its images by the kubelet's rules, and no other registry's."""
     content = f'{{"auths":{{"{key}":{{"username":"u","password":"p"}}}}}}'.encode()
-    secret = PullSecret("ns", "hub", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content})
+    secret = PullSecret(
+        namespace="ns", name="hub", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": content}
+    )
     assert bool(Providers([]).lookup(image, pull_secrets=[secret]).credentials) is covered
 
 

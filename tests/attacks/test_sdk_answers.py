@@ -25,27 +25,54 @@ BAD_RESPONSES: dict[str, tuple[object, str]] = {
     "time-as-bool": (Response(cache_seconds=True), "cache_seconds is bool"),
     "key-type": (Response(cache_key_type="registry"), "cache_key_type is 'registry'"),
     "key-type-none": (Response(cache_key_type=None), "cache_key_type is None"),  # type: ignore[arg-type] # the point
-    "auth-list": (Response([("r", 1)]), "auth is list"),  # type: ignore[arg-type] # the point
-    "auth-none": (Response(None), "auth is NoneType"),  # type: ignore[arg-type] # the point
-    "entry-tuple": (Response({"r": ("user", SECRET)}), "under 'r' is tuple"),  # type: ignore[dict-item] # the point
-    "entry-none": (Response({"r": None}), "under 'r' is NoneType"),  # type: ignore[dict-item] # the point
-    "key-number": (Response({5: AuthConfig("u", SECRET)}), "auth key 5"),  # type: ignore[dict-item] # the point
-    "key-empty": (Response({"": AuthConfig("u", SECRET)}), "auth key ''"),
-    "key-blank": (Response({"r .io": AuthConfig("u", SECRET)}), "auth key 'r .io'"),
-    "key-line-break": (Response({"r\n": AuthConfig("u", SECRET)}), "auth key"),
-    "key-surrogate": (Response({"r\udcff": AuthConfig("u", SECRET)}), "auth key"),
-    "user-colon": (Response({"r": AuthConfig("u:v", SECRET)}), "username under 'r' has a colon"),
-    "user-line-break": (Response({"r": AuthConfig("u\r\nX: y", SECRET)}), "username under 'r'"),
-    "user-none": (Response({"r": AuthConfig(None, SECRET)}), "username under 'r' is NoneType"),  # type: ignore[arg-type] # the point
-    "password-line-break": (Response({"r": AuthConfig("u", SECRET + "\n")}), "password under 'r'"),
-    "password-nul": (Response({"r": AuthConfig("u", SECRET + "\0")}), "password under 'r'"),
-    "password-delete": (Response({"r": AuthConfig("u", SECRET + "\x7f")}), "password under 'r'"),
-    "password-bytes": (Response({"r": AuthConfig("u", SECRET.encode())}), "password under 'r' is bytes"),  # type: ignore[arg-type] # the point
-    "password-number": (Response({"r": AuthConfig("u", 5)}), "password under 'r' is int"),  # type: ignore[arg-type] # the point
-    "password-surrogate": (Response({"r": AuthConfig("u", SECRET + "\udc80")}), "password under 'r'"),
+    "auth-list": (Response(auth=[("r", 1)]), "auth is list"),  # type: ignore[arg-type] # the point
+    "auth-none": (Response(auth=None), "auth is NoneType"),  # type: ignore[arg-type] # the point
+    "entry-tuple": (Response(auth={"r": ("user", SECRET)}), "under 'r' is tuple"),  # type: ignore[dict-item] # the point
+    "entry-none": (Response(auth={"r": None}), "under 'r' is NoneType"),  # type: ignore[dict-item] # the point
+    "key-number": (Response(auth={5: AuthConfig(username="u", password=SECRET)}), "auth key 5"),  # type: ignore[dict-item] # the point
+    "key-empty": (Response(auth={"": AuthConfig(username="u", password=SECRET)}), "auth key ''"),
+    "key-blank": (Response(auth={"r .io": AuthConfig(username="u", password=SECRET)}), "auth key 'r .io'"),
+    "key-line-break": (Response(auth={"r\n": AuthConfig(username="u", password=SECRET)}), "auth key"),
+    "key-surrogate": (Response(auth={"r\udcff": AuthConfig(username="u", password=SECRET)}), "auth key"),
+    "user-colon": (
+        Response(auth={"r": AuthConfig(username="u:v", password=SECRET)}),
+        "username under 'r' has a colon",
+    ),
+    "user-line-break": (
+        Response(auth={"r": AuthConfig(username="u\r\nX: y", password=SECRET)}),
+        "username under 'r'",
+    ),
+    "user-none": (
+        Response(auth={"r": AuthConfig(username=None, password=SECRET)}),  # type: ignore[arg-type] # the point
+        "username under 'r' is NoneType",
+    ),
+    "password-line-break": (
+        Response(auth={"r": AuthConfig(username="u", password=SECRET + "\n")}),
+        "password under 'r'",
+    ),
+    "password-nul": (
+        Response(auth={"r": AuthConfig(username="u", password=SECRET + "\0")}),
+        "password under 'r'",
+    ),
+    "password-delete": (
+        Response(auth={"r": AuthConfig(username="u", password=SECRET + "\x7f")}),
+        "password under 'r'",
+    ),
+    "password-bytes": (
+        Response(auth={"r": AuthConfig(username="u", password=SECRET.encode())}),  # type: ignore[arg-type] # the point
+        "password under 'r' is bytes",
+    ),
+    "password-number": (
+        Response(auth={"r": AuthConfig(username="u", password=5)}),  # type: ignore[arg-type] # the point
+        "password under 'r' is int",
+    ),
+    "password-surrogate": (
+        Response(auth={"r": AuthConfig(username="u", password=SECRET + "\udc80")}),
+        "password under 'r'",
+    ),
     "no-response": (None, "returned NoneType, not a Response"),
     "a-dictionary": ({"auth": {}}, "returned dict, not a Response"),
-    "of-the-other-kind": (ExecResponse("token"), "returned ExecResponse, not a Response"),
+    "of-the-other-kind": (ExecResponse(token="token"), "returned ExecResponse, not a Response"),
 }
 
 
@@ -65,10 +92,14 @@ GOOD_RESPONSES = {
     "a-nanosecond": Response(cache_seconds=1e-9),
     "fractions": Response(cache_seconds=4.1),
     "longest": Response(cache_seconds=9_223_372_036),
-    "global": Response({"*.example": AuthConfig("u", "p")}, "Global", 60),
-    "unicode": Response({"r": AuthConfig("j\u00f6rg", "p\u00e4\u00df\u20ac\U0001f511")}),
-    "markup": Response({"r/<a>&b": AuthConfig("<u>", "\"'\\&\u2028")}),
-    "blanks-in-a-password": Response({"r": AuthConfig("", " p w ")}),
+    "global": Response(
+        auth={"*.example": AuthConfig(username="u", password="p")}, cache_key_type="Global", cache_seconds=60
+    ),
+    "unicode": Response(
+        auth={"r": AuthConfig(username="j\u00f6rg", password="p\u00e4\u00df\u20ac\U0001f511")}
+    ),
+    "markup": Response(auth={"r/<a>&b": AuthConfig(username="<u>", password="\"'\\&\u2028")}),
+    "blanks-in-a-password": Response(auth={"r": AuthConfig(username="", password=" p w ")}),
 }
 
 
@@ -93,24 +124,37 @@ BAD_EXEC_RESPONSES: dict[str, tuple[object, str]] = {
         "certificate without a key, or a key",
     ),
     "key-alone": (
-        ExecResponse("t", client_key_data=PAIR[1]),
+        ExecResponse(token="t", client_key_data=PAIR[1]),
         "without a key, or a key without a certificate",
     ),
     "no-pem": (ExecResponse(client_certificate_data="x", client_key_data=PAIR[1]), "no certificate in PEM"),
-    "swapped": (ExecResponse("t", None, PAIR[1], PAIR[0]), "no certificate in PEM"),
-    "no-key": (ExecResponse("t", None, PAIR[0], PAIR[0]), "no private key in PEM"),
-    "token-bytes": (ExecResponse(SECRET.encode()), "token is bytes"),  # type: ignore[arg-type] # the point
-    "token-none": (ExecResponse(None), "token is NoneType"),  # type: ignore[arg-type] # the point
-    "key-bytes": (ExecResponse("t", None, PAIR[0], PAIR[1].encode()), "client_key_data is bytes"),  # type: ignore[arg-type] # the point
-    "token-line-break": (ExecResponse(SECRET + "\r\nX: y"), "not allowed in an HTTP header"),
-    "token-blank": (ExecResponse(f"{SECRET} "), "not allowed in an HTTP header"),
-    "token-unicode": (ExecResponse(f"{SECRET}é"), "not allowed in an HTTP header"),
-    "expiry-nan": (ExecResponse("t", NAN), "expires_at"),
-    "expiry-endless": (ExecResponse("t", float("inf")), "expires_at"),
-    "expiry-negative": (ExecResponse("t", -1), "expires_at"),
-    "expiry-year-10000": (ExecResponse("t", 253_402_300_800), "expires_at"),
-    "expiry-absurd": (ExecResponse("t", 10**5000), "expires_at"),
-    "expiry-text": (ExecResponse("t", "2030-01-01T00:00:00Z"), "expires_at is str"),  # type: ignore[arg-type] # the point
+    "swapped": (
+        ExecResponse(token="t", expires_at=None, client_certificate_data=PAIR[1], client_key_data=PAIR[0]),
+        "no certificate in PEM",
+    ),
+    "no-key": (
+        ExecResponse(token="t", expires_at=None, client_certificate_data=PAIR[0], client_key_data=PAIR[0]),
+        "no private key in PEM",
+    ),
+    "token-bytes": (ExecResponse(token=SECRET.encode()), "token is bytes"),  # type: ignore[arg-type] # the point
+    "token-none": (ExecResponse(token=None), "token is NoneType"),  # type: ignore[arg-type] # the point
+    "key-bytes": (
+        ExecResponse(
+            token="t",
+            client_certificate_data=PAIR[0],
+            client_key_data=PAIR[1].encode(),  # type: ignore[arg-type] # the point
+        ),
+        "client_key_data is bytes",
+    ),
+    "token-line-break": (ExecResponse(token=SECRET + "\r\nX: y"), "not allowed in an HTTP header"),
+    "token-blank": (ExecResponse(token=f"{SECRET} "), "not allowed in an HTTP header"),
+    "token-unicode": (ExecResponse(token=f"{SECRET}é"), "not allowed in an HTTP header"),
+    "expiry-nan": (ExecResponse(token="t", expires_at=NAN), "expires_at"),
+    "expiry-endless": (ExecResponse(token="t", expires_at=float("inf")), "expires_at"),
+    "expiry-negative": (ExecResponse(token="t", expires_at=-1), "expires_at"),
+    "expiry-year-10000": (ExecResponse(token="t", expires_at=253_402_300_800), "expires_at"),
+    "expiry-absurd": (ExecResponse(token="t", expires_at=10**5000), "expires_at"),
+    "expiry-text": (ExecResponse(token="t", expires_at="2030-01-01T00:00:00Z"), "expires_at is str"),  # type: ignore[arg-type] # the point
     "no-response": (None, "returned NoneType"),
     "of-the-other-kind": (Response(), "returned Response, not an ExecResponse"),
 }

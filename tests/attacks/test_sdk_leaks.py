@@ -54,15 +54,15 @@ def everything(error: BaseException) -> str:
 
 
 VALUES = [
-    Request("image", SECRET),
-    Response({"r": AuthConfig("user", SECRET)}),
-    AuthConfig("user", SECRET),
-    ExecResponse(SECRET, client_key_data=SECRET),
-    Origin("http", "host", 80, f"/?{SECRET}", SECRET),
+    Request(image="image", service_account_token=SECRET),
+    Response(auth={"r": AuthConfig(username="user", password=SECRET)}),
+    AuthConfig(username="user", password=SECRET),
+    ExecResponse(token=SECRET, client_key_data=SECRET),
+    Origin(scheme="http", host="host", port=80, target=f"/?{SECRET}", user_info=SECRET),
     split_url(f"http://jo:{SECRET}@host/?{SECRET}"),
-    Reply("http://host/", 200, (("x", SECRET),), SECRET.encode()),
-    Finished(0, SECRET.encode(), SECRET.encode()),
-    Outcome(0, SECRET.encode(), SECRET),
+    Reply(url="http://host/", status=200, headers=(("x", SECRET),), body=SECRET.encode()),
+    Finished(status=0, stdout=SECRET.encode(), stderr=SECRET.encode()),
+    Outcome(status=0, stdout=SECRET.encode(), stderr=SECRET),
     HttpOptions(),
     ExecRequest(),
 ]
@@ -259,7 +259,7 @@ def not_ended(_: Path) -> None:
 
 def wrong_flag(_: Path) -> None:
     """A flag that is unknown, with a value."""
-    parse_flags([Flag("token")], [f"--tokn={SECRET}"])
+    parse_flags([Flag(name="token")], [f"--tokn={SECRET}"])
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_unknown_fields_and_repeated_ones_are_taken_as_go_does() -> None:
         return Response()
 
     respond(provide, wire(',"podUID":"1","image":"other.example/app"'))
-    assert seen == [Request("other.example/app", SECRET)]
+    assert seen == [Request(image="other.example/app", service_account_token=SECRET)]
 
 
 def test_half_a_surrogate_pair_in_a_request_becomes_a_replacement_character() -> None:
@@ -228,7 +228,7 @@ def test_the_plugins_own_config_is_given_as_it_is_written() -> None:
 
     def provide(request: ExecRequest) -> ExecResponse:
         seen.append(request)
-        return ExecResponse("t")
+        return ExecResponse(token="t")
 
     respond_cluster(provide, text)
     assert seen[0].cluster is not None
@@ -242,7 +242,7 @@ def test_bytes_that_are_no_text_in_the_variable_are_replaced() -> None:
 
     def provide(request: ExecRequest) -> ExecResponse:
         seen.append(request)
-        return ExecResponse("t")
+        return ExecResponse(token="t")
 
     respond_cluster(provide, text)
     assert seen[0].cluster is not None
@@ -260,7 +260,7 @@ def no_terminal() -> Iterator[int]:
 @pytest.mark.parametrize("env", [{}, {"KUBERNETES_EXEC_INFO": ""}, {"KUBERNETES_EXEC_INFO": " \n"}], ids=str)
 def test_without_the_variable_v1beta1_is_meant(env: dict[str, str], no_terminal: int) -> None:
     """Old clients tell nothing, and a person who tries the plugin does not either."""
-    body = "return ExecResponse(f'{request.is_informed}-{request.interactive}-{request.cluster}')"
+    body = "return ExecResponse(token=f'{request.is_informed}-{request.interactive}-{request.cluster}')"
     done = subprocess.run(
         [sys.executable, "-IS", "-c", cluster_plugin(body)],
         stdin=no_terminal, env=env, capture_output=True, check=True,

@@ -191,7 +191,7 @@ def test_a_hundred_megabyte_string_ends_at_the_cap(tmp_path: Path) -> None:
     )
     started = time.monotonic()
     with pytest.raises(PluginOutputError) as caught:
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert time.monotonic() - started < 20
     assert len(str(caught.value)) < 200
 
@@ -202,7 +202,7 @@ def test_a_string_below_the_cap_is_read_whole(tmp_path: Path) -> None:
     path = write_printer(
         tmp_path, "big", document({"reg.io": {"username": "u", "password": password}}).encode()
     )
-    answer, _ = exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+    answer, _ = exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert answer.auth is not None
     assert answer.auth["reg.io"].password == password
 
@@ -327,7 +327,7 @@ def test_success_on_stdout_does_not_excuse_a_bad_exit(tmp_path: Path, status: in
     """A perfect answer with a status other than 0 is a failure."""
     path = write_printer(tmp_path, "liar", GOOD.encode(), status=status)
     with pytest.raises(PluginError) as caught:
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
     assert SECRET not in str(caught.value)
 
 
@@ -335,7 +335,7 @@ def test_success_on_stderr_is_no_answer(tmp_path: Path) -> None:
     """A perfect answer on standard error, with status 0, is not read."""
     path = write_printer(tmp_path, "confused", stderr=GOOD.encode())
     with pytest.raises(PluginProtocolError):
-        exec_plugin(path)(CredentialProviderRequest("reg.io/app"))
+        exec_plugin(path)(CredentialProviderRequest(image="reg.io/app"))
 
 
 # Docker configs and pull secrets.
@@ -377,7 +377,7 @@ BROKEN_DOCKER = {
 
 
 def pull_secret(content: bytes, kind: str = "dockerconfigjson") -> PullSecret:
-    return PullSecret("ns", "pull", f"kubernetes.io/{kind}", {f".{kind}": content})
+    return PullSecret(namespace="ns", name="pull", type=f"kubernetes.io/{kind}", data={f".{kind}": content})
 
 
 @pytest.mark.parametrize("content", BROKEN_DOCKER.values(), ids=BROKEN_DOCKER)

@@ -69,7 +69,7 @@ def test_a_megabyte_of_yaml_is_no_answer_of_a_plugin(tmp_path: Path, body: str) 
     head = f"apiVersion: {API_VERSION}\nkind: ExecCredential\nstatus: {{token: {SECRET}}}\n"
     (tmp_path / "answer").write_text(f"{head}more: {body}\n")
     script = write_script(tmp_path, "plugin", f"cat {tmp_path}/answer")
-    config = ExecConfig(str(script), api_version=API_VERSION, interactive_mode="Never")
+    config = ExecConfig(command=str(script), api_version=API_VERSION, interactive_mode="Never")
     with pytest.raises(
         PluginProtocolError, match=r"found [0-9]+ bytes of YAML, expected at most 262144"
     ) as caught:

@@ -108,7 +108,11 @@ def request_encoding(given: Json) -> Json:
         image = decode_utf8(base64.b64decode(str(given["imageBase64"])))
     annotations = given.get("serviceAccountAnnotations") or {}
     assert isinstance(annotations, dict)
-    request = v1.CredentialProviderRequest(image, str(given.get("serviceAccountToken") or ""), annotations)
+    request = v1.CredentialProviderRequest(
+        image=image,
+        service_account_token=str(given.get("serviceAccountToken") or ""),
+        service_account_annotations=annotations,
+    )
     return {"error": None, "stdin": v1.encode_request(request, str(given["apiVersion"])).decode()}
 
 
@@ -174,12 +178,18 @@ def _extend_environment(given: Json) -> None:
 
 def _exec_plugin(given: Json, name: str, path: str) -> ExecPlugin:
     env = tuple((item["name"], item["value"]) for item in given.get("env") or [])  # type: ignore[attr-defined]
-    return ExecPlugin(name, path, str(given["apiVersion"]), tuple(given.get("args") or ()), env)  # type: ignore[arg-type]
+    return ExecPlugin(
+        name=name,
+        path=path,
+        api_version=str(given["apiVersion"]),
+        args=tuple(given.get("args") or ()),  # type: ignore[arg-type]
+        env=env,
+    )
 
 
 def _answer_of(plugin: ExecPlugin, image: str) -> Json:
     try:
-        response, _ = plugin(v1.CredentialProviderRequest(image))
+        response, _ = plugin(v1.CredentialProviderRequest(image=image))
     except PluginError as error:
         return {"accepted": False, "response": None, "error": error.kubernetes_text}
     return {"accepted": True, "response": _response(response), "error": None}

@@ -36,10 +36,10 @@ class _Stage:
         plugin.chmod(0o755)
         settings = given["exec"]
         assert isinstance(settings, dict)
-        config = ExecConfig(str(plugin), api_version=settings["apiVersion"], interactive_mode="Never")
+        config = ExecConfig(command=str(plugin), api_version=settings["apiVersion"], interactive_mode="Never")
         runner = ExecRunner(config)
         self.authenticator = Authenticator(runner.credential, clock=lambda: self.now_ns)
-        client = ClientConfig("https://k", exec=config)
+        client = ClientConfig(server="https://k", exec=config)
         self.session = ClusterSession(client, self.authenticator, retries=False)
 
     def set(self, step: Json) -> None:
@@ -137,12 +137,14 @@ def update_transport(given: Json) -> Json:
     transport = given["transport"]
     assert isinstance(transport, dict)
     config = ClientConfig(
-        "https://k",
+        server="https://k",
         bearer_token=transport.get("bearerToken", ""),
         token_file=transport.get("bearerTokenFile", ""),
         username=transport.get("username", ""),
         password=transport.get("password", ""),
         client_certificate_data=(transport.get("certData") or transport.get("certFile") or "").encode(),
-        exec=ExecConfig("plugin", api_version="client.authentication.k8s.io/v1", interactive_mode="Never"),
+        exec=ExecConfig(
+            command="plugin", api_version="client.authentication.k8s.io/v1", interactive_mode="Never"
+        ),
     )
     return {"error": None, "plugin_used": uses_plugin(config)}

@@ -66,7 +66,7 @@ def _config(given: Json, **defaults: str) -> ExecConfig:
     return ExecConfig(
         command=settings.get("command", defaults.get("command", "")),
         args=tuple(settings["args"]) if settings.get("args") else None,
-        env=tuple(ExecEnvVar(each["name"], each["value"]) for each in settings.get("env") or ()),
+        env=tuple(ExecEnvVar(name=each["name"], value=each["value"]) for each in settings.get("env") or ()),
         api_version=settings.get("apiVersion", ""),
         install_hint=settings.get("installHint", ""),
         provide_cluster_info=settings.get("provideClusterInfo", False),
@@ -84,8 +84,8 @@ def _policy(given: Json) -> PluginPolicy:
     settings = given.get("policy") or {}
     assert isinstance(settings, dict)
     entries = settings.get("allowlist")
-    listed = None if entries is None else tuple(AllowlistEntry(entry["command"]) for entry in entries)
-    return PluginPolicy(settings.get("policyType", ""), listed)
+    listed = None if entries is None else tuple(AllowlistEntry(command=entry["command"]) for entry in entries)
+    return PluginPolicy(policy_type=settings.get("policyType", ""), allowlist=listed)
 
 
 def _printer(folder: Path, stdout: bytes) -> Path:

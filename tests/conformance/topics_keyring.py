@@ -38,7 +38,7 @@ from keyferry.images.provider.provider import Provider
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]
-_SOURCE = Source(SourceKind.PROVIDER, "")
+_SOURCE = Source(kind=SourceKind.PROVIDER, name="")
 
 
 def keyring(given: Json) -> Json:
@@ -90,7 +90,11 @@ def _docker_config(op: str, content: bytes) -> Json:
 def _pod_secrets(given: Json) -> Json:
     secrets = [
         PullSecret(
-            s["namespace"], s["name"], s["type"], {k: content_of(v) for k, v in s["data"].items()}, s["uid"]
+            namespace=s["namespace"],
+            name=s["name"],
+            type=s["type"],
+            data={k: content_of(v) for k, v in s["data"].items()},
+            uid=s["uid"],
         )
         for s in given["secrets"]  # type: ignore[attr-defined] # a list of secrets
     ]
@@ -133,7 +137,7 @@ class _Accounts:
         assert isinstance(account, dict)
         if account.get("error"):
             raise ServiceAccountError(str(account["error"]))
-        return ServiceAccount(account.get("uid", ""), account.get("annotations") or {})
+        return ServiceAccount(uid=account.get("uid", ""), annotations=account.get("annotations") or {})
 
     def token(self, request: TokenRequest) -> str:
         self.requested = request
@@ -162,11 +166,14 @@ class _Script:
         if "error" in response:
             raise PluginError("test", str(response["error"]))
         auth = {
-            key: AuthConfig(a["username"], a["password"]) for key, a in (response.get("auth") or {}).items()
+            key: AuthConfig(username=a["username"], password=a["password"])
+            for key, a in (response.get("auth") or {}).items()
         }
         duration = response.get("cacheDuration_ns")
         answer = CredentialProviderResponse(
-            response["cacheKeyType"], None if duration is None else int(duration), auth
+            cache_key_type=response["cacheKeyType"],
+            cache_duration_ns=None if duration is None else int(duration),
+            auth=auth,
         )
         return answer, 0.0
 
@@ -183,11 +190,11 @@ def _config(given: Json) -> CredentialProvider:
 
 def _token_attributes(given: Json) -> ServiceAccountTokenAttributes:
     return ServiceAccountTokenAttributes(
-        str(given["serviceAccountTokenAudience"]),
-        str(given["cacheType"]),
-        bool(given["requireServiceAccount"]),
-        tuple(given["requiredServiceAccountAnnotationKeys"] or ()),  # type: ignore[arg-type]
-        tuple(given["optionalServiceAccountAnnotationKeys"] or ()),  # type: ignore[arg-type]
+        service_account_token_audience=str(given["serviceAccountTokenAudience"]),
+        cache_type=str(given["cacheType"]),
+        require_service_account=bool(given["requireServiceAccount"]),
+        required_service_account_annotation_keys=tuple(given["requiredServiceAccountAnnotationKeys"] or ()),  # type: ignore[arg-type]
+        optional_service_account_annotation_keys=tuple(given["optionalServiceAccountAnnotationKeys"] or ()),  # type: ignore[arg-type]
     )
 
 
@@ -279,8 +286,12 @@ def _token_request(document: Json) -> Json:
 
 
 def _pod(step: Json) -> Pod:
-    fields = ("podNamespace", "podName", "podUID", "serviceAccount")
-    return Pod(*(str(step.get(name) or "") for name in fields))
+    return Pod(
+        namespace=str(step.get("podNamespace") or ""),
+        name=str(step.get("podName") or ""),
+        uid=str(step.get("podUID") or ""),
+        service_account_name=str(step.get("serviceAccount") or ""),
+    )
 
 
 def _external_keyring(given: Json) -> Json:

@@ -56,7 +56,7 @@ def _stripe(given: Json) -> Json:
 
 
 def _encode_intent(given: Json) -> Json:
-    intent = api.ImagePullIntent(str(given["image"]))
+    intent = api.ImagePullIntent(image=str(given["image"]))
     return _encoded(lambda: api.encode_intent(intent, f"{GROUP}/{given['version']}"))
 
 
@@ -194,7 +194,7 @@ def _scenario(given: Json) -> Json:
         records = open_records(
             root,
             policy=_policy_of(given),
-            sizes=CacheSizes(50, 100),
+            sizes=CacheSizes(intents=50, records=100),
             cached=given.get("cache") != "none",
             images=lambda: _images(given),
         )
@@ -209,7 +209,7 @@ def _initial_files(given: Json) -> Iterator[tuple[str, str]]:
     for record in map(_record, given["records"]):  # type: ignore[call-overload] # a list of records
         yield f"pulled/{file_name(record.image_ref)}", api.encode_record(record).decode()
     for image in given["intents"]:  # type: ignore[attr-defined] # a list of images
-        yield f"pulling/{file_name(image)}", api.encode_intent(api.ImagePullIntent(image)).decode()
+        yield f"pulling/{file_name(image)}", api.encode_intent(api.ImagePullIntent(image=image)).decode()
     yield from (given.get("rawFiles") or {}).items()  # type: ignore[attr-defined] # name to content
 
 
@@ -218,7 +218,10 @@ def _images(given: Json) -> Iterable[_Image]:
         raise EnvironmentProblem(str(given["listImagesError"]))
     images = given["images"]
     assert isinstance(images, list)
-    return [_Image(each["id"], tuple(each["repoTags"]), tuple(each["repoDigests"])) for each in images]
+    return [
+        _Image(id=each["id"], tags=tuple(each["repoTags"]), digests=tuple(each["repoDigests"]))
+        for each in images
+    ]
 
 
 def _step(records: Records, root: Path, step: Json) -> Json:
@@ -258,7 +261,7 @@ def _do_must_pull(records: Records, _: Path, step: Json) -> Json:
         secrets = _credentials({"kubernetesSecrets": step["podSecrets"]}).kubernetes_secrets
         account = step.get("podServiceAccount")
         accounts = _credentials({"kubernetesServiceAccounts": [account]}).kubernetes_service_accounts
-        return PodCredentials(secrets, accounts[0] if account else None)
+        return PodCredentials(secrets=secrets, service_account=accounts[0] if account else None)
 
     decision = records.decide(str(step["image"]), str(step["imageRef"]), get_credentials)
     assert decision.reasons

@@ -63,8 +63,11 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def pull(containerd: Containerd, image: str, login: tuple[str, str] | None = LOGIN) -> str:
     """Let the runtime pull as the kubelet does; return the reference of the image."""
-    source = Source(SourceKind.PULL_SECRET, "shop/regcred")
-    credential = None if login is None else Credential(*login, source, image.partition("/")[0])
+    source = Source(kind=SourceKind.PULL_SECRET, name="shop/regcred")
+    credential = None
+    if login is not None:
+        key = image.partition("/")[0]
+        credential = Credential(username=login[0], password=login[1], source=source, key=key)
     with connect_runtime(f"unix://{containerd.socket}") as runtime:
         return runtime.pull_image(image, credential)
 
@@ -251,7 +254,9 @@ def test_a_pull_that_works_is_told_and_so_is_what_the_registry_says(
     def pull_and_record(world: PodWorld) -> None:
         ref = pull(parts.containerd, image)
         uid = world.api.objects["", "secrets", "shop", "regcred"]["metadata"]["uid"]  # type: ignore[index] # a map
-        secret = ImagePullSecret(uid, "shop", "regcred", credential_hash(*LOGIN))
+        secret = ImagePullSecret(
+            uid=uid, namespace="shop", name="regcred", credential_hash=credential_hash(*LOGIN)
+        )
         open_quickly(world.root).record_pulled(image, ref, with_secrets(secret))
         world.report(pulled(image))
 

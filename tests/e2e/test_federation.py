@@ -51,7 +51,7 @@ from support.token_server import ISSUER as TOKEN_ISSUER
 from support.token_server import SERVICE, TokenServer
 
 REPOSITORY = "docker/app"
-POD = Pod("default", "e1", "098bd8ad", "puller")
+POD = Pod(namespace="default", name="e1", uid="098bd8ad", service_account_name="puller")
 HUB_SERVER = "registry-1.docker.io"  # of docker.io
 GITHUB_JOB = {
     "ACTIONS_ID_TOKEN_REQUEST_URL": f"https://{GITHUB_HOST}/token?api-version=2.0",
@@ -114,7 +114,7 @@ class Site:
             config,
             bin_dir,
             withhold_env=[key for key in os.environ if key != "PATH"],
-            service_accounts=StaticAccount(ServiceAccount("936a1b3e"), token),
+            service_accounts=StaticAccount(account=ServiceAccount(uid="936a1b3e"), token_text=token),
         )
         return providers.lookup(f"{self.host}/{REPOSITORY}:latest", pod=POD)
 

@@ -47,9 +47,15 @@ def check(
     """Examine a plugin: nothing fails, not even a warning, but for what is *known* of it and said to be so."""
     path = bin_dir / PLUGINS[name].program
     plugin = PluginUnderTest(
-        str(path), PLUGINS[name].kind, tuple(args), tuple(env.items()), tuple(images), token=token,
-        cache_type="ServiceAccount" if token else "", timeout_seconds=60,
-    )  # fmt: skip
+        path=str(path),
+        kind=PLUGINS[name].kind,
+        args=tuple(args),
+        env=tuple(env.items()),
+        images=tuple(images),
+        token=token,
+        cache_type="ServiceAccount" if token else "",
+        timeout_seconds=60,
+    )
     report = examine(plugin)
     assert failures(report) == sorted(known), describe(report)
     assert sum(result.status is Status.PASSED for result in report.results) > len(report.results) / 2

@@ -26,7 +26,12 @@ from support.fake_cloud import Authority, FakeServer, Received, Reply, serving
 from support.mirrors import write
 from support.parts import need
 
-CREDENTIAL = Credential("user", "pass-word", Source(SourceKind.PROVIDER, "test"), "own.example")
+CREDENTIAL = Credential(
+    username="user",
+    password="pass-word",
+    source=Source(kind=SourceKind.PROVIDER, name="test"),
+    key="own.example",
+)
 LOGIN = f"Basic {base64.b64encode(b'user:pass-word').decode()}"
 
 

@@ -107,8 +107,10 @@ class WholeNode:
         answer = self.execute(image)
         assert answer["cacheDuration"] == duration
         login = answer["auth"][self.registry.host]
-        source = Source(SourceKind.PROVIDER, PLUGIN)
-        credential = Credential(login["username"], login["password"], source, self.registry.host)
+        source = Source(kind=SourceKind.PROVIDER, name=PLUGIN)
+        credential = Credential(
+            username=login["username"], password=login["password"], source=source, key=self.registry.host
+        )
         self.pull_with(image, credential)
         return credential
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keyferry._core.values import Value, replace
+from keyferry._core.values import Value, fields, replace
 from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
 from support.axe import check_access
 from support.page_models import NOW, crowded_model, empty_model, usual_model
@@ -131,9 +131,11 @@ def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageS
     open_view(page, page_url)
     assert page.title().startswith("✗ Overview")
     problem = HealthProblem(
-        "the config was refused: the old one is in force", "sudo keyferry agent reload", "/reloads"
+        text="the config was refused: the old one is in force",
+        cure="sudo keyferry agent reload",
+        link="/reloads",
     )
-    broken = ReloadRow(NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())
+    broken = ReloadRow(at=NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())
     node.model = replace(
         good,
         health=Health(is_well=False, headline="2 problems", since=NOW, problems=(problem,)),
@@ -420,7 +422,7 @@ def spoilt(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(map(spoilt, value))
     if isinstance(value, Value):
-        return replace(value, **{name: spoilt(getattr(value, name)) for name in value._names})
+        return replace(value, **{name: spoilt(each) for name, each in fields(value).items()})
     return f"{value}{HOSTILE}" if type(value) is str else value
 
 

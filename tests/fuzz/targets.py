@@ -168,7 +168,9 @@ def write_request(request: Request) -> bytes:
     """Return the request as the kubelet writes it; only the newest version has a service account."""
     return encode_request(
         CredentialProviderRequest(
-            request.image, request.service_account_token, request.service_account_annotations
+            image=request.image,
+            service_account_token=request.service_account_token,
+            service_account_annotations=request.service_account_annotations,
         ),
         request.api_version,
     )
@@ -307,7 +309,7 @@ class Files:
     def find_mirrors(self, data: bytes) -> object:
         """Return what a runtime makes of the file."""
         self.write(data)
-        places = MirrorPlaces(str(self.root))
+        places = MirrorPlaces(root=str(self.root))
         return configured_registries(places), find_mirrors(IMAGE, places)
 
 
@@ -462,7 +464,9 @@ def read_aws_credentials(data: bytes) -> object:
 def read_google_credentials(data: bytes) -> object:
     """Use a credential file of Google's up to the first request, for which there is no time."""
     try:
-        return token_from_file(Calls(Deadline(0), {}, lambda: 0.0), KEPT.write(data), ("scope",))
+        return token_from_file(
+            Calls(deadline=Deadline(0), environ={}, now=lambda: 0.0), KEPT.write(data), ("scope",)
+        )
     except HttpError as refusal:
         # The name of a server is no secret, whatever it is.
         assert SECRET not in re.sub(r"https?://[\w.:-]+", "", f"{refusal} {refusal!r}")
@@ -471,7 +475,7 @@ def read_google_credentials(data: bytes) -> object:
 
 def read_google_answers(data: bytes) -> object:
     """Read what a program prints for Google's plugin, and the docker config of an instance."""
-    calls = Calls(Deadline(0), {}, lambda: 0.0)
+    calls = Calls(deadline=Deadline(0), environ={}, now=lambda: 0.0)
     return each_of(
         data,
         lambda content: read_program_output(content, calls, needs_expiry=False),
@@ -497,7 +501,7 @@ def read_plugin_caches(data: bytes) -> object:
     kept._key = "key"
     return (
         kept.read(),
-        read_cache(path, CacheKey("context", ""), 0.0),
+        read_cache(path, CacheKey(context="context", extra_args=""), 0.0),
         load_kept_tokens(path),
     )
 
@@ -519,7 +523,14 @@ def read_node_images(data: bytes) -> object:
 def read_layout_index(data: bytes) -> object:
     """Read the index of a layout, and add an image to it."""
     index = read_index(data)
-    entry = IndexEntry("application/x", DIGEST, 1, Platform("linux", "amd64"), IMAGE, "v1")
+    entry = IndexEntry(
+        media_type="application/x",
+        digest=DIGEST,
+        size=1,
+        platform=Platform(os="linux", architecture="amd64"),
+        image=IMAGE,
+        tag="v1",
+    )
     return None if index is None else add_entry(index, entry)
 
 

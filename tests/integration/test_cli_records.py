@@ -37,7 +37,11 @@ def root(tmp_path: Path) -> Path:
     """A kubelet's root: one image of a secret, one of an account under two names, one pull under way."""
     records = open_quickly(tmp_path)
     records.record_pulled(IMAGE, REF, with_secrets(secret("s1", HASH)))
-    records.record_pulled("busybox:1", OTHER_REF, ImagePullCredentials((), (account(),)))
+    records.record_pulled(
+        "busybox:1",
+        OTHER_REF,
+        ImagePullCredentials(kubernetes_secrets=(), kubernetes_service_accounts=(account(),)),
+    )
     records.record_pulled("reg.example/box:1", OTHER_REF, None)
     records.record_intent("reg.example/slow:v1")
     return tmp_path

@@ -371,7 +371,9 @@ def test_a_registry_that_refuses_everything_makes_no_loop(node: Node) -> None:
 def test_a_credential_of_another_password_is_not_evicted(node: Node) -> None:
     """A refusal that comes late, for an older credential, does not cost the new one."""
     providers, credential = evictable(node, SteppedClock())
-    older = Credential(credential.username, "older", credential.source, credential.key)
+    older = Credential(
+        username=credential.username, password="older", source=credential.source, key=credential.key
+    )
     assert not providers.evict(IMAGE, older)
     assert providers.lookup(IMAGE).provisions[0].outcome is ProvisionOutcome.CACHED
     assert len(node.runs()) == 1

@@ -57,7 +57,7 @@ def test_providers_and_their_answers_say_what_they_are(tmp_path: Path) -> None:
     providers = keyferry.load_providers(node.config, node.bin_dir)
     assert repr(providers) == "<Providers: one, two>"
     assert repr(keyferry.Providers(())) == "<Providers: none>"
-    pod = keyferry.Pod("team", "web", "uid", "default")
+    pod = keyferry.Pod(namespace="team", name="web", uid="uid", service_account_name="default")
     answer = providers.lookup("reg.io/app", pod=pod)
     assert repr(answer) == "<Answer for 'reg.io/app': 'user' of provider one; two failed>"
     nothing = providers.lookup("elsewhere.io/app", pod=pod)

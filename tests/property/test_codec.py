@@ -43,7 +43,11 @@ VALUES = st.recursive(
 @given(TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=4))
 def test_a_request_can_be_read_again(image: str, token: str, annotations: dict[str, str]) -> None:
     """Any text goes through the plugin's standard input unharmed, on one line."""
-    encoded = v1.encode_request(CredentialProviderRequest(image, token, annotations))
+    encoded = v1.encode_request(
+        CredentialProviderRequest(
+            image=image, service_account_token=token, service_account_annotations=annotations
+        )
+    )
     assert encoded.count(b"\n") == 1
     document = json.loads(encoded)
     assert document["image"] == image
@@ -63,7 +67,9 @@ def test_a_response_can_be_read_again(kind: str, duration: int, auth: dict[str, 
     response = v1.CredentialProviderResponse.from_document(json.loads(json.dumps(document)), reader)
     assert reader.problems == []
     assert (response.cache_key_type, response.cache_duration_ns) == (kind, duration)
-    assert response.auth == {key: AuthConfig(*pair) for key, pair in auth.items()}
+    assert response.auth == {
+        key: AuthConfig(username=pair[0], password=pair[1]) for key, pair in auth.items()
+    }
 
 
 @given(VALUES)

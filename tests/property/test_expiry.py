@@ -86,7 +86,9 @@ def test_the_last_instant_is_exact_on_any_clock(start: int, duration: int, later
     """An answer is served at exactly its expiry and not one nanosecond after, wherever the clock stands."""
     clock = Clock(start)
     good = response()
-    plugin = Scripted(CredentialProviderResponse("Registry", duration, good.auth))
+    plugin = Scripted(
+        CredentialProviderResponse(cache_key_type="Registry", cache_duration_ns=duration, auth=good.auth)
+    )
     asked = provider(plugin, clock)
     asked.provide("reg.io/a")
     clock.now = start + later

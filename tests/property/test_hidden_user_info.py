@@ -32,7 +32,7 @@ IMAGES = st.sampled_from(["reg.io/team/app", "reg.io:5000/team/app:v1", "alpine"
 @given(st.lists(PATTERNS, min_size=1, max_size=3), IMAGES)
 def test_no_form_of_an_explanation_has_it(patterns: list[str], image: str) -> None:
     plugin = answering({"reg.io": ("bob", "x")})
-    explanation = explain(Facts(providers(provider("p", patterns, plugin)).lookup(image)))
+    explanation = explain(Facts(answer=providers(provider("p", patterns, plugin)).lookup(image)))
     assert MARK not in str(render(explanation))
     assert MARK not in str(render(explanation, is_wide=True))
     assert MARK not in json.dumps(explanation_document(explanation))

@@ -84,7 +84,9 @@ def test_a_cache_finds_what_a_search_by_all_keys_finds(stored: list[tuple[str, s
     """The keys of types that were never stored need not be tried."""
     cache, by_key = Cache(0), dict[str, Provision]()
     for asked, kind in stored:
-        kept = by_key[base_key(kind, asked)] = Provision("p", ProvisionOutcome.CACHED, {}, kind, 100)
+        kept = by_key[base_key(kind, asked)] = Provision(
+            provider="p", outcome=ProvisionOutcome.CACHED, auth={}, cache_key_type=kind, expires_ns=100
+        )
         cache.store(asked, b"", kept)
     expected = (by_key.get(base_key(kind, image)) for kind in CACHE_KEY_TYPES)
     assert cache.find(image, b"", 0) is next((found for found in expected if found is not None), None)
@@ -118,7 +120,7 @@ def test_credentials_are_told_apart(a: str, b: str, c: str, x: str, y: str, z: s
 def test_any_keys_at_all_give_an_ordered_ring(keys: list[str], image: str) -> None:
     """No auth key raises; what is kept is sorted, and every credential is kept once or dropped."""
     keyring = Keyring()
-    keyring.add(Source(SourceKind.PROVIDER, "p"), [(key, "u", "p", "") for key in keys])
+    keyring.add(Source(kind=SourceKind.PROVIDER, name="p"), [(key, "u", "p", "") for key in keys])
     assert keyring.index() == sorted(keyring.index(), reverse=True)
     kept = sum(len(keyring.credentials(key)) for key in keyring.index())
     assert kept + len(keyring.dropped) == len(keys)

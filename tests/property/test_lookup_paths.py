@@ -22,7 +22,12 @@ from support.scripted import Accounts, Clock, Scripted, attributes, configured, 
 IMAGES = [f"{registry}/{path}" for registry in ("reg.io", "a.reg.io", "other.io:5") for path in "abc"]
 PATTERNS = (("reg.io", "*.reg.io"), ("*.io", "other.io:5/a"), ("reg.io/a", "other.io:5"))
 KEYS = ("reg.io", "*.reg.io", "reg.io/a", "other.io:5", "https://reg.io/v1/", "u:p@reg.io", "bad host", "*.*")
-PODS = (None, Pod("ns", "pod", "uid", "one"), Pod("ns", "pod", "uid", "two"), Pod("ns"))
+PODS = (
+    None,
+    Pod(namespace="ns", name="pod", uid="uid", service_account_name="one"),
+    Pod(namespace="ns", name="pod", uid="uid", service_account_name="two"),
+    Pod(namespace="ns"),
+)
 PLUGINS = st.tuples(
     st.sampled_from(["Image", "Registry", "Global"]),
     st.sampled_from([0, 1, 30, 600]),
@@ -48,7 +53,7 @@ class World:
         self.plans, self.quick = plans, quick
         self.clock = Clock()
         self.runs = 0
-        accounts = {("ns", name): ServiceAccount(f"{name}-uid") for name in ("one", "two")}
+        accounts = {("ns", name): ServiceAccount(uid=f"{name}-uid") for name in ("one", "two")}
         self.accounts = Accounts(accounts)
         self.load()
 
@@ -135,7 +140,7 @@ def test_a_keyring_finds_the_same_however_often_it_is_asked(
     one = Keyring()
     apart = []
     for number, keys in enumerate(rings):
-        source = Source(SourceKind.PROVIDER, str(number))
+        source = Source(kind=SourceKind.PROVIDER, name=str(number))
         entries = [(key, f"{number}-{at}", "p", "") for at, key in enumerate(keys)]
         one.add(source, entries)
         apart.append(Keyring())

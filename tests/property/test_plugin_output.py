@@ -95,7 +95,9 @@ def test_no_part_of_a_good_answer_is_an_answer(end: int) -> None:
 def test_any_docker_config_is_read_or_refused(value: object) -> None:
     """All three readers give entries of text, or their own error without a trace of the content."""
     content = json.dumps(value).encode()
-    secret = PullSecret("ns", "n", "kubernetes.io/dockercfg", {".dockercfg": content})
+    secret = PullSecret(
+        namespace="ns", name="n", type="kubernetes.io/dockercfg", data={".dockercfg": content}
+    )
     for read in (parse_docker_config_json, parse_dockercfg, lambda _: read_pull_secret(secret)):
         try:
             entries = read(content)

@@ -24,13 +24,13 @@ from keyferry.pulls.records.stripes import stripe_count, stripe_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FEW = st.sampled_from(["", "a", "b", "c"])
-SECRETS = st.builds(ImagePullSecret, FEW, FEW, FEW, FEW)
-ACCOUNTS = st.builds(ImagePullServiceAccount, FEW, FEW, FEW)
+SECRETS = st.builds(ImagePullSecret, uid=FEW, namespace=FEW, name=FEW, credential_hash=FEW)
+ACCOUNTS = st.builds(ImagePullServiceAccount, uid=FEW, namespace=FEW, name=FEW)
 ENTRIES = st.builds(
     ImagePullCredentials,
-    st.lists(SECRETS, max_size=4).map(tuple),
-    st.lists(ACCOUNTS, max_size=3).map(tuple),
-    st.booleans(),
+    kubernetes_secrets=st.lists(SECRETS, max_size=4).map(tuple),
+    kubernetes_service_accounts=st.lists(ACCOUNTS, max_size=3).map(tuple),
+    node_pods_accessible=st.booleans(),
 )
 SECONDS = st.integers(-62_135_596_800, 253_402_300_799)
 RECORDS = st.builds(
@@ -83,10 +83,10 @@ def test_a_pod_gets_in_only_by_what_is_recorded(
 ) -> None:
     """Being let in always has a recorded equal: the credential, the secret, the account, or everybody."""
     lookup = RecordLookup(
-        ImagePulledRecord(image_ref="r", last_updated_ns=0, credential_mapping={"a.io/x": entry})
+        record=ImagePulledRecord(image_ref="r", last_updated_ns=0, credential_mapping={"a.io/x": entry})
     )
-    shown = PodCredentials(tuple(secrets), account)
-    decision = decide(Situation("a.io/x:1", "r", lookup), ALWAYS, lambda: shown)
+    shown = PodCredentials(secrets=tuple(secrets), service_account=account)
+    decision = decide(Situation(image="a.io/x:1", image_ref="r", lookup=lookup), ALWAYS, lambda: shown)
     hashes = {each.credential_hash for each in entry.kubernetes_secrets} - {""}
     places = {each.coordinates for each in entry.kubernetes_secrets}
     is_known = (

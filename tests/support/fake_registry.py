@@ -20,7 +20,12 @@ Answering = Callable[[Received], Reply]
 
 def credential(user: str = USER, password: str = PASSWORD, provider: str = "one") -> Credential:
     """Return a credential as a provider returns it."""
-    return Credential(user, password, Source(SourceKind.PROVIDER, provider), "registry.example")
+    return Credential(
+        username=user,
+        password=password,
+        source=Source(kind=SourceKind.PROVIDER, name=provider),
+        key="registry.example",
+    )
 
 
 @dataclass

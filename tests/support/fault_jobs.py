@@ -30,7 +30,12 @@ _OLD, _NEW = b"old" * 1000, b"new" * 2000
 _PLUGIN = b"#!/bin/sh\nexit 0\n"
 _BLOB = b"blob" * 500
 _ENTRY = IndexEntry(
-    "application/x", digest_of(_BLOB), len(_BLOB), Platform("linux", "amd64"), "reg.io/app:v1", "v1"
+    media_type="application/x",
+    digest=digest_of(_BLOB),
+    size=len(_BLOB),
+    platform=Platform(os="linux", architecture="amd64"),
+    image="reg.io/app:v1",
+    tag="v1",
 )
 _DOCKER_OLD = '{"auths": {"reg.example": {"auth": "dTpw"}}}'
 
@@ -146,7 +151,7 @@ def _install(root: Path) -> None:
 
 
 def _lint_fix(root: Path) -> None:
-    write_file(FixedFile(str(root / "file"), _OLD, _NEW))
+    write_file(FixedFile(path=str(root / "file"), before=_OLD, after=_NEW))
 
 
 def _bind(root: Path) -> None:

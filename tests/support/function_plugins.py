@@ -28,8 +28,10 @@ def answering(
     def plugin(
         _: CredentialProviderRequest, __: float | None = None
     ) -> tuple[CredentialProviderResponse, float]:
-        logins = {key: AuthConfig(*login) for key, login in auth.items()}
-        return CredentialProviderResponse(cache_key_type, duration_ns, logins), 0.002
+        logins = {key: AuthConfig(username=login[0], password=login[1]) for key, login in auth.items()}
+        return CredentialProviderResponse(
+            cache_key_type=cache_key_type, cache_duration_ns=duration_ns, auth=logins
+        ), 0.002
 
     return plugin
 
@@ -47,7 +49,9 @@ def failing(error: Callable[[], PluginError]) -> Plugin:
 
 def provider(name: str, patterns: Sequence[str], plugin: Plugin, default_ns: int = 0) -> Provider:
     """Return a provider with these patterns."""
-    config = CredentialProvider(name, tuple(patterns), default_ns, API_VERSION)
+    config = CredentialProvider(
+        name=name, match_images=tuple(patterns), default_cache_duration_ns=default_ns, api_version=API_VERSION
+    )
     return Provider(config, plugin)
 
 

@@ -189,7 +189,7 @@ def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
         "timeout_seconds": 20.0,
         **broken.fields,
     }
-    return PluginUnderTest(str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
+    return PluginUnderTest(path=str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
 
 
 def give(document: object, version: str = "") -> str:

@@ -73,7 +73,7 @@ class Kustomization(Value):
 
 # Components of kustomize, and the values with which the chart renders the same.
 COMPONENTS = {
-    Kustomization("overlays/plain", names): options
+    Kustomization(resource="overlays/plain", components=names): options
     for names, options in (
         (("metrics", "pod-monitor"), "metrics.enabled=true,metrics.podMonitor.enabled=true"),
         (("selinux",), "seLinuxType=spc_t"),
@@ -152,7 +152,7 @@ def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Do
 
 @cache
 def _build_all() -> dict[Kustomization, str]:
-    wanted = [*(Kustomization(f"{kind}/{name}") for kind in KINDS for name in OVERLAYS), *COMPONENTS]
+    wanted = [*(Kustomization(resource=f"{kind}/{name}") for kind in KINDS for name in OVERLAYS), *COMPONENTS]
     documents = {
         f"n{number}": {
             "resources": [KUSTOMIZE / each.resource],
@@ -166,7 +166,7 @@ def _build_all() -> dict[Kustomization, str]:
 
 def kustomize(resource: str, *components: str) -> list[Document]:
     """Return the objects of one of our own kustomizations, such as ``overlays/eks``."""
-    loaded: list[Document] = json.loads(_build_all()[Kustomization(resource, components)])
+    loaded: list[Document] = json.loads(_build_all()[Kustomization(resource=resource, components=components)])
     return loaded
 
 

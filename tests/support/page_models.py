@@ -65,8 +65,10 @@ class MadeUpPlugin(ExecPlugin):
             raise _failure(self.name)
         key = request.image.partition("/")[0]
         duration = int(self.life_seconds * SECOND)
-        auth = {key: AuthConfig("user", "word")}
-        return CredentialProviderResponse(self.key_type, duration, auth), 0.31
+        auth = {key: AuthConfig(username="user", password="word")}
+        return CredentialProviderResponse(
+            cache_key_type=self.key_type, cache_duration_ns=duration, auth=auth
+        ), 0.31
 
 
 def _failure(name: str) -> PluginTimeoutError | PluginExitError:
@@ -97,9 +99,9 @@ class World:
     ) -> Provider:
         """Configure a provider."""
         plugin = MadeUpPlugin(
-            name,
-            f"{_BIN_DIR}/{name}",
-            V1,
+            name=name,
+            path=f"{_BIN_DIR}/{name}",
+            api_version=V1,
             life_seconds=life_seconds,
             key_type=key_type,
             broken=self.broken,
@@ -123,13 +125,17 @@ class World:
 
     def note(self, caller: Caller, image: str, account: str, result: DecisionResult, seconds: float) -> None:
         """Write an entry into the journal."""
-        decision = RequestDecision(image, account, "", result)
-        self.entries.append(JournalEntry(0, self.clock.now / SECOND, caller, decision, seconds))
+        decision = RequestDecision(image=image, account=account, provider="", result=result)
+        self.entries.append(
+            JournalEntry(
+                number=0, at=self.clock.now / SECOND, caller=caller, decision=decision, seconds=seconds
+            )
+        )
 
     def ask(self, providers: Providers, image: str, account: str, caller: Caller, seconds: float) -> None:
         """Look an image up, for an account if there is one, as the agent does."""
         namespace, _, name = account.partition("/")
-        ref = ServiceAccountRef(namespace, name, "u")
+        ref = ServiceAccountRef(namespace=namespace, name=name, uid="u")
         until_ns = self.clock.now + int(_HOUR * SECOND)
         pod = Relayed(token=account, key=account.encode(), until_ns=until_ns, ref=ref) if account else None
         self.note(caller, image, account, result_of_answer(providers.lookup(image, pod=pod)), seconds)
@@ -143,7 +149,7 @@ class World:
                 failures = 5 if is_failing and at == 0 else 0
                 planned_ns = 0 if failures else refresh_at_ns(got_ns, held.expires_ns, random.random)
                 soonest_ns = self.clock.now + int(random.uniform(60, 400) * SECOND)
-                refresh = PlannedRefresh(provider.name, held.base, held.image)
+                refresh = PlannedRefresh(provider=provider.name, base=held.base, image=held.image)
                 yield max(planned_ns, soonest_ns), refresh, failures
 
 
@@ -155,7 +161,8 @@ def _spread(provider: Provider, runs: int, middle: float, random: Random) -> Non
 
 
 def _settings() -> AgentSettings:
-    kubelet = f"flags of {Kubelet(812, 'kubelet', '/proc/812', frozenset(), {})}"
+    process = Kubelet(pid=812, program="kubelet", process="/proc/812", users=frozenset(), flags={})
+    kubelet = f"flags of {process}"
     given: dict[str, tuple[str, str]] = {
         "socket": ("/run/keyferry/agent.sock", "default"),
         "providerConfig": ("/etc/kubernetes/credential-providers.yaml", kubelet),
@@ -164,7 +171,7 @@ def _settings() -> AgentSettings:
     }
     values = DEFAULTS | {name: value for name, (value, _) in given.items()}
     origins = dict.fromkeys(DEFAULTS, "default") | {name: origin for name, (_, origin) in given.items()}
-    return AgentSettings(values, origins, AgentConfig())
+    return AgentSettings(values=values, origins=origins, config=AgentConfig())
 
 
 def _take(world: World, node: str, reloads: tuple[ReloadOutcome, ...], entries_total: int) -> PageSnapshot:
@@ -173,12 +180,17 @@ def _take(world: World, node: str, reloads: tuple[ReloadOutcome, ...], entries_t
     upcoming = sorted(world.plan(Random(5)))  # noqa: S311 - made-up instants
     accounts = {each.decision.account for each in entries if each.decision.account}
     return PageSnapshot(
-        AgentState(_settings(), Providers(world.made, clock=world.clock), AccessPolicy(own_uid=0), NOW),
-        node,
-        NOW,
-        world.clock.now,
-        reloads[0].at,
-        "/run/keyferry/agent.sock",
+        state=AgentState(
+            settings=_settings(),
+            providers=Providers(world.made, clock=world.clock),
+            policy=AccessPolicy(own_uid=0),
+            loaded_at=NOW,
+        ),
+        node=node,
+        now=NOW,
+        now_ns=world.clock.now,
+        started=reloads[0].at,
+        socket="/run/keyferry/agent.sock",
         taken_over_at=None,
         is_refreshing=True,
         upcoming=lambda: upcoming,
@@ -196,10 +208,10 @@ def _users(entries: tuple[JournalEntry, ...]) -> dict[int, CallerUsage]:
     found: dict[int, CallerUsage] = {}
     for entry in entries[::-1]:
         uid, outcome = entry.caller.uid, entry.decision.result.outcome
-        before = found.get(uid, CallerUsage(0, 0, 0.0))
+        before = found.get(uid, CallerUsage(requests=0, refused=0, last_at=0.0))
         refused = before.refused + (13 if outcome == "refused" else 0)
         more = 13 if outcome == "refused" else 2417
-        found[uid] = CallerUsage(before.requests + more, refused, entry.at)
+        found[uid] = CallerUsage(requests=before.requests + more, refused=refused, last_at=entry.at)
     return found
 
 
@@ -212,10 +224,10 @@ def _build(snapshot: PageSnapshot) -> PageModel:
 
 # How many hours ago, what was asked for, for which account, by whom (user and program), and in how many seconds.
 _ROOT, _CI, _BUILD, _NOBODY = (
-    Caller(0, frozenset(), 812, _KUBELET),
-    Caller(10_001, frozenset(), 3121, _SKOPEO),
-    Caller(10_002, frozenset(), 4007, _DOCKER),
-    Caller(65_534, frozenset(), 0, ""),
+    Caller(uid=0, gids=frozenset(), pid=812, program=_KUBELET),
+    Caller(uid=10_001, gids=frozenset(), pid=3121, program=_SKOPEO),
+    Caller(uid=10_002, gids=frozenset(), pid=4007, program=_DOCKER),
+    Caller(uid=65_534, gids=frozenset(), pid=0, program=""),
 )
 _EAST, _ETL = "123456789012.dkr.ecr.us-east-1.amazonaws.com", "210987654321.dkr.ecr.eu-west-1.amazonaws.com"
 _USUAL_LOOKUPS = (
@@ -272,9 +284,9 @@ def usual_snapshot() -> PageSnapshot:
     world.later(500, world.ask, providers, "new.azurecr.io/app:1", "", _CI, 60.02)
     world.play()
     reloads = (
-        ReloadOutcome(NOW - 31 * _HOUR, True, NOW - 31 * _HOUR),
-        ReloadOutcome(NOW - 5_520, False, NOW - 5_520, (_REFUSED_CONFIG,)),
-        ReloadOutcome(NOW - 5_400, True, NOW - 5_400),
+        ReloadOutcome(at=NOW - 31 * _HOUR, is_applied=True, since=NOW - 31 * _HOUR),
+        ReloadOutcome(at=NOW - 5_520, is_applied=False, since=NOW - 5_520, problems=(_REFUSED_CONFIG,)),
+        ReloadOutcome(at=NOW - 5_400, is_applied=True, since=NOW - 5_400),
     )
     return _take(world, "ip-10-0-3-17.eu-west-1.compute.internal", reloads, _LAST_ENTRY)
 
@@ -301,7 +313,7 @@ def empty_model() -> PageModel:
     """An agent that has just started, without providers."""
     world = World()
     world.play()
-    reloads = (ReloadOutcome(NOW - 3, True, NOW - 3),)
+    reloads = (ReloadOutcome(at=NOW - 3, is_applied=True, since=NOW - 3),)
     return _build(_take(world, "ip-10-0-3-17.eu-west-1.compute.internal", reloads, 0))
 
 
@@ -328,11 +340,16 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
     asked = Providers(world.made, clock=world.clock)
     for at in range(0, 2 * providers, 4):
         image = f"registry-{at % providers}.example/team-{at % 53}/{'x' * 200 if at == 0 else f'app-{at}'}:v1"
-        caller = Caller(at // 4, frozenset(), 1, odd.get(at // 4, "/usr/bin/crane"))
+        caller = Caller(uid=at // 4, gids=frozenset(), pid=1, program=odd.get(at // 4, "/usr/bin/crane"))
         world.later(at * 1.7, world.ask, asked, image, odd.get(at // 4, ""), caller, 0.0002)
     world.play()
     reloads = tuple(
-        ReloadOutcome(NOW - at * 600, at % 3 > 0, NOW - at * 600, (odd[at % 4],) if at % 3 == 0 else ())
+        ReloadOutcome(
+            at=NOW - at * 600,
+            is_applied=at % 3 > 0,
+            since=NOW - at * 600,
+            problems=(odd[at % 4],) if at % 3 == 0 else (),
+        )
         for at in range(49, -1, -1)
     )
     model = _build(_take(world, odd[3], reloads, 1_204_822))

@@ -28,25 +28,27 @@ def take(
     clock: Clock,
     *,
     planned: tuple[tuple[int, PlannedRefresh, int], ...] = (),
-    reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(STARTED, True, STARTED),),
+    reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(at=STARTED, is_applied=True, since=STARTED),),
     entries: tuple[JournalEntry, ...] = (),
     taken_over_at: float | None = None,
 ) -> PageSnapshot:
     """Return a snapshot; the clock's instant is NOW."""
-    settings = AgentSettings(VALUES, dict.fromkeys(VALUES, "default"), AgentConfig())
-    state = AgentState(settings, providers, AccessPolicy(own_uid=0), STARTED)
+    settings = AgentSettings(values=VALUES, origins=dict.fromkeys(VALUES, "default"), config=AgentConfig())
+    state = AgentState(
+        settings=settings, providers=providers, policy=AccessPolicy(own_uid=0), loaded_at=STARTED
+    )
     return PageSnapshot(
-        state,
-        "node",
-        NOW,
-        clock.now,
-        STARTED,
-        "/run/agent.sock",
-        taken_over_at,
+        state=state,
+        node="node",
+        now=NOW,
+        now_ns=clock.now,
+        started=STARTED,
+        socket="/run/agent.sock",
+        taken_over_at=taken_over_at,
         is_refreshing=True,
         upcoming=lambda: list(planned),
         reloads=reloads,
-        users={entry.caller.uid: CallerUsage(2, 1, NOW) for entry in entries},
+        users={entry.caller.uid: CallerUsage(requests=2, refused=1, last_at=NOW) for entry in entries},
         entries=entries,
         entries_total=len(entries),
         last_of_user={entry.caller.uid: entry for entry in entries},
@@ -56,5 +58,13 @@ def take(
 
 def ask(providers: Providers, image: str, uid: int = 1000) -> JournalEntry:
     """Look up an image; return what the journal says of it."""
-    decision = RequestDecision(image, "", "", result_of_answer(providers.lookup(image)))
-    return JournalEntry(1, NOW, Caller(uid, frozenset(), 1, "/bin/\x1bclient"), decision, 0.0025)
+    decision = RequestDecision(
+        image=image, account="", provider="", result=result_of_answer(providers.lookup(image))
+    )
+    return JournalEntry(
+        number=1,
+        at=NOW,
+        caller=Caller(uid=uid, gids=frozenset(), pid=1, program="/bin/\x1bclient"),
+        decision=decision,
+        seconds=0.0025,
+    )

@@ -200,7 +200,7 @@ class Node:
     def plugin(self, name: str = PLUGIN, *, limits: Limits | None = None) -> ExecPlugin:
         """Return one plugin without a config, a cache or the checks at loading."""
         limits = limits or Limits(timeout_seconds=PATIENCE_SECONDS)
-        return ExecPlugin(name, str(self.bin_dir / name), API_VERSION, limits=limits)
+        return ExecPlugin(name=name, path=str(self.bin_dir / name), api_version=API_VERSION, limits=limits)
 
 
 class SteppedClock:

@@ -26,7 +26,7 @@ _CONFIG_JSON = "kubernetes.io/dockerconfigjson"
 def pull_secret(name: str, host: str, user: str, password: str) -> PullSecret:
     """Return a pull secret with one login."""
     data = {".dockerconfigjson": json.dumps(_auths(host, user, password)).encode()}
-    return PullSecret(NAMESPACE, name, _CONFIG_JSON, data, f"uid-of-{name}")
+    return PullSecret(namespace=NAMESPACE, name=name, type=_CONFIG_JSON, data=data, uid=f"uid-of-{name}")
 
 
 def write_secret(folder: Path, name: str, host: str, user: str, password: str) -> str:
@@ -122,13 +122,16 @@ class FakeTarget:
         login = ("", "") if credential is None else (credential.username, credential.password)
         if login not in self.logins:
             raise refusal()
-        return AttemptResult(self.put(image).id)
+        return AttemptResult(image_ref=self.put(image).id)
 
     def put(self, image: str) -> StoredImage:
         """Add an image, as if another program had pulled it."""
         name = image.rpartition("/")[2].replace(":", "-")
         self.images[image] = StoredImage(
-            f"sha256:{name}", (image,), (f"{image.rpartition(':')[0]}@sha256:d-{name}",), 7
+            id=f"sha256:{name}",
+            tags=(image,),
+            digests=(f"{image.rpartition(':')[0]}@sha256:d-{name}",),
+            size=7,
         )
         return self.images[image]
 

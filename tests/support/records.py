@@ -41,17 +41,19 @@ class Present(Value):
 
 def secret(name: str = "s1", credential_hash: str = HASH, uid: str = "") -> ImagePullSecret:
     """Return a pull secret of the namespace ns."""
-    return ImagePullSecret(uid or f"uid-{name}", "ns", name, credential_hash)
+    return ImagePullSecret(
+        uid=uid or f"uid-{name}", namespace="ns", name=name, credential_hash=credential_hash
+    )
 
 
 def account(name: str = "a1") -> ImagePullServiceAccount:
     """Return a service account of the namespace ns."""
-    return ImagePullServiceAccount(f"uid-{name}", "ns", name)
+    return ImagePullServiceAccount(uid=f"uid-{name}", namespace="ns", name=name)
 
 
 def with_secrets(*secrets: ImagePullSecret) -> ImagePullCredentials:
     """Return credentials of these secrets only."""
-    return ImagePullCredentials(secrets)
+    return ImagePullCredentials(kubernetes_secrets=secrets)
 
 
 EVERYBODY = ImagePullCredentials(node_pods_accessible=True)

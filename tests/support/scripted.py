@@ -102,7 +102,8 @@ def response(
     keys: tuple[str, ...] = ("reg.io",),
 ) -> Response:
     duration = None if cache_seconds is None else int(cache_seconds * SECOND)
-    return Response(cache_key_type, duration, {key: AuthConfig("user", password) for key in keys})
+    auth = {key: AuthConfig(username="user", password=password) for key in keys}
+    return Response(cache_key_type=cache_key_type, cache_duration_ns=duration, auth=auth)
 
 
 def configured(
@@ -128,7 +129,13 @@ def attributes(
     required: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
 ) -> ServiceAccountTokenAttributes:
-    return ServiceAccountTokenAttributes("registry", cache_type, require, required, optional)
+    return ServiceAccountTokenAttributes(
+        service_account_token_audience="registry",
+        cache_type=cache_type,
+        require_service_account=require,
+        required_service_account_annotation_keys=required,
+        optional_service_account_annotation_keys=optional,
+    )
 
 
 def provider(
@@ -190,7 +197,7 @@ def exec_plugin(path: Path, **settings: object) -> ExecPlugin:
     env = settings.pop("env", ())
     assert isinstance(env, tuple)
     assert not settings
-    return ExecPlugin(path.name, os.fspath(path), V1, env=env, limits=limits)
+    return ExecPlugin(name=path.name, path=os.fspath(path), api_version=V1, env=env, limits=limits)
 
 
 def config_text(*providers: Mapping[str, object], version: str = CONFIG_V1) -> str:

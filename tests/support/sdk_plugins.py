@@ -40,7 +40,7 @@ serve_cluster(provide)
 """
 
 LOGIN = 'return Response.for_registry(request, "user", "pass-word", cache_seconds=600)'
-TOKEN = 'return ExecResponse("the-token", expires_at=2000000000)'
+TOKEN = 'return ExecResponse(token="the-token", expires_at=2000000000)'
 
 
 @dataclass(frozen=True)

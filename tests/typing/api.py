@@ -40,7 +40,9 @@ def read(image: str) -> list[tuple[str, str, keyferry.Source]]:
 
 def with_everything(folder: Path, clock: Callable[[], int]) -> keyferry.Providers:
     """Every setting there is."""
-    account = keyferry.StaticAccount(keyferry.ServiceAccount("uid", {"role": "reader"}), "token")
+    account = keyferry.StaticAccount(
+        account=keyferry.ServiceAccount(uid="uid", annotations={"role": "reader"}), token_text="token"
+    )
     return keyferry.load_providers(
         folder,
         folder,
@@ -64,7 +66,7 @@ def caught_at_the_top(image: str) -> str:
         assert_type(error, PluginTimeoutError)
     except keyferry.KeyferryError as error:
         assert_type(error.kind, keyferry.Kind)
-    progress = keyferry.Progress(1, 2, found=1)
+    progress = keyferry.Progress(done=1, total=2, found=1)
     return f"{progress.layers_done} of {progress.layers}"
 
 
@@ -73,7 +75,7 @@ class Cluster:
 
     def get(self, namespace: str, name: str) -> keyferry.ServiceAccount:
         """The account of that name."""
-        return keyferry.ServiceAccount(f"{namespace}/{name}")
+        return keyferry.ServiceAccount(uid=f"{namespace}/{name}")
 
     def token(self, request: keyferry.TokenRequest) -> str:
         """A token as requested."""
@@ -89,8 +91,10 @@ def accept(accounts: keyferry.ServiceAccounts) -> keyferry.Providers:
 async def for_a_pod(providers: keyferry.Providers, data: Mapping[str, bytes]) -> str:
     """With a pod, its pull secrets and a deadline, without blocking the event loop."""
     accept(Cluster())
-    pod = keyferry.Pod("default", "app-0", "uid", "builder")
-    secret = keyferry.PullSecret("default", "pull", "kubernetes.io/dockerconfigjson", data)
+    pod = keyferry.Pod(namespace="default", name="app-0", uid="uid", service_account_name="builder")
+    secret = keyferry.PullSecret(
+        namespace="default", name="pull", type="kubernetes.io/dockerconfigjson", data=data
+    )
     answer = await providers.lookup_async("reg.io/app", pod=pod, pull_secrets=[secret], timeout_seconds=10)
     assert_type(answer, keyferry.Answer)
     credential = answer.credentials[0]
@@ -107,7 +111,7 @@ async def fetch(image: str, answer: keyferry.Answer) -> keyferry.PullOutcome:
     assert_type(outcome, keyferry.PullOutcome)
     assert_type(outcome.attempts, tuple[keyferry.Attempt, ...])
     return await keyferry.pull_async(
-        image, to="app", platform=keyferry.Platform("linux", "arm64"), route=route
+        image, to="app", platform=keyferry.Platform(os="linux", architecture="arm64"), route=route
     )
 
 
@@ -134,7 +138,9 @@ def export(providers: keyferry.Providers) -> None:
 
 def speak(image: str) -> bytes:
     """The wire types of every version."""
-    request = v1.CredentialProviderRequest(image, "token", {"role": "reader"})
+    request = v1.CredentialProviderRequest(
+        image=image, service_account_token="token", service_account_annotations={"role": "reader"}
+    )
     for version in v1.API_VERSIONS:
         assert_type(v1.encode_request(request, version), bytes)
     assert_type(request.to_document(), dict[str, object])

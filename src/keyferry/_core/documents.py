@@ -87,9 +87,16 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
     scanner = _Scanner(_json.decode_utf8(data))
     if not repeated and not _is_deep(value):
         # Positions are needed only to report problems, so a document without problems is not scanned.
-        return Document(value, Positions(scanner.place_all), (), DocumentFormat.JSON)
+        return Document(
+            value=value, positions=Positions(scanner.place_all), duplicates=(), format=DocumentFormat.JSON
+        )
     scanner.run()
-    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), DocumentFormat.JSON)
+    return Document(
+        value=value,
+        positions=Positions(scanner.root),
+        duplicates=tuple(scanner.duplicates),
+        format=DocumentFormat.JSON,
+    )
 
 
 def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
@@ -99,12 +106,17 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
     """
     is_read, value = _read_common(data)
     if is_read:
-        return Document(value, Positions(_Scanner(data.decode("ascii")).place_all), (), DocumentFormat.YAML)
+        return Document(
+            value=value,
+            positions=Positions(_Scanner(data.decode("ascii")).place_all),
+            duplicates=(),
+            format=DocumentFormat.YAML,
+        )
     # PyYAML takes as long to import as the rest of a command takes to run.
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
-    return Document(value, Positions(root), duplicates, DocumentFormat.YAML)
+    return Document(value=value, positions=Positions(root), duplicates=duplicates, format=DocumentFormat.YAML)
 
 
 def _is_deep(value: object) -> bool:
@@ -180,7 +192,7 @@ class _Scanner:
         self.text = text
         self.line_ends: list[int] = []
         self.open: list[_Level] = []
-        self.root = PositionNode(Position(1, 1), {})
+        self.root = PositionNode(position=Position(line=1, column=1), children={})
         self.duplicates: list[DuplicateKey] = []
 
     def place_all(self) -> PositionNode:
@@ -204,7 +216,7 @@ class _Scanner:
     def locate(self, offset: int) -> Position:
         line = bisect_left(self.line_ends, offset)
         start = self.line_ends[line - 1] + 1 if line else 0
-        return Position(line + 1, offset - start + 1)
+        return Position(line=line + 1, column=offset - start + 1)
 
     def pass_comma(self, level: _Level) -> None:
         level.wants_key = level.is_object
@@ -214,11 +226,11 @@ class _Scanner:
     def take_key(self, level: _Level, piece: str, position: Position) -> None:
         level.wants_key = False
         level.step = str(_json.loads(piece)) if "\\" in piece else piece[1:-1]
-        level.children[level.step] = PositionNode(position, {})
+        level.children[level.step] = PositionNode(position=position, children={})
         first = level.firsts.setdefault(level.step, position)
         if first is not position and len(self.duplicates) < _json.MAX_DUPLICATES:
             path = tuple(each.step for each in self.open)
-            self.duplicates.append(DuplicateKey(path, position, first))
+            self.duplicates.append(DuplicateKey(path=path, position=position, first=first))
 
     def take_value(self, piece: str, position: Position) -> None:
         place = self.place_value(position)
@@ -231,9 +243,9 @@ class _Scanner:
 
     def place_value(self, position: Position) -> PositionNode:
         if not self.open:
-            self.root = PositionNode(position, {})
+            self.root = PositionNode(position=position, children={})
             return self.root
         level = self.open[-1]
         if not level.is_object:
-            level.children[level.step] = PositionNode(position, {})
+            level.children[level.step] = PositionNode(position=position, children={})
         return level.children[level.step]

@@ -156,17 +156,19 @@ class _Place(Value):
 def _locate(stop: Stop, text: str, offset: int) -> _Place:
     if stop in (Stop.MEMBER_COMMA, Stop.ELEMENT_COMMA):
         # Python 3.13 points at the comma, Go at the character after it.
-        return _Place(_skip_blanks(text, offset + 1), _KEY if stop is Stop.MEMBER_COMMA else _VALUE)
+        return _Place(
+            offset=_skip_blanks(text, offset + 1), where=_KEY if stop is Stop.MEMBER_COMMA else _VALUE
+        )
     if stop is Stop.CONTROL:
-        return _Place(offset, "in string")
+        return _Place(offset=offset, where="in string")
     offset = _skip_blanks(text, offset)
     if stop is Stop.VALUE:
         return _locate_in_value(text, offset)
     at = _locate_in_number(text, offset)
     if at is not None:
-        return _Place(at, _NUMBER)
+        return _Place(offset=at, where=_NUMBER)
     after = _AFTER.get(stop) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER[Stop.AFTER_VALUE])
-    return _Place(offset, after)
+    return _Place(offset=offset, where=after)
 
 
 def _innermost(text: str) -> str:
@@ -188,14 +190,16 @@ def _skip_blanks(text: str, offset: int) -> int:
 
 def _locate_in_value(text: str, offset: int) -> _Place:
     if text[offset : offset + 1] == "-":
-        return _Place(offset + 1, _NUMBER)
+        return _Place(offset=offset + 1, where=_NUMBER)
     for literal in ("true", "false", "null"):
         if text[offset : offset + 1] == literal[0]:
             same = next(n for n in range(len(literal)) if text[offset + n : offset + n + 1] != literal[n])
             return _Place(
-                offset + same, f"in literal {literal} (expecting '{literal[same]}')", is_in_literal=True
+                offset=offset + same,
+                where=f"in literal {literal} (expecting '{literal[same]}')",
+                is_in_literal=True,
             )
-    return _Place(offset, _VALUE)
+    return _Place(offset=offset, where=_VALUE)
 
 
 def _locate_in_number(text: str, offset: int) -> int | None:

@@ -42,7 +42,11 @@ def load(
     for event in _in_time(events, until):
         builder.take(event)
     value = to_json(builder.root.node.value, builder.root.at)
-    return value, PositionNode(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
+    return (
+        value,
+        PositionNode(position=builder.root.at, children=builder.root.node.children),
+        tuple(builder.duplicates),
+    )
 
 
 # Stage one: from text to events; it finds every syntax error.
@@ -141,7 +145,7 @@ def _name_line(line: int) -> str:
 
 def _start(event: yaml.Event) -> Position:
     mark = event.start_mark
-    return Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+    return Position(line=mark.line + 1, column=mark.column + 1) if mark else Position(line=1, column=1)
 
 
 # Stage two: from events to values.
@@ -213,7 +217,7 @@ class _Builder:
 
     def __init__(self, *, quoting: bool) -> None:
         self.quoting = quoting
-        self.root = _Use(_Node(Position(1, 1)), Position(1, 1), 1)
+        self.root = _Use(_Node(Position(line=1, column=1)), Position(line=1, column=1), 1)
         self.open: list[_Sequence | _Mapping] = []
         self.anchors: dict[str | None, _Node] = {}
         self.duplicates: list[DuplicateKey] = []
@@ -292,7 +296,11 @@ class _Builder:
         identity = (key.kind, key.name)
         if identity in mapping.entries and len(self.duplicates) < MAX_DUPLICATES:
             path = (*self.path(), key.name)
-            self.duplicates.append(DuplicateKey(path, at, mapping.firsts[identity], use.at.line))
+            self.duplicates.append(
+                DuplicateKey(
+                    path=path, position=at, first=mapping.firsts[identity], kubernetes_line=use.at.line
+                )
+            )
         mapping.firsts.setdefault(identity, at)
         mapping.entries[identity] = (key, use)
 
@@ -352,12 +360,14 @@ def _finish(node: _Sequence | _Mapping) -> None:
     if isinstance(node, _Sequence):
         node.value = [to_json(use.node.value, use.at) for use in node.items]
         node.children = {
-            index: PositionNode(use.at, use.node.children) for index, use in enumerate(node.items)
+            index: PositionNode(position=use.at, children=use.node.children)
+            for index, use in enumerate(node.items)
         }
     else:
         node.value = {key.name: to_json(use.node.value, use.at) for key, use in node.entries.values()}
         node.children = {
-            key.name: PositionNode(key.at, use.node.children) for key, use in node.entries.values()
+            key.name: PositionNode(position=key.at, children=use.node.children)
+            for key, use in node.entries.values()
         }
 
 

@@ -41,7 +41,7 @@ def parse_listen_address(text: str) -> ListenAddress | None:
         return None
     if isinstance(address, IPv6Address) is not is_bracketed:
         return None
-    return ListenAddress(str(address), int(port), address.is_loopback)
+    return ListenAddress(host=str(address), port=int(port), is_loopback=address.is_loopback)
 
 
 def why_too_long(path: object) -> str:

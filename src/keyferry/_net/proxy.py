@@ -65,7 +65,13 @@ def make_origin(scheme: str, place: str, target: str = "/", user_info: str = "")
     host, port = _split_host(place)
     if port and not _is_port(port):
         raise UrlError("has a port that is not in 1-65535", subject=f"{scheme}://{host}")
-    return Origin(scheme, host, int(port) if port else DEFAULT_PORTS.get(scheme, 0), target, user_info)
+    return Origin(
+        scheme=scheme,
+        host=host,
+        port=int(port) if port else DEFAULT_PORTS.get(scheme, 0),
+        target=target,
+        user_info=user_info,
+    )
 
 
 def _is_port(text: str) -> bool:
@@ -114,7 +120,7 @@ def parse_proxy(text: str, setting: str) -> Origin:
             _OTHER_KIND if is_other else _SPECIAL_CHARACTERS,
             f"the proxy in {setting}",
         )
-    return Origin(proxy.scheme, proxy.host, proxy.port, "", proxy.user_info)
+    return Origin(scheme=proxy.scheme, host=proxy.host, port=proxy.port, target="", user_info=proxy.user_info)
 
 
 def _proxy_setting(environ: Mapping[str, str], scheme: str) -> tuple[str, str]:

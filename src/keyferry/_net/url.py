@@ -166,13 +166,13 @@ def split_host_port(authority: str) -> tuple[str, str]:
 
 def _readable(url: Url) -> Url:
     return Url(
-        url.scheme,
-        readable(url.opaque),
-        None if url.authority is None else readable(url.authority),
-        readable(url.path),
-        None if url.query is None else readable(url.query),
-        readable(url.fragment),
-        readable(url.host),
+        scheme=url.scheme,
+        opaque=readable(url.opaque),
+        authority=None if url.authority is None else readable(url.authority),
+        path=readable(url.path),
+        query=None if url.query is None else readable(url.query),
+        fragment=readable(url.fragment),
+        host=readable(url.host),
     )
 
 
@@ -183,7 +183,7 @@ def _parse(text: str, fragment: str, *, is_request: bool) -> Url:
     found = query if mark else None
     if not rest.startswith("/"):
         if scheme:
-            return Url(scheme, rest, None, "", found, fragment)
+            return Url(scheme=scheme, opaque=rest, authority=None, path="", query=found, fragment=fragment)
         _check_relative(rest, is_request=is_request)
     authority, host = None, ""
     # Without a scheme, three slashes start a path.
@@ -192,7 +192,9 @@ def _parse(text: str, fragment: str, *, is_request: bool) -> Url:
         rest = slash + path
         host = _parse_authority(authority)
     _unescape(rest)
-    return Url(scheme, "", authority, rest, found, fragment, host)
+    return Url(
+        scheme=scheme, opaque="", authority=authority, path=rest, query=found, fragment=fragment, host=host
+    )
 
 
 def _check_controls(text: str) -> None:

@@ -35,7 +35,7 @@ _READ_BYTES = MOST_HEAD_BYTES
 # Of a head, and of a body in chunks.
 _END = b"\r\n\r\n"
 NEVER = float("inf")
-_NOBODY = Caller(-1, frozenset())
+_NOBODY = Caller(uid=-1, gids=frozenset())
 _NO_HEADERS: Mapping[bytes, bytes] = {}
 
 Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
@@ -337,15 +337,15 @@ class AgentConnection(asyncio.BufferedProtocol):
     def _make_request(self) -> AgentRequest:
         path, _, query = self._url.partition(b"?")
         return AgentRequest(
-            self._parser.get_method(),
-            path,
-            bytes(self._body),
-            self.caller,
-            self._traceparent,
-            self._is_kept_alive,
-            query,
-            self._headers,
-            next(self._table.numbers),
+            method=self._parser.get_method(),
+            path=path,
+            body=bytes(self._body),
+            caller=self.caller,
+            traceparent=self._traceparent,
+            is_kept_alive=self._is_kept_alive,
+            query=query,
+            headers=self._headers,
+            number=next(self._table.numbers),
         )
 
     def _start(self, request: AgentRequest) -> None:

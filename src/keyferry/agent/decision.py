@@ -98,10 +98,16 @@ Undescribed = tuple["Asked | None", DecisionResult]
 def describe_decision(decision: Undescribed) -> RequestDecision:
     """Return what the journal says of a decision."""
     asked, result = decision
-    return RequestDecision("", "", "", result) if asked is None else asked.decided(result)
+    return (
+        RequestDecision(image="", account="", provider="", result=result)
+        if asked is None
+        else asked.decided(result)
+    )
 
 
-NO_PROVIDER = DecisionResult(DecisionOutcome.NO_MATCH, "", "no provider matches the image")
+NO_PROVIDER = DecisionResult(
+    outcome=DecisionOutcome.NO_MATCH, source="", reason="no provider matches the image"
+)
 
 
 def own_words(error: KeyferryError) -> str:
@@ -149,7 +155,7 @@ def result_of_answer(answer: Answer) -> DecisionResult:
         outcome = DecisionOutcome.FAILED
     else:
         outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
-    return DecisionResult(outcome, source, reason, _taking_part(provisions))
+    return DecisionResult(outcome=outcome, source=source, reason=reason, providers=_taking_part(provisions))
 
 
 def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
@@ -159,13 +165,17 @@ def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
 
 def result_of_refusal(uid: int, what: str) -> DecisionResult:
     """Return the result of a request that a user may not make."""
-    return DecisionResult(DecisionOutcome.REFUSED, "", f"user {uid} {what}")
+    return DecisionResult(outcome=DecisionOutcome.REFUSED, source="", reason=f"user {uid} {what}")
 
 
 def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:
     """Return the result of a question to one provider about an image."""
     if provision is None:
-        return DecisionResult(DecisionOutcome.NO_MATCH, "", "no pattern of this provider matches the image")
+        return DecisionResult(
+            outcome=DecisionOutcome.NO_MATCH,
+            source="",
+            reason="no pattern of this provider matches the image",
+        )
     source = SOURCES.get(provision.outcome, "")
     is_useful = bool(source and provision.auth and provision.keyring.lookup(image.repository))
     if provision.error is not None:
@@ -174,7 +184,12 @@ def result_of_provision(provision: Provision | None, image: ImageName) -> Decisi
         outcome = DecisionOutcome.ANSWERED
     else:
         outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
-    return DecisionResult(outcome, source, _say(provision, is_useful=is_useful), _taking_part((provision,)))
+    return DecisionResult(
+        outcome=outcome,
+        source=source,
+        reason=_say(provision, is_useful=is_useful),
+        providers=_taking_part((provision,)),
+    )
 
 
 def _say(provision: Provision, *, is_useful: bool) -> str:

@@ -16,7 +16,7 @@ __all__ = ["explain_reply", "withhold"]
 
 # In the place of patterns and keys. It has no dot and no port, so it is the host of no image.
 _WITHHELD = "withheld"
-_NO_LOGIN = AuthConfig("", "")
+_NO_LOGIN = AuthConfig(username="", password="")
 
 
 def explain_reply(
@@ -36,7 +36,7 @@ def explain_reply(
         "binDirFrom": settings.origins["binDir"],
     }
     shown = withhold(answer) if is_limited else answer
-    document = explanation_document(explain(Facts(shown, config=config)))
+    document = explanation_document(explain(Facts(answer=shown, config=config)))
     kind = document.pop("kind")
     document.pop("apiVersion")
     return with_decision(reply_document(str(kind), **document), (question, result_of_answer(answer)))

@@ -90,4 +90,11 @@ def _read_entry(entry: dict[str, object], now_ns: int) -> Provision | None:
             return None
         logins[key] = AuthConfig(username=pair[0], password=pair[1])
     expires_ns, got_ns = now_ns + left * _MILLISECOND, now_ns - max(old, 0) * _MILLISECOND
-    return Provision(provider, ProvisionOutcome.CACHED, logins, str(kind), expires_ns, got_ns=got_ns)
+    return Provision(
+        provider=provider,
+        outcome=ProvisionOutcome.CACHED,
+        auth=logins,
+        cache_key_type=str(kind),
+        expires_ns=expires_ns,
+        got_ns=got_ns,
+    )

@@ -38,7 +38,7 @@ class Journal:
     def add(self, caller: Caller, decision: RequestDecision, at: float, seconds: float) -> None:
         """Write an entry; the oldest one is dropped if there are too many."""
         self.number += 1
-        entry = JournalEntry(self.number, at, caller, decision, seconds)
+        entry = JournalEntry(number=self.number, at=at, caller=caller, decision=decision, seconds=seconds)
         self._entries.append(entry)
         if caller.uid in self._last_of_user or len(self._last_of_user) < _MOST_USERS:
             self._last_of_user[caller.uid] = entry

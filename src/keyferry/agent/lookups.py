@@ -71,7 +71,12 @@ class AgentQuestion(Value):
         account = self.account
         named = "" if account is None else f"{account.namespace}/{account.name}"
         image = self.registry or self.image.text
-        return RequestDecision(shorten_name(image), shorten_name(named), shorten_name(self.provider), result)
+        return RequestDecision(
+            image=shorten_name(image),
+            account=shorten_name(named),
+            provider=shorten_name(self.provider),
+            result=result,
+        )
 
 
 def read_question(body: bytes) -> AgentQuestion:
@@ -84,13 +89,13 @@ def read_question(body: bytes) -> AgentQuestion:
         raise BadQuestionError("image: expected a string")
     image = _image(text)
     if len(document) <= 3 and document.keys() <= _PLAIN:  # most questions
-        return AgentQuestion(image)
+        return AgentQuestion(image=image)
     return AgentQuestion(
-        image,
-        _text(document, "provider"),
-        _text(document, "serviceAccountToken"),
-        _texts(document, "serviceAccountAnnotations"),
-        _account(document),
+        image=image,
+        provider=_text(document, "provider"),
+        token=_text(document, "serviceAccountToken"),
+        annotations=_texts(document, "serviceAccountAnnotations"),
+        account=_account(document),
         config_hash=_text(document, "configHash"),
         bin_dir=_text(document, "binDir"),
     )
@@ -107,7 +112,7 @@ def _read_registry(document: Mapping[str, object]) -> AgentQuestion:
     if image is None or image.registry != host:
         raise BadQuestionError("registry: expected a host, with its port, such as 'registry.example:5000'")
     config_hash, bin_dir = _text(document, "configHash"), _text(document, "binDir")
-    return AgentQuestion(image, registry=host, config_hash=config_hash, bin_dir=bin_dir)
+    return AgentQuestion(image=image, registry=host, config_hash=config_hash, bin_dir=bin_dir)
 
 
 _PLAIN = {"apiVersion", "kind", "image"}
@@ -196,7 +201,15 @@ def image_reply(question: AgentQuestion, image: str, rest: bytes, result: Decisi
     """Return the reply for an image, with the fields after it as ``answer_fields`` gives them."""
     body = b"%b%b,%b" % (_HEAD, encode_basestring_ascii(image).encode(), rest)
     # All fields by position: defaults are filled in slowly.
-    return AgentReply(200, body, JSON, 0, (question, result), b"", None)
+    return AgentReply(
+        status=200,
+        body=body,
+        content_type=JSON,
+        retry_after_seconds=0,
+        decision=(question, result),
+        headers=b"",
+        follow=None,
+    )
 
 
 _HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
@@ -248,13 +261,19 @@ def _names(credential: Credential | None) -> tuple[str, ...]:
 
 _REGISTRY_RESULTS = {
     RegistryOutcome.FOUND: DecisionResult(
-        DecisionOutcome.ANSWERED, "", "all images of the registry have this login in common"
+        outcome=DecisionOutcome.ANSWERED,
+        source="",
+        reason="all images of the registry have this login in common",
     ),
     RegistryOutcome.NONE: NO_PROVIDER,
     RegistryOutcome.AMBIGUOUS: DecisionResult(
-        DecisionOutcome.NO_MATCH, "", "images of the registry have different logins, and no image was named"
+        outcome=DecisionOutcome.NO_MATCH,
+        source="",
+        reason="images of the registry have different logins, and no image was named",
     ),
-    RegistryOutcome.FAILED: DecisionResult(DecisionOutcome.FAILED, "", "a provider of the registry failed"),
+    RegistryOutcome.FAILED: DecisionResult(
+        outcome=DecisionOutcome.FAILED, source="", reason="a provider of the registry failed"
+    ),
 }
 
 

@@ -80,7 +80,7 @@ class AgentReply(Value):
 def reply_document(kind: str, status: int = 200, /, **fields: object) -> AgentReply:
     """Return a document as a reply."""
     document = {"apiVersion": API_VERSION, "kind": kind, **fields}
-    return AgentReply(status, json.dumps(document, separators=(",", ":")).encode())
+    return AgentReply(status=status, body=json.dumps(document, separators=(",", ":")).encode())
 
 
 def reply_status(status: int, reason: str, message: str, retry_after_seconds: int = 0) -> AgentReply:

@@ -25,7 +25,7 @@ _MOST_CONNECTIONS = 64
 _ACCEPTED_AT_ONCE = 8
 # Nobody needs figures more often, and making them takes the agent's time.
 _FRESH_SECONDS = 1.0
-_ANYBODY = Caller(-1, frozenset())
+_ANYBODY = Caller(uid=-1, gids=frozenset())
 
 
 class MetricsPort:
@@ -53,7 +53,7 @@ class MetricsPort:
     def address(self) -> str:
         """Where it listens, with the port that was chosen if none was asked for."""
         host, port, *_ = self._socket.getsockname()
-        return str(ListenAddress(host, port, self._is_loopback))
+        return str(ListenAddress(host=host, port=port, is_loopback=self._is_loopback))
 
     async def serve(self) -> None:
         """Accept connections from now on."""
@@ -144,4 +144,4 @@ def _is_own_host(host: str) -> bool:
 
 
 def _text(status: int, text: str) -> AgentReply:
-    return AgentReply(status, text.encode() + b"\n", _TEXT)
+    return AgentReply(status=status, body=text.encode() + b"\n", content_type=_TEXT)

@@ -324,7 +324,7 @@ class AgentProcess(Management):
         except ImportError as error:
             return reply_status(501, "NotInstalled", str(error))
         figures = render_figures(self._reloader, self._refresher, self._service.usage, self._connections)
-        return AgentReply(200, figures, CONTENT_TYPE)
+        return AgentReply(status=200, body=figures, content_type=CONTENT_TYPE)
 
     def hand_over(self, uid: int) -> AgentReply:
         """Return the cached answers for everybody to a process of this user, if it is the agent's own."""

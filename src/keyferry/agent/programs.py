@@ -36,7 +36,9 @@ class NamedConnection(AgentConnection):
 def named_peer_of(connected: socket.socket) -> Caller:
     """Return who is at the other end of a connection, with the name of its program."""
     caller = peer_of(connected)
-    return Caller(caller.uid, caller.gids, caller.pid, _program_of(connected, caller.pid))
+    return Caller(
+        uid=caller.uid, gids=caller.gids, pid=caller.pid, program=_program_of(connected, caller.pid)
+    )
 
 
 def _program_of(connected: socket.socket, pid: int) -> str:

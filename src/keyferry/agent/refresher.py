@@ -57,7 +57,7 @@ class Refresher:
     def _note(self, provider: Provider, entry: CacheEntry) -> None:
         expires_ns = entry.provision.expires_ns
         if expires_ns is not None:
-            planned = PlannedRefresh(provider.name, entry.base, entry.image)
+            planned = PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image)
             self.plan.note(planned, expires_ns, self._clock())
         if self._wake is not None:
             self._wake.set()

@@ -93,7 +93,7 @@ class Reloader:
         self.succeeded = self.failed = 0
         self.state, self._seen = self._read(None)
         now = time.time()
-        first = ReloadOutcome(now, True, now)
+        first = ReloadOutcome(at=now, is_applied=True, since=now)
         self.history: deque[ReloadOutcome] = deque((first,), maxlen=_MOST_REMEMBERED)
 
     @property
@@ -145,7 +145,9 @@ class Reloader:
         now = time.time()
         # Kept in each outcome, since the history has an end.
         since = self.last.since if self.last.is_applied is is_applied else now
-        self.history.append(ReloadOutcome(now, is_applied, since, problems, notes))
+        self.history.append(
+            ReloadOutcome(at=now, is_applied=is_applied, since=since, problems=problems, notes=notes)
+        )
 
     def _read(self, previous: AgentState | None) -> tuple[AgentState, Fingerprint]:
         """Return a state whose files did not change while they were read, and the state of the files.

@@ -69,7 +69,9 @@ class ReplyMemo:
         rest = answer_fields(answer, now_ns)
         held = sum(auth_bytes(provision.auth) for provision in answer.provisions)
         size = _REPLY_BYTES + len(rest) + held
-        kept = _Kept(answer, now_ns + _FRESH_NS, size, rest, result_of_answer(answer))
+        kept = _Kept(
+            answer=answer, until_ns=now_ns + _FRESH_NS, size=size, rest=rest, result=result_of_answer(answer)
+        )
         if size <= min(LONGEST_KEPT_BYTES, self._most_bytes):
             if self.bytes + size > self._most_bytes:
                 self.clear()

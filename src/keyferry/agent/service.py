@@ -56,15 +56,23 @@ _STOPPING = reply_status(503, "Stopping", "the agent stops")
 _OK = 200
 _BUSY_SECONDS = 5
 _BUSY = reply_status(503, "Busy", "too many lookups of this user wait for plugins", _BUSY_SECONDS)
-_WAITS = DecisionResult(DecisionOutcome.REFUSED, "", "too many lookups of the caller wait for plugins")
-_DIFFERS = DecisionResult(DecisionOutcome.REFUSED, "", "the caller has another provider config or bin dir")
-_STOPS = DecisionResult(DecisionOutcome.REFUSED, "", "the agent stops, and this is not cached")
+_WAITS = DecisionResult(
+    outcome=DecisionOutcome.REFUSED, source="", reason="too many lookups of the caller wait for plugins"
+)
+_DIFFERS = DecisionResult(
+    outcome=DecisionOutcome.REFUSED, source="", reason="the caller has another provider config or bin dir"
+)
+_STOPS = DecisionResult(
+    outcome=DecisionOutcome.REFUSED, source="", reason="the agent stops, and this is not cached"
+)
 _EVICTIONS = {
-    True: DecisionResult(DecisionOutcome.EVICTED, "", "a registry refused the credential; it is dropped"),
+    True: DecisionResult(
+        outcome=DecisionOutcome.EVICTED, source="", reason="a registry refused the credential; it is dropped"
+    ),
     False: DecisionResult(
-        DecisionOutcome.NO_MATCH,
-        "",
-        "a registry refused a credential that is not cached, or was just dropped",
+        outcome=DecisionOutcome.NO_MATCH,
+        source="",
+        reason="a registry refused a credential that is not cached, or was just dropped",
     ),
 }
 _OTHER_CONFIG = reply_status(409, "OtherConfig", "the agent has another provider config, or another bin dir")
@@ -377,7 +385,9 @@ class AgentService:
     ) -> AgentReply:
         provision = await state.providers.provide_async(question.provider, question.image, pod=pod)
         if provision is not None and provision.error is not None:
-            self._log_failures(request, question, [Failure(provision.provider, provision.error)])
+            self._log_failures(
+                request, question, [Failure(provider=provision.provider, error=provision.error)]
+            )
         return self._provider_reply(state, rights, question, provision)
 
     def _provider_reply(
@@ -431,7 +441,7 @@ class AgentService:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
         self._replies.clear()
-        decision = AgentQuestion(name), _EVICTIONS[evicted]
+        decision = AgentQuestion(image=name), _EVICTIONS[evicted]
         self._log.write(
             LogLevel.INFO,
             "evict",

@@ -186,7 +186,9 @@ def resolve_settings(given: Given, *, node: Node | None = None, uid: int | None 
                 problems.append(Problem(origin, str(error)))
     if problems:
         raise ConfigError(tuple(problems))
-    return _discover(AgentSettings(values, origins, config, path), given, node)
+    return _discover(
+        AgentSettings(values=values, origins=origins, config=config, config_file=path), given, node
+    )
 
 
 def _texts(given: Given, name: str) -> list[tuple[str, str]]:
@@ -325,4 +327,10 @@ def _discover(settings: AgentSettings, given: Given, node: Node | None) -> Agent
         values[name] = named[name] or _absolute(path)
         if named[name] is None:
             origins[name] = origin
-    return AgentSettings(values, origins, settings.config, settings.config_file, found.notes)
+    return AgentSettings(
+        values=values,
+        origins=origins,
+        config=settings.config,
+        config_file=settings.config_file,
+        notes=found.notes,
+    )

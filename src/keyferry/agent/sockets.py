@@ -202,7 +202,7 @@ def peer_of(connected: socket.socket) -> Caller:
     pid, uid, gid = _CREDENTIALS.unpack(
         connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
-    return Caller(uid, frozenset((gid, *_groups_of(connected))), pid)
+    return Caller(uid=uid, gids=frozenset((gid, *_groups_of(connected))), pid=pid)
 
 
 def _groups_of(connected: socket.socket) -> tuple[int, ...]:

@@ -55,7 +55,9 @@ def load_state(
     check_config_files(settings.text("providerConfig"))
     of_providers = ProviderSettings(
         timeout_seconds=settings.number("pluginTimeout") / _SECOND,
-        cache_limits=CacheLimits(settings.number("cacheEntries"), settings.number("cacheBytes")),
+        cache_limits=CacheLimits(
+            entries=settings.number("cacheEntries"), bytes=settings.number("cacheBytes")
+        ),
         on_cached=on_cached,
         environ=_plugin_environment(),
     )
@@ -67,7 +69,7 @@ def load_state(
     providers = make_providers(settings.text("providerConfig"), settings.text("binDir"), of_providers, kept)
     config = settings.config
     policy = AccessPolicy(config.access or (), config.manage or (), own_uid=os.geteuid())
-    return AgentState(settings, providers, policy, time.time())
+    return AgentState(settings=settings, providers=providers, policy=policy, loaded_at=time.time())
 
 
 def _plugin_environment() -> dict[str, str]:

@@ -46,7 +46,10 @@ class Usage:
 
     def users(self) -> dict[int, CallerUsage]:
         """Return the counts of every user."""
-        return {uid: CallerUsage(int(own[0]), int(own[1]), own[2]) for uid, own in self._by_user.items()}
+        return {
+            uid: CallerUsage(requests=int(own[0]), refused=int(own[1]), last_at=own[2])
+            for uid, own in self._by_user.items()
+        }
 
 
 class EvictionLimit:

@@ -171,7 +171,7 @@ def wire(
     return declared
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(wire, field))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire, field))
 class WireValue(Value):
     """The base of values that are read from documents and written to them."""
 
@@ -180,8 +180,9 @@ class WireValue(Value):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        found = {name: cls._metadata.get(name) for name in cls._names}
-        cls.wire_fields = {name: each for name, each in found.items() if isinstance(each, WireField)}
+        cls.wire_fields = {
+            name: each.metadata for name, each in cls._fields.items() if isinstance(each.metadata, WireField)
+        }
 
     @classmethod
     def from_document(cls, document: object, reader: Reader, api_version: str = "") -> Self:
@@ -198,7 +199,7 @@ class WireValue(Value):
         for name, each in self.wire_fields.items():
             value = getattr(self, name)
             written = None if value is None else each.shape.write(value, api_version)
-            is_default = value == self._defaults.get(name)
+            is_default = value is None or value == self._fields[name].default
             is_empty = written in ([], {}) and not isinstance(value, WireValue)
             if api_version not in each.absent_from and (each.always or not (is_default or is_empty)):
                 document[each.name] = written

@@ -43,7 +43,7 @@ class _Style(Value):
     @property
     def inner(self) -> _Style:
         """The style of an object that is the value of a member."""
-        return _Style(self.lead and self.lead + self.lead.rpartition("\n")[2], self.colon)
+        return _Style(lead=self.lead and self.lead + self.lead.rpartition("\n")[2], colon=self.colon)
 
     def member(self, name: str, value: str) -> str:
         """Return a member."""
@@ -117,13 +117,13 @@ def _style(text: str, owner: int) -> _Style:
     if not members:
         start = _blanks(text, owner) + 1
         newline = _newline(text[start : _blanks(text, start)])
-        return _Style(newline and newline + _INDENT, ": ")
+        return _Style(lead=newline and newline + _INDENT, colon=": ")
     last = members[-1]
     before = text[: last.begin]
     blank = before[len(before.rstrip(_BLANKS)) :]
     newline = _newline(blank)
     between = text[last.begin : last.value].rpartition(":")[2]
-    return _Style(newline and newline + blank.rpartition("\n")[2], ": " if between else ":")
+    return _Style(lead=newline and newline + blank.rpartition("\n")[2], colon=": " if between else ":")
 
 
 def _newline(blank: str) -> str:
@@ -142,7 +142,7 @@ def _members(text: str, owner: int) -> list[JsonMember]:
         name, end = decode(text, begin)
         value = _blanks(text, _blanks(text, end) + 1)
         end = decode(text, value)[1]
-        members.append(JsonMember(name, begin, value, end))
+        members.append(JsonMember(name=name, begin=begin, value=value, end=end))
         at = _blanks(text, end)
     return members
 

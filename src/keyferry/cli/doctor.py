@@ -94,7 +94,7 @@ def _version(text: str) -> str:
 def run(args: argparse.Namespace) -> int:
     """Print the verdict and all lines, and return the exit code."""
     facts = gather_facts(args.node, _options(args))
-    health = examine(facts, Hints(_given(args, _SHARED), _given(args, _OTHERS)))
+    health = examine(facts, Hints(shared=_given(args, _SHARED), others=_given(args, _OTHERS)))
     if args.output == "table":
         from keyferry.doctor.text import render_health
 
@@ -112,16 +112,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> DoctorOptions:
     return DoctorOptions(
-        args.config,
-        args.bin_dir,
-        args.root,
-        args.hosts_dir,
-        args.registries_conf,
-        os.environ.get(ROOT_VARIABLE) or "/",
-        args.online,
-        args.ca_file,
-        args.registry_timeout,
-        args.kubernetes or "",
+        config=args.config,
+        bin_dir=args.bin_dir,
+        root=args.root,
+        hosts_dir=args.hosts_dir,
+        registries_conf=args.registries_conf,
+        host_root=os.environ.get(ROOT_VARIABLE) or "/",
+        is_online=args.online,
+        ca_file=args.ca_file,
+        timeout_seconds=args.registry_timeout,
+        kubernetes=args.kubernetes or "",
     )
 
 

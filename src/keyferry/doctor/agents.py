@@ -26,13 +26,17 @@ def find_agents(
         if provider.shim is not None and provider.shim.socket not in ("", *seen):
             seen.add(provider.shim.socket)
             place = provider.shim.socket
-            yield AgentFacts(place, f"the shim of {provider.name}", is_there=os.path.lexists(place))
+            yield AgentFacts(
+                socket=place, named_by=f"the shim of {provider.name}", is_there=os.path.lexists(place)
+            )
     place, is_named = find_socket(environ), bool(environ.get(AGENT_VARIABLE))
     if not is_named:
         place = os.path.join(host_root, place.lstrip("/")) if place else ""
     is_there = os.path.lexists(place)
     if place and place not in seen and (is_named or is_there):
-        yield AgentFacts(place, AGENT_VARIABLE if is_named else "its usual place", is_there=is_there)
+        yield AgentFacts(
+            socket=place, named_by=AGENT_VARIABLE if is_named else "its usual place", is_there=is_there
+        )
 
 
 def question_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) -> AgentFacts:
@@ -64,7 +68,9 @@ def _failures(providers: object) -> Iterator[AgentFailure]:
         if isinstance(last, dict):
             at = str(last.get("at", ""))
             message = str(last.get("message", ""))
-            yield AgentFailure(str(each.get("name", "")), at, message, is_recent=_is_recent(at))
+            yield AgentFailure(
+                provider=str(each.get("name", "")), at=at, message=message, is_recent=_is_recent(at)
+            )
 
 
 def _is_recent(at: str) -> bool:

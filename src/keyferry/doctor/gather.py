@@ -81,11 +81,11 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
     config, read = _config(node, options, node.settings)
     own_config = config.found.config if config is not None and _is_own(config) else ""
     kubelet = KubeletFacts(
-        node.kubelets,
-        node.settings,
-        None if node.kubelet is None else node.kubelet.read_environment(),
-        options.kubernetes,
-        () if node.settings is None else newer_than_kubelet(node.settings, own_config),
+        kubelets=node.kubelets,
+        settings=node.settings,
+        environment=None if node.kubelet is None else node.kubelet.read_environment(),
+        version=options.kubernetes,
+        newer=() if node.settings is None else newer_than_kubelet(node.settings, own_config),
     )
     # A config that is given may be another machine's: then only files that are given count as the node's.
     is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
@@ -99,15 +99,17 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
             for each in agents
         )
     return NodeFacts(
-        kubelet,
-        config,
-        runtime,
-        tuple(_mirrors(kubelet, options, _plain_names(read))) if is_here or options.names_mirrors else (),
-        stale_sources(options.host_root) if is_here and not options.names_mirrors else (),
-        _records(kubelet.settings, options) if is_here or options.root else None,
-        _disk(kubelet.settings, options) if is_here or options.root else None,
-        registries,
-        _probes(registries, options, *_proxy_owner(kubelet, runtime)) if options.is_online else (),
+        kubelet=kubelet,
+        config=config,
+        runtime=runtime,
+        mirrors=tuple(_mirrors(kubelet, options, _plain_names(read)))
+        if is_here or options.names_mirrors
+        else (),
+        stale_sources=stale_sources(options.host_root) if is_here and not options.names_mirrors else (),
+        records=_records(kubelet.settings, options) if is_here or options.root else None,
+        disk=_disk(kubelet.settings, options) if is_here or options.root else None,
+        registries=registries,
+        probes=_probes(registries, options, *_proxy_owner(kubelet, runtime)) if options.is_online else (),
         is_online=options.is_online,
         is_root=sys.platform == "win32" or os.geteuid() == 0,
         agents=agents,
@@ -156,7 +158,7 @@ def _config(
     data = None if os.path.isdir(found.config) or not read.files else read.files[0].data
     version = options.kubernetes or LATEST
     report = lint(found.config, data=data, bin_dir=found.bin_dir or None, kubernetes=version, gates=gates)
-    return ConfigFacts(found, report, tuple(_providers(read, found.bin_dir))), read
+    return ConfigFacts(found=found, report=report, providers=tuple(_providers(read, found.bin_dir))), read
 
 
 def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
@@ -166,7 +168,7 @@ def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
         plugin = _plugin(path) if path else None
         patterns = tuple(map(hide_user_info, provider.match_images or ()))
         shim = _shim(path) if plugin is not None and is_shim(path) else None
-        yield ProviderFacts(provider.name, patterns, place, plugin, shim)
+        yield ProviderFacts(name=provider.name, patterns=patterns, place=place, plugin=plugin, shim=shim)
 
 
 def _shim(path: str) -> ShimFacts:
@@ -179,7 +181,7 @@ def _shim(path: str) -> ShimFacts:
     behind = plugin_behind(path)
     plugin = _plugin(behind) if behind and not is_shim(behind) else None
     is_named = any(os.path.lexists(path + suffix) for suffix in BEHIND)
-    return ShimFacts(socket, plugin, is_broken=plugin is None and is_named)
+    return ShimFacts(socket=socket, plugin=plugin, is_broken=plugin is None and is_named)
 
 
 def _plugin(path: str) -> PluginFile | None:
@@ -187,7 +189,7 @@ def _plugin(path: str) -> PluginFile | None:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
-    return PluginFile(path, found.st_uid, found.st_mode)
+    return PluginFile(path=path, user_id=found.st_uid, mode=found.st_mode)
 
 
 def _plain_names(read: ReadConfig | None) -> Iterator[str]:
@@ -233,14 +235,14 @@ def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | No
 
         version, problem = ask_runtime(socket, options.timeout_seconds)
     return RuntimeFacts(
-        socket,
-        named_by,
-        _is_socket(socket),
-        runtime_of(endpoint or socket, runtimes),
-        process,
-        None if process is None else process.read_environment(),
-        version,
-        problem,
+        socket=socket,
+        named_by=named_by,
+        is_socket=_is_socket(socket),
+        kind=runtime_of(endpoint or socket, runtimes),
+        process=process,
+        environment=None if process is None else process.read_environment(),
+        version=version,
+        version_problem=problem,
     )
 
 
@@ -268,7 +270,7 @@ def _mirrors(kubelet: KubeletFacts, options: DoctorOptions, names: Iterator[str]
         shown = name.partition("/")[0] if is_whole else name
         if found is not None and shown not in seen:
             seen.add(shown)
-            yield MirrorFacts(_OTHERS if name == _ANY_REGISTRY else shown, found)
+            yield MirrorFacts(name=_OTHERS if name == _ANY_REGISTRY else shown, mirrors=found)
 
 
 def _root(settings: KubeletSettings | None, options: DoctorOptions) -> str:
@@ -294,14 +296,14 @@ def _records(settings: KubeletSettings | None, options: DoctorOptions) -> Record
         except OSError as error:
             unreadable = error.strerror or "it is not known why"
     return RecordsFacts(
-        root,
-        name,
-        "the kubelet's default" if policy is None else policy.origin,
-        "" if settings is None else _policy_problem(name, settings.allowlist),
-        settings is not None and settings.gates.get(RECORDS_GATE) is False,
-        report,
-        count,
-        unreadable,
+        root=root,
+        policy=name,
+        policy_from="the kubelet's default" if policy is None else policy.origin,
+        policy_problem="" if settings is None else _policy_problem(name, settings.allowlist),
+        is_off=settings is not None and settings.gates.get(RECORDS_GATE) is False,
+        report=report,
+        count=count,
+        unreadable=unreadable,
     )
 
 
@@ -319,4 +321,4 @@ def _disk(settings: KubeletSettings | None, options: DoctorOptions) -> DiskFacts
         found = os.statvfs(root)
     except (AttributeError, OSError):
         return None  # Windows has no statvfs
-    return DiskFacts(root, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+    return DiskFacts(path=root, free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize)

@@ -58,12 +58,12 @@ def ask_registries(
 def _route(registry: str, owner: str, environ: Mapping[str, str] | None) -> ProbeRoute:
     name, text = find_proxy(make_origin("https", REGISTRY_HOST if registry == HUB else registry), environ)
     if not text or text.startswith(SOCKS):
-        return ProbeRoute(owner, is_socks=bool(text))
+        return ProbeRoute(owner=owner, is_socks=bool(text))
     try:
         proxy = parse_proxy(text, name)
     except UrlError:
-        return ProbeRoute(owner)  # the probe has the problem
-    return ProbeRoute(owner, str(proxy), bool(proxy.user_info))
+        return ProbeRoute(owner=owner)  # the probe has the problem
+    return ProbeRoute(owner=owner, proxy=str(proxy), has_login=bool(proxy.user_info))
 
 
 def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> RegistryProbe:
@@ -73,8 +73,8 @@ def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> Regis
         with transport.request(replace(origin, target=_PING), "GET", {}, admit=admit) as answer:
             status, date = answer.head.status, answer.head.value("date")
     except (HttpError, RegistryError) as error:
-        return RegistryProbe(registry, problem=str(error))
-    return RegistryProbe(registry, status, skew_seconds=_skew(date, clock()))
+        return RegistryProbe(registry=registry, problem=str(error))
+    return RegistryProbe(registry=registry, status=status, skew_seconds=_skew(date, clock()))
 
 
 def _skew(date: str, now_ns: int) -> float | None:

@@ -22,7 +22,7 @@ __all__ = ["examine"]
 def examine(facts: NodeFacts, hints: Hints) -> NodeHealth:
     """Return the health of a node; for a machine that is none, what was looked for and what can be done."""
     if not facts.is_node:
-        return NodeHealth(tuple(_elsewhere(facts, hints)), is_node=False, is_online=facts.is_online)
+        return NodeHealth(sections=tuple(_elsewhere(facts, hints)), is_node=False, is_online=facts.is_online)
     sections: tuple[tuple[str, Iterable[HealthLine]], ...] = (
         ("kubelet", check_kubelet(facts.kubelet, hints, is_root=facts.is_root)),
         ("provider config", check_config(facts.config, facts.kubelet, hints)),
@@ -39,7 +39,8 @@ def examine(facts: NodeFacts, hints: Hints) -> NodeHealth:
     )
     filled = ((title, tuple(lines)) for title, lines in sections)
     return NodeHealth(
-        tuple(HealthSection(title, lines) for title, lines in filled if lines), is_online=facts.is_online
+        sections=tuple(HealthSection(title=title, lines=lines) for title, lines in filled if lines),
+        is_online=facts.is_online,
     )
 
 
@@ -49,24 +50,44 @@ def _elsewhere(facts: NodeFacts, hints: Hints) -> Iterator[HealthSection]:
     places = ", ".join(known.config for known in WELL_KNOWN_CONFIGS)
     unknown = HealthLevel.UNKNOWN
     yield HealthSection(
-        "what was looked for",
-        (
-            HealthLine(unknown, "kubelet", f"a running kubelet, k3s or RKE2: none is visible{unseen}"),
-            HealthLine(unknown, "provider config", f"a provider config: none in {places}"),
+        title="what was looked for",
+        lines=(
+            HealthLine(
+                level=unknown,
+                subject="kubelet",
+                text=f"a running kubelet, k3s or RKE2: none is visible{unseen}",
+            ),
+            HealthLine(level=unknown, subject="provider config", text=f"a provider config: none in {places}"),
         ),
     )
     lines = [
         HealthLine(
-            HealthLevel.NEXT,
-            "files",
-            "check the files of a node",
-            hints.doctor("--config", "FILE", "--bin-dir", "DIR"),
+            level=HealthLevel.NEXT,
+            subject="files",
+            text="check the files of a node",
+            next_command=hints.doctor("--config", "FILE", "--bin-dir", "DIR"),
         ),
-        HealthLine(HealthLevel.NEXT, "demo", "see what keyferry does", "keyferry demo"),
-        HealthLine(HealthLevel.NEXT, "cluster", "check the access to a cluster", "keyferry kube explain"),
+        HealthLine(
+            level=HealthLevel.NEXT,
+            subject="demo",
+            text="see what keyferry does",
+            next_command="keyferry demo",
+        ),
+        HealthLine(
+            level=HealthLevel.NEXT,
+            subject="cluster",
+            text="check the access to a cluster",
+            next_command="keyferry kube explain",
+        ),
     ]
     if hidden and not facts.is_root:
         lines.insert(
-            0, HealthLine(HealthLevel.NEXT, "root", "look again as root", hints.doctor(is_root=True))
+            0,
+            HealthLine(
+                level=HealthLevel.NEXT,
+                subject="root",
+                text="look again as root",
+                next_command=hints.doctor(is_root=True),
+            ),
         )
-    yield HealthSection("what can be done here", tuple(lines))
+    yield HealthSection(title="what can be done here", lines=tuple(lines))

@@ -73,15 +73,19 @@ class Issued(Value):
 
 def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None]:
     """Check that the account exists and has the required annotations; return it with all of its annotations."""
-    action = ApiAction("get", "serviceaccounts", question.namespace, question.name)
+    action = ApiAction(
+        verb="get", resource="serviceaccounts", namespace=question.namespace, name=question.name
+    )
     path = f"{question.path}/serviceaccounts/{encode_percent(question.name)}"
     found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
     if isinstance(found, ApiProblem):
         words = f"{shlex.quote(question.name)} --namespace {shlex.quote(question.namespace)}"
         cure = f"{question.kubectl} create serviceaccount {words}"
         return _problem_link(LinkName.ACCOUNT, question, found, cure), None
-    item = KubernetesObject(hide_in_url(question.session.server), ObjectKind.SERVICE_ACCOUNT, found)
-    account = ServiceAccount(item.uid, item.annotations)
+    item = KubernetesObject(
+        origin=hide_in_url(question.session.server), kind=ObjectKind.SERVICE_ACCOUNT, value=found
+    )
+    account = ServiceAccount(uid=item.uid, annotations=item.annotations)
     picked, lacking = pick_annotations(question.attributes, account.annotations or {})
     name = f"{question.namespace}/{question.name}"
     if lacking:
@@ -90,23 +94,33 @@ def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None
         cure = (
             f'{command} --namespace {shlex.quote(question.namespace)} {shlex.quote(lacking)}="${{VALUE:?}}"'
         )
-        return Link(LinkName.ACCOUNT, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
+        return Link(
+            name=LinkName.ACCOUNT, state=LinkState.BROKEN, text=text, cure=cure, kind=Kind.ABSENT
+        ), None
     facts = {f"annotation {key}": value for key, value in picked.items()}
-    return Link(LinkName.ACCOUNT, LinkState.OK, f"{name} exists", {"uid": account.uid, **facts}), account
+    return Link(
+        name=LinkName.ACCOUNT, state=LinkState.OK, text=f"{name} exists", facts={"uid": account.uid, **facts}
+    ), account
 
 
 def find_pod(question: AccountQuestion, name: str) -> BoundTo:
     """Return the pod that the token is bound to; a pod that may not be read is named only."""
-    action = ApiAction("get", "pods", question.namespace, name)
+    action = ApiAction(verb="get", resource="pods", namespace=question.namespace, name=name)
     path = f"{question.path}/pods/{encode_percent(name)}"
     found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
     if isinstance(found, ApiProblem):
-        return BoundTo(name, note=str(found))
+        return BoundTo(name=name, note=str(found))
     metadata, spec = (found.get(part) for part in ("metadata", "spec"))
     fields = spec if isinstance(spec, dict) else {}
     uid = metadata.get("uid", "") if isinstance(metadata, dict) else ""
     account = str(fields.get("serviceAccountName") or "default")
-    return BoundTo(name, str(uid), str(fields.get("nodeName") or ""), account, token_audiences(fields))
+    return BoundTo(
+        name=name,
+        uid=str(uid),
+        node=str(fields.get("nodeName") or ""),
+        account=account,
+        audiences=token_audiences(fields),
+    )
 
 
 def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo) -> tuple[Link, Issued]:
@@ -114,13 +128,15 @@ def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo)
     if pod.account and pod.account != question.name:
         text = f"pod {pod.name!r} has the service account {pod.account!r}, not {question.name!r}"
         cure = f"use --service-account {question.namespace}/{pod.account}, or another pod"
-        return Link(LinkName.TOKEN, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), Issued()
+        return Link(
+            name=LinkName.TOKEN, state=LinkState.BROKEN, text=text, cure=cure, kind=Kind.ABSENT
+        ), Issued()
     issued = request_token(
         question.session,
         question.namespace,
         question.name,
         audience=question.audience,
-        pod=BoundPod(pod.name, pod.uid) if pod.name else None,
+        pod=BoundPod(name=pod.name, uid=pod.uid) if pod.name else None,
         account_uid=account.uid,
         timeout_seconds=question.timeout_seconds,
     )
@@ -129,7 +145,7 @@ def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo)
     bound = f"bound to pod {pod.name!r}" if pod.name else "not bound to a pod; bind it with --pod NAME"
     facts = {"note": pod.note} if pod.note else {}
     text = f"the server issues a token for the audience {question.audience!r}, {bound}"
-    return Link(LinkName.TOKEN, LinkState.OK, text, facts), Issued(issued.token)
+    return Link(name=LinkName.TOKEN, state=LinkState.OK, text=text, facts=facts), Issued(token=issued.token)
 
 
 def _problem_link(name: LinkName, question: AccountQuestion, problem: ApiProblem, absent_cure: str) -> Link:
@@ -147,7 +163,7 @@ def _problem_link(name: LinkName, question: AccountQuestion, problem: ApiProblem
     # about the account and its kubelets.
     is_silent = problem.status >= _SERVER_ERROR or problem.kind is Kind.REFUSED
     state = LinkState.UNKNOWN if is_silent else LinkState.BROKEN
-    return Link(name, state, str(problem), cure=cure, manifests=manifests, kind=problem.kind)
+    return Link(name=name, state=state, text=str(problem), cure=cure, manifests=manifests, kind=problem.kind)
 
 
 def _user(question: AccountQuestion) -> str:
@@ -158,8 +174,8 @@ def node_link(question: AccountQuestion, pod: BoundTo) -> Link:
     """Check whether kubelets may request the audience, which newer API servers restrict."""
     found = review_node(
         question.session,
-        NodeTokens(pod.node, pod.audiences),
-        ServiceAccountRef(question.namespace, question.name, ""),
+        NodeTokens(name=pod.node, volume_audiences=pod.audiences),
+        ServiceAccountRef(namespace=question.namespace, name=question.name, uid=""),
         question.audience,
         timeout_seconds=question.timeout_seconds,
     )
@@ -178,13 +194,20 @@ def node_link(question: AccountQuestion, pod: BoundTo) -> Link:
     manifests = node_manifests((question.audience,), question.name)
     if found.reason is PermissionReason.REFUSED:
         return Link(
-            LinkName.NODE, LinkState.BROKEN, text, cure=_APPLY, manifests=manifests, kind=Kind.REFUSED
+            name=LinkName.NODE,
+            state=LinkState.BROKEN,
+            text=text,
+            cure=_APPLY,
+            manifests=manifests,
+            kind=Kind.REFUSED,
         )
     if found.problem is not None:
         cure = "ask an administrator whether objects like these exist"
         kind = found.problem.kind
-        return Link(LinkName.NODE, LinkState.UNKNOWN, text, cure=cure, manifests=manifests, kind=kind)
-    return Link(LinkName.NODE, LinkState.OK, text)
+        return Link(
+            name=LinkName.NODE, state=LinkState.UNKNOWN, text=text, cure=cure, manifests=manifests, kind=kind
+        )
+    return Link(name=LinkName.NODE, state=LinkState.OK, text=text)
 
 
 def claims_link(question: AccountQuestion, issued: Issued, pod: BoundTo) -> Link:
@@ -193,14 +216,23 @@ def claims_link(question: AccountQuestion, issued: Issued, pod: BoundTo) -> Link
         claims = read_claims(issued.token, is_strict=False)
     except JwtError:
         return Link(
-            LinkName.CLAIMS, LinkState.UNKNOWN, "the token is not a JSON web token", kind=Kind.CONTENT
+            name=LinkName.CLAIMS,
+            state=LinkState.UNKNOWN,
+            text="the token is not a JSON web token",
+            kind=Kind.CONTENT,
         )
     facts = _facts(claims)
     wrong = _wrong_claim(question, claims, pod)
     if wrong:
-        return Link(LinkName.CLAIMS, LinkState.BROKEN, f"the token {wrong}", facts, kind=Kind.CONTENT)
+        return Link(
+            name=LinkName.CLAIMS,
+            state=LinkState.BROKEN,
+            text=f"the token {wrong}",
+            facts=facts,
+            kind=Kind.CONTENT,
+        )
     text = "issuer, subject and audience are those of a kubelet's token"
-    return Link(LinkName.CLAIMS, LinkState.OK, text, facts)
+    return Link(name=LinkName.CLAIMS, state=LinkState.OK, text=text, facts=facts)
 
 
 def _wrong_claim(question: AccountQuestion, claims: Mapping[str, object], pod: BoundTo) -> str:

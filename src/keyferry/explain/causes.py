@@ -90,7 +90,7 @@ def _runs(facts: Facts) -> Explanation | None:
     elif attempt.was_pulled is False or may_use(facts):
         text += ": the image is on the node and this pod may use it; nothing is pulled"
     notes = (f"a new pull: {foresee(facts).text}",)
-    return Explanation(facts, Outcome.RUNS, text, notes=notes, about=Subject.USE)
+    return Explanation(facts=facts, outcome=Outcome.RUNS, text=text, notes=notes, about=Subject.USE)
 
 
 @_rule
@@ -101,7 +101,7 @@ def _ended(facts: Facts) -> Explanation | None:
     why = f" ({facts.evidence.reason})" if facts.evidence.reason else ""
     text = f"the pod has failed{why}: nothing is pulled for it any more"
     cures = () if facts.pod is None else (recreated_pod(facts, facts.pod),)
-    return Explanation(facts, Outcome.OTHER_REASON, text, cures=cures, about=Subject.USE)
+    return Explanation(facts=facts, outcome=Outcome.OTHER_REASON, text=text, cures=cures, about=Subject.USE)
 
 
 @_rule
@@ -111,9 +111,9 @@ def _may_use_it(facts: Facts) -> Explanation | None:
         return None
     text = "the image is on the node and this pod may use it; nothing is pulled"
     if facts.evidence.last_attempt.kind is not AttemptKind.FAILED:
-        return Explanation(facts, Outcome.RUNS, text, about=Subject.USE)
+        return Explanation(facts=facts, outcome=Outcome.RUNS, text=text, about=Subject.USE)
     text = f"the image is on the node now and this pod may use it, after {failed_text(facts)}; {retry_text(facts)}"
-    return Explanation(facts, Outcome.CHANGED, text, about=Subject.USE)
+    return Explanation(facts=facts, outcome=Outcome.CHANGED, text=text, about=Subject.USE)
 
 
 # The pod's own settings forbid every pull.
@@ -126,7 +126,14 @@ def _unreadable_secret(facts: Facts) -> Explanation | None:
     if unused is None or found is None:
         return None
     text = f"{found.cause}{seen_text(facts)}"
-    return Explanation(facts, Outcome.NO_CREDENTIAL, text, found.cause, found.cures, about=Subject.CREDENTIAL)
+    return Explanation(
+        facts=facts,
+        outcome=Outcome.NO_CREDENTIAL,
+        text=text,
+        cause=found.cause,
+        cures=found.cures,
+        about=Subject.CREDENTIAL,
+    )
 
 
 @_rule
@@ -137,9 +144,11 @@ def _never_and_unknown_image(facts: Facts) -> Explanation | None:
     if facts.evidence.last_attempt.kind is AttemptKind.FAILED:
         text = "the image is not on the node, or the node's policy does not let this pod use it"
         text = f"{text}; the pod forbids to pull it (imagePullPolicy: Never){seen_text(facts)}"
-        return Explanation(facts, Outcome.OTHER_REASON, text, cures=cures, about=Subject.USE)
+        return Explanation(
+            facts=facts, outcome=Outcome.OTHER_REASON, text=text, cures=cures, about=Subject.USE
+        )
     text = "cannot tell whether the image is on the node: the pod forbids to pull it (imagePullPolicy: Never)"
-    return Explanation(facts, Outcome.UNKNOWN, text, cures=cures, about=Subject.USE)
+    return Explanation(facts=facts, outcome=Outcome.UNKNOWN, text=text, cures=cures, about=Subject.USE)
 
 
 @_rule
@@ -147,8 +156,10 @@ def _never_and_absent_image(facts: Facts) -> Explanation | None:
     if not _is_never(facts) or facts.decision is None or facts.decision.situation.image_ref:
         return None
     text = f"the image is not on the node, and the pod forbids to pull it (imagePullPolicy: Never){seen_text(facts)}"
-    load = Cure("load the image into the container runtime of the node")
-    return Explanation(facts, Outcome.OTHER_REASON, text, cures=(load, _let_it_pull()), about=Subject.USE)
+    load = Cure(text="load the image into the container runtime of the node")
+    return Explanation(
+        facts=facts, outcome=Outcome.OTHER_REASON, text=text, cures=(load, _let_it_pull()), about=Subject.USE
+    )
 
 
 @_rule
@@ -159,9 +170,9 @@ def _never_and_not_allowed(facts: Facts) -> Explanation | None:
     if may_use(facts) is None:
         text = "cannot tell whether the pod may use the image on the node: the pod forbids to pull it"
         return Explanation(
-            facts,
-            Outcome.UNKNOWN,
-            f"{text} (imagePullPolicy: Never)",
+            facts=facts,
+            outcome=Outcome.UNKNOWN,
+            text=f"{text} (imagePullPolicy: Never)",
             cures=tuple(input_cures(facts)),
             about=Subject.USE,
         )
@@ -173,7 +184,14 @@ def _never_and_not_allowed(facts: Facts) -> Explanation | None:
     cures: tuple[Cure, ...] = (_let_it_pull("so that a pull can prove its access, "),)
     if not facts.answer.credentials:
         cures = (*new_secret(facts), *cures)
-    return Explanation(facts, Outcome.OTHER_REASON, text, decision.summary, cures, about=Subject.USE)
+    return Explanation(
+        facts=facts,
+        outcome=Outcome.OTHER_REASON,
+        text=text,
+        cause=decision.summary,
+        cures=cures,
+        about=Subject.USE,
+    )
 
 
 def _is_never(facts: Facts) -> bool:
@@ -182,12 +200,12 @@ def _is_never(facts: Facts) -> bool:
 
 
 def _let_it_pull(why: str = "or ") -> Cure:
-    return Cure(f"{why}let the kubelet pull it: set imagePullPolicy to IfNotPresent")
+    return Cure(text=f"{why}let the kubelet pull it: set imagePullPolicy to IfNotPresent")
 
 
 def _ask_runtime(facts: Facts) -> Cure:
     lines = (f"{facts.command} --cri auto",) if facts.command else ()
-    return Cure("ask the container runtime, on the pod's node", lines)
+    return Cure(text="ask the container runtime, on the pod's node", lines=lines)
 
 
 @_rule
@@ -198,9 +216,16 @@ def _blocked(facts: Facts) -> Explanation | None:
     place = f"line {mirrors.blocked_line} of {mirrors.file}" if mirrors.blocked_line else mirrors.file
     cause = f"{place} blocks the image, whatever the registry says"
     cure = Cure(
-        f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}", ("blocked = false",)
+        text=f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}",
+        lines=("blocked = false",),
     )
-    return Explanation(facts, Outcome.OTHER_REASON, f"the image cannot be pulled: {cause}", cause, (cure,))
+    return Explanation(
+        facts=facts,
+        outcome=Outcome.OTHER_REASON,
+        text=f"the image cannot be pulled: {cause}",
+        cause=cause,
+        cures=(cure,),
+    )
 
 
 # An attempt failed, and no credential is to blame.
@@ -218,13 +243,24 @@ def _other_reason(facts: Facts) -> Explanation | None:
     if evidence.since_the_failure():
         changed, retried = _change_texts(facts)
         if check is not None and is_accepted:
-            return Explanation(facts, Outcome.FOUND, f"{check_text(check)}; {changed}; {retried}")
+            return Explanation(
+                facts=facts, outcome=Outcome.FOUND, text=f"{check_text(check)}; {changed}; {retried}"
+            )
         text = f"{changed}, since the last attempt{seen_text(facts)}: {found.cause}; {retried}"
-        return Explanation(facts, Outcome.CHANGED, text, cures=next_check(facts), notes=notes)
+        return Explanation(
+            facts=facts, outcome=Outcome.CHANGED, text=text, cures=next_check(facts), notes=notes
+        )
     if check is not None and is_accepted:
         notes = (*notes, f"asked now, the registry says {check_text(check)}")
     text = f"{why_pulled(facts)}{found.cause}{seen_text(facts)}"
-    return Explanation(facts, Outcome.OTHER_REASON, text, found.cause, found.cures, notes)
+    return Explanation(
+        facts=facts,
+        outcome=Outcome.OTHER_REASON,
+        text=text,
+        cause=found.cause,
+        cures=found.cures,
+        notes=notes,
+    )
 
 
 def _change_texts(facts: Facts) -> tuple[str, str]:
@@ -250,9 +286,9 @@ def _mended(facts: Facts) -> Explanation | None:
     changed, retried = _change_texts(facts)
     if check is not None and check.verdict is PullVerdict.YES:
         text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"
-        return Explanation(facts, Outcome.FOUND, text)
+        return Explanation(facts=facts, outcome=Outcome.FOUND, text=text)
     text = f"{changed}, since the last attempt{seen_text(facts)}; {retried}; now {found_text(facts)}"
-    return Explanation(facts, Outcome.CHANGED, text, cures=next_check(facts))
+    return Explanation(facts=facts, outcome=Outcome.CHANGED, text=text, cures=next_check(facts))
 
 
 @_rule
@@ -264,12 +300,18 @@ def _secret_was_unreadable(facts: Facts) -> Explanation | None:
     if facts.answer.missing:
         cause = f"one of its pull secrets cannot be read: {failure.detail or failure.text}"
         text = f"no image of the pod is pulled: {cause}{seen_text(facts)}"
-        return Explanation(facts, Outcome.NO_CREDENTIAL, text, cause, tuple(input_cures(facts)))
+        return Explanation(
+            facts=facts,
+            outcome=Outcome.NO_CREDENTIAL,
+            text=text,
+            cause=cause,
+            cures=tuple(input_cures(facts)),
+        )
     text = (
         f"the kubelet could not read a pull secret ({failure.detail or failure.text}){seen_text(facts)}, "
         f"and now all can be read; {foresee_lookup(facts).text}"
     )
-    return Explanation(facts, Outcome.CHANGED, text, cures=(wait_cure(facts),))
+    return Explanation(facts=facts, outcome=Outcome.CHANGED, text=text, cures=(wait_cure(facts),))
 
 
 @_rule
@@ -287,8 +329,8 @@ def _not_read(facts: Facts) -> Explanation | None:
         f"changed {clock_text(file.changed, now)}"
     )
     text = f"{cause}; as the files are now, {found_text(facts)}{seen_text(facts)}"
-    cures = (Cure("restart the kubelet, on the node", (_RESTART,)),)
-    return Explanation(facts, Outcome.NOT_KNOWN_YET, text, cause, cures)
+    cures = (Cure(text="restart the kubelet, on the node", lines=(_RESTART,)),)
+    return Explanation(facts=facts, outcome=Outcome.NOT_KNOWN_YET, text=text, cause=cause, cures=cures)
 
 
 @_rule
@@ -320,10 +362,10 @@ def _older_answer(facts: Facts) -> Explanation | None:
         f"(cache duration {duration_text(seconds)})"
     )
     text = f"{why_pulled(facts)}{failed_text(facts)}; now the plugin gives {who(first)}{works}; {cause}"
-    cures: tuple[Cure, ...] = (Cure("wait, or restart the kubelet, on the node", (_RESTART,)),)
+    cures: tuple[Cure, ...] = (Cure(text="wait, or restart the kubelet, on the node", lines=(_RESTART,)),)
     if check is None:
         cures = (*next_check(facts), *cures, *credential_cures(facts, first))
-    return Explanation(facts, Outcome.REFUSED, text, cause, cures[:MAX_CURES])
+    return Explanation(facts=facts, outcome=Outcome.REFUSED, text=text, cause=cause, cures=cures[:MAX_CURES])
 
 
 def _accepted_here(facts: Facts) -> Explanation | None:
@@ -335,7 +377,7 @@ def _accepted_here(facts: Facts) -> Explanation | None:
         f"{why_pulled(facts)}{failed_text(facts)}, and nothing that is known has changed since, although "
         f"{registry(facts)} accepts {who(accepted)} from here now"
     )
-    return Explanation(facts, Outcome.UNEXPLAINED, text, cures=(wait_cure(facts),))
+    return Explanation(facts=facts, outcome=Outcome.UNEXPLAINED, text=text, cures=(wait_cure(facts),))
 
 
 def _accepted(facts: Facts) -> Credential | None:
@@ -354,19 +396,19 @@ def _refused(facts: Facts) -> Explanation:
     if mirror and facts.mirrors is not None:
         cause = f"the mirror {mirror} refuses {whom}, which the kubelet has for {registry(facts)}"
         text = f"let the mirror accept it or need none, or take it out of {facts.mirrors.file}"
-        cures = [Cure(text), *cures]
+        cures = [Cure(text=text), *cures]
     elif _is_known_user(facts):
         cause = f"the registry does not let {whom} pull this image, or has no such image"
         cures = [
-            Cure("check the name of the image; if it is right, let that user read it, at the registry"),
+            Cure(text="check the name of the image; if it is right, let that user read it, at the registry"),
             *cures,
         ]
     return Explanation(
-        facts,
-        Outcome.REFUSED,
-        f"{why_pulled(facts)}{cause}{seen_text(facts)}",
-        cause,
-        tuple(cures[:MAX_CURES]),
+        facts=facts,
+        outcome=Outcome.REFUSED,
+        text=f"{why_pulled(facts)}{cause}{seen_text(facts)}",
+        cause=cause,
+        cures=tuple(cures[:MAX_CURES]),
     )
 
 
@@ -412,10 +454,17 @@ def _no_credential(facts: Facts) -> Explanation | None:
         text = f"{why_pulled(facts)}the registry has no such image, or wants a credential for it, and none is found: "
         text += f"{found.cause}{seen_text(facts)}"
         cures = (
-            Cure("check the name of the image in the pod; if it is right, it needs a credential"),
+            Cure(text="check the name of the image in the pod; if it is right, it needs a credential"),
             *cures,
         )
-    explanation = Explanation(facts, outcome_without(answer), text, found.cause, cures, miss=found.miss)
+    explanation = Explanation(
+        facts=facts,
+        outcome=outcome_without(answer),
+        text=text,
+        cause=found.cause,
+        cures=cures,
+        miss=found.miss,
+    )
     return explanation if found.is_certain else with_inputs(explanation)
 
 
@@ -435,8 +484,8 @@ def _unexplained(facts: Facts) -> Explanation | None:
         cures = tuple(input_cures(facts))
         if _may_not_exist(facts):
             text = f"the registry has no such image, or does not let this user have it; {text}"
-            cures = (Cure("check the name of the image in the pod"), *cures)
-    return Explanation(facts, Outcome.UNEXPLAINED, text, cures=cures[:MAX_CURES])
+            cures = (Cure(text="check the name of the image in the pod"), *cures)
+    return Explanation(facts=facts, outcome=Outcome.UNEXPLAINED, text=text, cures=cures[:MAX_CURES])
 
 
 def _may_not_exist(facts: Facts) -> bool:

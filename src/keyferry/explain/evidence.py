@@ -117,13 +117,13 @@ class Evidence(Value):
             return failed
         failure = None if waiting is None else _failure_of_state(waiting)
         if waiting is not None and (failure is None or failure.kind is not FailureKind.QPS):
-            return LastAttempt(AttemptKind.FAILED, failure=failure)
+            return LastAttempt(kind=AttemptKind.FAILED, failure=failure)
         pulling = next((event for event in reversed(self.events) if event.reason == _PULLING), None)
         if success is not None and (pulling is None or (pulling.at or 0.0) <= (success.at or 0.0)):
             return _running(self.states, success)
         if pulling is not None or self.is_limited:
-            return LastAttempt(AttemptKind.TRYING)
-        return LastAttempt(AttemptKind.NOT_TRIED if self.phase or self.states else AttemptKind.UNSEEN)
+            return LastAttempt(kind=AttemptKind.TRYING)
+        return LastAttempt(kind=AttemptKind.NOT_TRIED if self.phase or self.states else AttemptKind.UNSEEN)
 
     def _last_failure(self, since: PullEvent | None) -> LastAttempt | None:
         """Return the last attempt that failed after *since*, unless only the kubelet's own limit put it off."""
@@ -134,7 +134,7 @@ class Evidence(Value):
             if _is_failed_attempt(event):
                 failure = _failure_of(event)
                 if failure.kind is not FailureKind.QPS:
-                    return LastAttempt(AttemptKind.FAILED, event.at, failure)
+                    return LastAttempt(kind=AttemptKind.FAILED, at=event.at, failure=failure)
         return None
 
     def since_the_failure(self) -> tuple[Change, ...]:
@@ -173,16 +173,18 @@ def see(
     images = {name for each in wanted for name in _spellings(each.image)}
     kept = tuple(events)
     return Evidence(
-        now,
-        pod.phase,
-        pod.reason,
-        pod.is_deleted,
-        tuple(_of_image(each, images) for each in pod.states if (each.role.field, each.name) in places),
-        tuple(each for each in kept if _is_about(each, places, images)),
-        tuple(each for each in kept if not each.container),
-        changes,
-        runtime_changes,
-        unread,
+        now=now,
+        phase=pod.phase,
+        reason=pod.reason,
+        is_deleted=pod.is_deleted,
+        states=tuple(
+            _of_image(each, images) for each in pod.states if (each.role.field, each.name) in places
+        ),
+        events=tuple(each for each in kept if _is_about(each, places, images)),
+        pod_events=tuple(each for each in kept if not each.container),
+        changes=changes,
+        runtime_changes=runtime_changes,
+        unread=unread,
     )
 
 
@@ -236,5 +238,5 @@ def _running(states: tuple[ContainerState, ...], success: PullEvent | None) -> L
     started = (each.started_at for each in states if each.kind is StateKind.RUNNING)
     since = next((each for each in started if each is not None), None)
     if success is None:
-        return LastAttempt(AttemptKind.RUNS, since=since)
-    return LastAttempt(AttemptKind.RUNS, success.at, was_pulled=not success.is_use, since=since)
+        return LastAttempt(kind=AttemptKind.RUNS, since=since)
+    return LastAttempt(kind=AttemptKind.RUNS, at=success.at, was_pulled=not success.is_use, since=since)

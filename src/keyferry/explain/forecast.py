@@ -40,7 +40,7 @@ def foresee(facts: Facts) -> Explanation:
     if check is None:
         return now
     if check.verdict is PullVerdict.YES:
-        return Explanation(facts, Outcome.FOUND, check_text(check))
+        return Explanation(facts=facts, outcome=Outcome.FOUND, text=check_text(check))
     if check.kind is Kind.NOT_FOUND:
         return _not_found(facts, check)
     if now.verdict is not PullVerdict.NO:
@@ -58,9 +58,11 @@ def foresee_lookup(facts: Facts) -> Explanation:
         unsure = "; the kubelet may get another in its place" if is_unsure(facts) else ""
         outcome = Outcome.UNKNOWN if unsure else Outcome.FOUND
         text = f"{found_text(facts)}{unsure}"
-        found = Explanation(facts, outcome, text, cures=next_check(facts), about=Subject.CREDENTIAL)
+        found = Explanation(
+            facts=facts, outcome=outcome, text=text, cures=next_check(facts), about=Subject.CREDENTIAL
+        )
         return with_inputs(found)
-    cause = find_lookup_cause(facts) or LikelyCause("")
+    cause = find_lookup_cause(facts) or LikelyCause(cause="")
     cures = cause.cures
     if answer.credentials:  # they are empty
         outcome = Outcome.UNKNOWN if answer.missing else Outcome.NO_CREDENTIAL
@@ -76,7 +78,16 @@ def foresee_lookup(facts: Facts) -> Explanation:
         text = f"no credential is found: {cause.cause}"
     notes = (_ANONYMOUS,) if outcome is Outcome.NO_CREDENTIAL and not answer.credentials else ()
     return with_inputs(
-        Explanation(facts, outcome, text, cause.cause, cures, notes, cause.miss, Subject.CREDENTIAL)
+        Explanation(
+            facts=facts,
+            outcome=outcome,
+            text=text,
+            cause=cause.cause,
+            cures=cures,
+            notes=notes,
+            miss=cause.miss,
+            about=Subject.CREDENTIAL,
+        )
     )
 
 
@@ -100,7 +111,7 @@ def credential_cures(facts: Facts, *credentials: Credential) -> Iterator[Cure]:
             yield from renewed_secret(facts, source.name, *refused)
         else:
             keys = " and ".join(dict.fromkeys(repr(each.key) for each in refused))
-            yield Cure(f"renew the login of {keys} in {source.name}")
+            yield Cure(text=f"renew the login of {keys} in {source.name}")
 
 
 def with_inputs(explanation: Explanation) -> Explanation:
@@ -114,11 +125,11 @@ def with_inputs(explanation: Explanation) -> Explanation:
 def _not_found(facts: Facts, check: RegistryCheck) -> Explanation:
     users = [who(each) for each in facts.answer.credentials]
     access = f"{users[0]} access to it" if users else "a credential"
-    cure = Cure(f"check the name and the tag; if they are right, give {access}")
+    cure = Cure(text=f"check the name and the tag; if they are right, give {access}")
     outcome = Outcome.OTHER_REASON if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     cause = "the registry has no such image or tag, or hides it from users without access"
     text = check_text(check) if outcome is Outcome.OTHER_REASON else f"{check_text(check)}; {cause}"
-    return with_inputs(Explanation(facts, outcome, text, cause, (cure,)))
+    return with_inputs(Explanation(facts=facts, outcome=outcome, text=text, cause=cause, cures=(cure,)))
 
 
 def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
@@ -130,15 +141,17 @@ def _refused(facts: Facts, check: RegistryCheck) -> Explanation:
     cause = f"{host} refuses {all_of(refused)}{message}"
     outcome = Outcome.REFUSED if check.verdict is PullVerdict.NO else Outcome.UNKNOWN
     text = cause if outcome is Outcome.REFUSED else f"{check_text(check)}; {cause}"
-    return with_inputs(Explanation(facts, outcome, text, cause, cures[:MAX_CURES]))
+    return with_inputs(
+        Explanation(facts=facts, outcome=outcome, text=text, cause=cause, cures=cures[:MAX_CURES])
+    )
 
 
 def _unknown(facts: Facts, check: RegistryCheck) -> Explanation:
     cures: tuple[Cure, ...] = ()
     if check.kind is Kind.UNREACHABLE:
         checked = "the network, the proxy and the trusted certificates of the node"
-        cures = (Cure(f"check the name and the port of {registry(facts)}, and {checked}"),)
+        cures = (Cure(text=f"check the name and the port of {registry(facts)}, and {checked}"),)
     elif check.kind is Kind.THROTTLED:
         cures = (wait_cure(facts), *(() if facts.answer.credentials else new_secret(facts)))
     outcome = Outcome.UNKNOWN if check.verdict is PullVerdict.UNKNOWN else Outcome.NO_CREDENTIAL
-    return with_inputs(Explanation(facts, outcome, check_text(check), cures=cures))
+    return with_inputs(Explanation(facts=facts, outcome=outcome, text=check_text(check), cures=cures))

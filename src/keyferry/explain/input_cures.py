@@ -22,9 +22,11 @@ def input_cures(facts: Facts) -> Iterator[Cure]:
         # The verdict names the first one.
         is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and facts.check is None
         text = hint.removeprefix(f"{missing}; ") if is_told else hint
-        yield Cure(text, tuple(_input_lines(facts, missing)))
+        yield Cure(text=text, lines=tuple(_input_lines(facts, missing)))
     if facts.try_command:
-        yield Cure("see which step from the service account to the registry fails", (facts.try_command,))
+        yield Cure(
+            text="see which step from the service account to the registry fails", lines=(facts.try_command,)
+        )
 
 
 def _input_lines(facts: Facts, missing: MissingInput) -> Iterator[str]:

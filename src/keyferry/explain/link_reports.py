@@ -36,11 +36,11 @@ class LinkReports:
 def _link(line: LinkLine, known: tuple[str, ...]) -> Link:
     facts = {name: _fact(value, known) for name, value in line.facts.items()}
     return Link(
-        f"plugin/{line.name}",
-        LinkState(line.state),
-        redact(line.text, known),
-        facts,
-        redact(line.cure, known),
+        name=f"plugin/{line.name}",
+        state=LinkState(line.state),
+        text=redact(line.text, known),
+        facts=facts,
+        cure=redact(line.cure, known),
         is_report=True,
     )
 

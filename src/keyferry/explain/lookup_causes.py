@@ -59,7 +59,7 @@ def _cause(rule: _Rule) -> _Rule:
 @_cause
 def _unreadable_secret(facts: Facts) -> LikelyCause | None:
     unused = facts.unreadable
-    return None if unused is None else LikelyCause(str(unused), used_secret(facts, unused))
+    return None if unused is None else LikelyCause(cause=str(unused), cures=used_secret(facts, unused))
 
 
 @_cause
@@ -71,8 +71,10 @@ def _empty_login(facts: Facts) -> LikelyCause | None:
     if source.secret is not None:
         cures = renewed_secret(facts, source.name, credentials[0])
     else:
-        cures = (Cure(f"write a user name and a password, or auth, for {credentials[0].key!r} in {source}"),)
-    return LikelyCause(empty_login_text(credentials[0]), cures)
+        cures = (
+            Cure(text=f"write a user name and a password, or auth, for {credentials[0].key!r} in {source}"),
+        )
+    return LikelyCause(cause=empty_login_text(credentials[0]), cures=cures)
 
 
 @_cause
@@ -84,7 +86,7 @@ def _node_may_not_request_token(facts: Facts) -> LikelyCause | None:
     objects = {"apiVersion": "v1", "kind": "List", "items": list(error.manifests)}
     line = f"echo {shlex.quote(dumps(objects))} | kubectl apply -f -"
     text = "as an administrator of the cluster, permit it; this adds objects of their own, and takes nothing away"
-    return LikelyCause(str(error), (Cure(text, (line,)),))
+    return LikelyCause(cause=str(error), cures=(Cure(text=text, lines=(line,)),))
 
 
 @_cause
@@ -93,7 +95,7 @@ def _failed_plugin(facts: Facts) -> LikelyCause | None:
     if not failures:
         return None
     provider, error = failures[0].provider, failures[0].error
-    return LikelyCause(_plugin_words(facts, error), _plugin_cures(facts, provider, error))
+    return LikelyCause(cause=_plugin_words(facts, error), cures=_plugin_cures(facts, provider, error))
 
 
 def _plugin_words(facts: Facts, error: KeyferryError) -> str:
@@ -112,19 +114,21 @@ def _plugin_cures(facts: Facts, provider: str, error: KeyferryError) -> tuple[Cu
     if not command:
         return ()
     if error.kind is Kind.NOT_FOUND:
-        return (Cure(f"install {provider!r} in {bin_dir}; this lists all that is missing", (command,)),)
+        return (
+            Cure(text=f"install {provider!r} in {bin_dir}; this lists all that is missing", lines=(command,)),
+        )
     if error.kind is Kind.START:
         return (_start_cure(join(bin_dir, provider)),)
-    return (Cure("see the plugin's request and response", (command,)),)
+    return (Cure(text="see the plugin's request and response", lines=(command,)),)
 
 
 def _start_cure(path: str) -> Cure:
     interpreter = missing_interpreter(path)
     if interpreter.endswith("\r"):
-        return Cure("convert its line ends", (f"sed -i 's/\\r$//' {shlex.quote(path)}",))
+        return Cure(text="convert its line ends", lines=(f"sed -i 's/\\r$//' {shlex.quote(path)}",))
     if interpreter:
-        return Cure(f"install {interpreter}, or change line 1 of {path}")
-    return Cure(f"check that {path} is a program for this machine, and that its loader is installed")
+        return Cure(text=f"install {interpreter}, or change line 1 of {path}")
+    return Cure(text=f"check that {path} is a program for this machine, and that its loader is installed")
 
 
 @_cause
@@ -132,7 +136,7 @@ def _skipped_provider(facts: Facts) -> LikelyCause | None:
     for provision in facts.answer.provisions:
         if provision.outcome is ProvisionOutcome.SKIPPED:
             cause = f"provider {provision.provider!r} is skipped: {provision.skipped}"
-            return LikelyCause(cause, _annotation_cures(facts, provision.lacking))
+            return LikelyCause(cause=cause, cures=_annotation_cures(facts, provision.lacking))
     return None
 
 
@@ -142,7 +146,7 @@ def _annotation_cures(facts: Facts, key: str) -> tuple[Cure, ...]:
         return ()
     account, namespace = shlex.quote(pod.service_account_name), shlex.quote(pod.namespace)
     line = f'kubectl annotate serviceaccount {account} -n {namespace} {shlex.quote(key)}="${{VALUE:?}}"'
-    return (Cure("add the annotation, with the value that the plugin expects", (line,)),)
+    return (Cure(text="add the annotation, with the value that the plugin expects", lines=(line,)),)
 
 
 @_cause
@@ -156,18 +160,20 @@ def _response_without_key(facts: Facts) -> LikelyCause | None:
     misses = _near_misses(answer)
     stray = [miss for miss in misses if miss.is_response and miss.source.name == provider]
     if not stray:
-        return LikelyCause(f"the plugin of provider {provider!r} returned no credentials", cures)
+        return LikelyCause(cause=f"the plugin of provider {provider!r} returned no credentials", cures=cures)
     keys = ", ".join(repr(miss.pattern) for miss in stray[:_MOST_KEYS])
     keys += ", ..." if len(stray) > _MOST_KEYS else ""
     cause = f"provider {provider!r} returned credentials for {keys} only, which do not match the image"
-    return LikelyCause(cause, cures, stray[0])
+    return LikelyCause(cause=cause, cures=cures, miss=stray[0])
 
 
 def trace_cure(facts: Facts, provider: str, text: str) -> Cure:
     """Return how to see what a plugin returns."""
     if not facts.bin_dir:
-        return Cure(text)
-    return Cure(text, (trace_command(provider, facts.answer.name, facts.config_path, facts.bin_dir),))
+        return Cure(text=text)
+    return Cure(
+        text=text, lines=(trace_command(provider, facts.answer.name, facts.config_path, facts.bin_dir),)
+    )
 
 
 @_cause
@@ -177,7 +183,7 @@ def _ignored_setting(facts: Facts) -> LikelyCause | None:
         return None
     text = "give the kubelet these flags, in the file or unit that starts it, and restart it"
     lines = (f"{CONFIG_FLAG}=FILE {BIN_DIR_FLAG}=DIR",)
-    return LikelyCause(facts.ignored_settings[0], (Cure(text, lines),))
+    return LikelyCause(cause=facts.ignored_settings[0], cures=(Cure(text=text, lines=lines),))
 
 
 @_cause
@@ -193,7 +199,7 @@ def _near_key_of_secret(facts: Facts) -> LikelyCause | None:
 @_cause
 def _listed_secret(facts: Facts) -> LikelyCause | None:
     unused = _unused_secret(facts, is_listed=True)
-    return None if unused is None else LikelyCause(str(unused), used_secret(facts, unused))
+    return None if unused is None else LikelyCause(cause=str(unused), cures=used_secret(facts, unused))
 
 
 @_cause
@@ -207,8 +213,8 @@ def _secret_that_the_kubelet_cannot_read(facts: Facts) -> LikelyCause | None:
     cause = (
         f"the kubelet cannot read pull secret {namespace}/{name}, as its event tells: it does not exist there"
     )
-    absent = UnusedSecret(name, namespace, UnusedReason.ABSENT, cause)
-    return LikelyCause(cause, used_secret(facts, absent))
+    absent = UnusedSecret(name=name, namespace=namespace, reason=UnusedReason.ABSENT, text=cause)
+    return LikelyCause(cause=cause, cures=used_secret(facts, absent))
 
 
 @_cause
@@ -224,10 +230,12 @@ def _pattern_for_mirror(facts: Facts) -> LikelyCause | None:
         return None
     for trap in facts.traps:
         if trap.outcome is MirrorTrap.MIRROR_PATTERN:
-            source = Source(SourceKind.PROVIDER, str(trap.facts["provider"]))
+            source = Source(kind=SourceKind.PROVIDER, name=str(trap.facts["provider"]))
             wanted = registry_of(facts.answer.name)
-            miss = Miss(source, trap.subject, MissKind.OTHER_HOST, trap.text, wanted)
-            return LikelyCause(trap.text, _miss_cures(facts, miss), miss)
+            miss = Miss(
+                source=source, pattern=trap.subject, kind=MissKind.OTHER_HOST, why=trap.text, wanted=wanted
+            )
+            return LikelyCause(cause=trap.text, cures=_miss_cures(facts, miss), miss=miss)
     return None
 
 
@@ -236,7 +244,7 @@ def _unlisted_secret(facts: Facts) -> LikelyCause | None:
     if facts.answer.provisions or facts.answer.outcome is LookupOutcome.UNKNOWN:
         return None
     unused = _unused_secret(facts, is_listed=False)
-    return None if unused is None else LikelyCause(str(unused), used_secret(facts, unused))
+    return None if unused is None else LikelyCause(cause=str(unused), cures=used_secret(facts, unused))
 
 
 @_cause
@@ -247,7 +255,7 @@ def _nothing(facts: Facts) -> LikelyCause | None:
     cause = f"nothing that is configured is for {registry_of(answer.name)}"
     if not answer.providers and not any(tuple(keyring.index()) for keyring in answer.keyrings):
         cause = "there is no provider, no pull secret and no docker config"
-    return LikelyCause(cause, new_secret(facts), is_certain=False)
+    return LikelyCause(cause=cause, cures=new_secret(facts), is_certain=False)
 
 
 def _near_misses(answer: Answer) -> list[Miss]:
@@ -255,7 +263,9 @@ def _near_misses(answer: Answer) -> list[Miss]:
 
 
 def _of_miss(facts: Facts, miss: Miss) -> LikelyCause:
-    return LikelyCause(f"{_subject(miss)} nearly matches: {miss.why}", _miss_cures(facts, miss), miss)
+    return LikelyCause(
+        cause=f"{_subject(miss)} nearly matches: {miss.why}", cures=_miss_cures(facts, miss), miss=miss
+    )
 
 
 def _subject(miss: Miss) -> str:
@@ -271,10 +281,10 @@ def _miss_cures(facts: Facts, miss: Miss) -> tuple[Cure, ...]:
     if miss.source.kind == SourceKind.PROVIDER:
         where = f" in {facts.config_path}" if facts.config_path else ""
         text = f"add this to matchImages of provider {miss.source.name!r}{where}, then restart the kubelet"
-        return (Cure(text, (f"- {dumps(miss.wanted)}",)),)
+        return (Cure(text=text, lines=(f"- {dumps(miss.wanted)}",)),)
     if miss.source.secret is not None:
         return renewed_secret(facts, miss.source.name)
-    return (Cure(f"add an entry for {miss.wanted!r} to {miss.source.name}"),)
+    return (Cure(text=f"add an entry for {miss.wanted!r} to {miss.source.name}"),)
 
 
 def _unused_secret(facts: Facts, *, is_listed: bool) -> UnusedSecret | None:

@@ -32,13 +32,19 @@ def mirror_traps(answer: Answer, mirrors: Mirrors | None) -> tuple[Reason, ...]:
     facts = mirrors_document(mirrors)
     if mirrors.problem or mirrors.is_blocked:
         trap = MirrorTrap.MIRROR_FILE if mirrors.problem else MirrorTrap.MIRROR_BLOCKED
-        return (Reason(ReasonStage.TRAP, mirrors.file, trap, str(mirrors), facts),)
+        return (
+            Reason(
+                stage=ReasonStage.TRAP, subject=mirrors.file, outcome=trap, text=str(mirrors), facts=facts
+            ),
+        )
     registry = answer.name.partition("/")[0]
     if mirrors.is_login_only and answer.credentials:
         return ()  # a login of the runtime's own, which it does not use then
     text = f"{_way(mirrors)}: {_who_gets_it(mirrors, registry, has_any=bool(answer.credentials))}"
     return (
-        Reason(ReasonStage.TRAP, mirrors.file, MirrorTrap.MIRROR, text, facts),
+        Reason(
+            stage=ReasonStage.TRAP, subject=mirrors.file, outcome=MirrorTrap.MIRROR, text=text, facts=facts
+        ),
         *(_insecure(each, registry) for each in mirrors.others if _is_exposed(each, answer)),
         *_patterns(answer, mirrors),
     )
@@ -85,7 +91,7 @@ def _insecure(endpoint: Endpoint, registry: str) -> Reason:
         f"{endpoint.url} is set without TLS or without a check of its certificate: if it asks for a credential, it "
         f"gets that of {registry}, which others on the network may then read"
     )
-    return Reason(ReasonStage.TRAP, endpoint.url, MirrorTrap.MIRROR_INSECURE, text)
+    return Reason(stage=ReasonStage.TRAP, subject=endpoint.url, outcome=MirrorTrap.MIRROR_INSECURE, text=text)
 
 
 def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
@@ -101,7 +107,13 @@ def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
                         f"matches the image's own name, {answer.name}: the plugin is not run for it"
                     )
                     facts: dict[str, object] = {"provider": provider.name}
-                    yield Reason(ReasonStage.TRAP, shown, MirrorTrap.MIRROR_PATTERN, text, facts)
+                    yield Reason(
+                        stage=ReasonStage.TRAP,
+                        subject=shown,
+                        outcome=MirrorTrap.MIRROR_PATTERN,
+                        text=text,
+                        facts=facts,
+                    )
                     break
 
 

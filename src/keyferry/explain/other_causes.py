@@ -94,7 +94,7 @@ def _pasted(host: str, *lines: str) -> tuple[str, ...]:
 
 def _proxy_cure(more: str = "") -> Cure:
     text = f"check HTTPS_PROXY in the environment of the container runtime{more}, on the node"
-    return Cure(text, ("systemctl show --property=Environment containerd crio",))
+    return Cure(text=text, lines=("systemctl show --property=Environment containerd crio",))
 
 
 def _hosts_entry(facts: Facts, failure: PullFailure) -> str:
@@ -118,8 +118,8 @@ def _no_such_image(facts: Facts, failure: PullFailure) -> OtherCause:
         whom = "the users that it accepts"
         access = "give one of them access to it"
     return OtherCause(
-        f"the registry has no such image or tag, or hides it from {whom}: {facts.answer.image}",
-        (Cure(f"check the name and the tag in the pod; if they are right, {access}"),),
+        cause=f"the registry has no such image or tag, or hides it from {whom}: {facts.answer.image}",
+        cures=(Cure(text=f"check the name and the tag in the pod; if they are right, {access}"),),
     )
 
 
@@ -128,8 +128,8 @@ def _no_such_layer(facts: Facts, failure: PullFailure) -> OtherCause:
     where = f" at {_host(facts, failure)}" if failure.role is HostRole.STORE else ""
     text = "push the image again, with all its layers, or ask who runs the registry what became of them"
     return OtherCause(
-        f"the registry has {facts.answer.image}, and lacks a layer of it{where}: {failure.detail}",
-        (Cure(text),),
+        cause=f"the registry has {facts.answer.image}, and lacks a layer of it{where}: {failure.detail}",
+        cures=(Cure(text=text),),
     )
 
 
@@ -141,7 +141,8 @@ def _store_refuses(facts: Facts, failure: PullFailure) -> OtherCause:
         f"firewall, a proxy or a policy keeps the node from {host}; or ask who runs the registry"
     )
     return OtherCause(
-        f"{_party(facts, failure)} refuses a layer of the image: {failure.detail}", (Cure(text),)
+        cause=f"{_party(facts, failure)} refuses a layer of the image: {failure.detail}",
+        cures=(Cure(text=text),),
     )
 
 
@@ -150,13 +151,13 @@ def _unknown_host(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
     cause = f"the node cannot resolve {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause, (_proxy_cure(),))
+        return OtherCause(cause=cause, cures=(_proxy_cure(),))
     named = _named_in(facts, failure)
     text = "see whether the node resolves it, there"
     if named:
         text = f"check the name in {named}; if it is right, {text}"
     lines = _pasted(host, f"getent hosts {shlex.quote(_without_port(host))}")
-    return OtherCause(cause, (Cure(text, lines),))
+    return OtherCause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
 @_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
@@ -164,26 +165,28 @@ def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
     host = _host(facts, failure)
     cause = f"the node cannot reach {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause, (_proxy_cure(", and whether the proxy runs"),))
+        return OtherCause(cause=cause, cures=(_proxy_cure(", and whether the proxy runs"),))
     named = _named_in(facts, failure)
     text = "the network, the firewall and the proxy of the node, there"
     text = f"check the name and the port in {named}, then {text}" if named else f"check {text}"
     path = "/v2/" if named else "/"
     url = f"{'http' if failure.is_plain else 'https'}://{host}{path}"
-    return OtherCause(cause, (Cure(text, _pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")),))
+    return OtherCause(
+        cause=cause, cures=(Cure(text=text, lines=_pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")),)
+    )
 
 
 @_of(FailureKind.CANCELED)
 def _given_up(facts: Facts, failure: PullFailure) -> OtherCause:
     text = "if it is given up again, see in the log of the container runtime why, on the node"
     cause = f"the container runtime or the kubelet gave up the pull, or was stopped: {failure.detail}"
-    return OtherCause(cause, (wait_cure(facts), Cure(text, (_RUNTIME_LOG,))))
+    return OtherCause(cause=cause, cures=(wait_cure(facts), Cure(text=text, lines=(_RUNTIME_LOG,))))
 
 
 @_of(FailureKind.RUNTIME)
 def _runtime(_: Facts, failure: PullFailure) -> OtherCause:
-    cures = (Cure("see the log of the container runtime, on the node", (_RUNTIME_LOG,)),)
-    return OtherCause(f"the container runtime itself fails: {failure.text}", cures)
+    cures = (Cure(text="see the log of the container runtime, on the node", lines=(_RUNTIME_LOG,)),)
+    return OtherCause(cause=f"the container runtime itself fails: {failure.text}", cures=cures)
 
 
 @_of(FailureKind.AUTHORITY)
@@ -192,14 +195,17 @@ def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
     cause = f"the node does not trust the certificate of {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
         text = "add the authority's certificate to those of the node's system, then restart the container runtime"
-        return OtherCause(cause, (Cure(text),))
+        return OtherCause(cause=cause, cures=(Cure(text=text),))
     text = (
         f"on the node, save the authority's certificate as {folder}/ca.crt, and write this to {folder}/hosts.toml, "
         "or add it there; containerd reads it at the next pull, if its config_path is that folder"
     )
     lines = _pasted(entry, f'[host."https://{entry}"]', f'  ca = "{folder}/ca.crt"')
     return OtherCause(
-        cause, (Cure(text, lines) if lines else Cure(f"ask who runs {_party(facts, failure)}"),)
+        cause=cause,
+        cures=(
+            Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
+        ),
     )
 
 
@@ -215,7 +221,7 @@ def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
     )
     address = shlex.quote(host if _without_port(host) != host else f"{host}:443")
     line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
-    return OtherCause(cause, (Cure(text, _pasted(host, line)),))
+    return OtherCause(cause=cause, cures=(Cure(text=text, lines=_pasted(host, line)),))
 
 
 @_of(FailureKind.CLIENT_CERTIFICATE)
@@ -224,7 +230,7 @@ def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
     party = _party(facts, failure)
     cause = f"{party} does not accept the node without a certificate of its own: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause, (_proxy_cure(),))
+        return OtherCause(cause=cause, cures=(_proxy_cure(),))
     text = (
         f"on the node, save a certificate that {party} accepts and its key as {folder}/client.cert and "
         f"client.key, and write this to {folder}/hosts.toml, or add it there; containerd reads it at the next pull"
@@ -232,7 +238,10 @@ def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
     client = f'  client = [["{folder}/client.cert", "{folder}/client.key"]]'
     lines = _pasted(entry, f'[host."https://{entry}"]', client)
     return OtherCause(
-        cause, (Cure(text, lines) if lines else Cure(f"ask who runs {_party(facts, failure)}"),)
+        cause=cause,
+        cures=(
+            Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
+        ),
     )
 
 
@@ -241,15 +250,15 @@ def _other_protocol(facts: Facts, failure: PullFailure) -> OtherCause:
     host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
     cause = f"the node and {_party(facts, failure)} do not speak the same protocol: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause, (_proxy_cure(": its scheme and its port"),))
+        return OtherCause(cause=cause, cures=(_proxy_cure(": its scheme and its port"),))
     lines = _pasted(host, f'[host."http://{host}"]')
     if failure.role in _ASIDE or not lines:
-        return OtherCause(cause, (Cure(f"ask who runs {_party(facts, failure)}"),))
+        return OtherCause(cause=cause, cures=(Cure(text=f"ask who runs {_party(facts, failure)}"),))
     text = (
         f"check the port of {host}; if it has no TLS and the network is trusted, write this to {folder}/hosts.toml "
         "on the node, or add it there"
     )
-    return OtherCause(cause, (Cure(text, lines),))
+    return OtherCause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
 @_of(FailureKind.RATE_LIMIT)
@@ -257,38 +266,44 @@ def _rate_limit(facts: Facts, failure: PullFailure) -> OtherCause:
     cause = f"{_party(facts, failure)} limits the number of pulls, and the limit is reached: {failure.detail}"
     wait = wait_cure(facts)
     if facts.answer.credentials:
-        return OtherCause(cause, (wait,))
-    more = Cure(f"{wait.text}; registries permit more pulls to a user of their own")
-    return OtherCause(cause, (more, *new_secret(facts)))
+        return OtherCause(cause=cause, cures=(wait,))
+    more = Cure(text=f"{wait.text}; registries permit more pulls to a user of their own")
+    return OtherCause(cause=cause, cures=(more, *new_secret(facts)))
 
 
 @_of(FailureKind.SERVER)
 def _server(facts: Facts, failure: PullFailure) -> OtherCause:
-    cures = (wait_cure(facts), Cure("or ask who runs the registry"))
-    return OtherCause(f"{_party(facts, failure)} itself fails: {failure.detail}", cures)
+    cures = (wait_cure(facts), Cure(text="or ask who runs the registry"))
+    return OtherCause(cause=f"{_party(facts, failure)} itself fails: {failure.detail}", cures=cures)
 
 
 @_of(FailureKind.PLATFORM)
 def _platform(_: Facts, failure: PullFailure) -> OtherCause:
     text = "build the image for it, or let the pod run on nodes that it is built for (nodeSelector)"
-    return OtherCause(f"the image is not built for the node's platform: {failure.detail}", (Cure(text),))
+    return OtherCause(
+        cause=f"the image is not built for the node's platform: {failure.detail}", cures=(Cure(text=text),)
+    )
 
 
 @_of(FailureKind.DISK)
 def _disk(facts: Facts, failure: PullFailure) -> OtherCause:
     where = f" {facts.node_name}" if facts.node_name else ""
-    cures = (Cure("free space on the node", ("df -h",)),)
-    return OtherCause(f"the disk of node{where} is full: {failure.detail}", cures)
+    cures = (Cure(text="free space on the node", lines=("df -h",)),)
+    return OtherCause(cause=f"the disk of node{where} is full: {failure.detail}", cures=cures)
 
 
 @_of(FailureKind.POLICY)
 def _policy(_: Facts, failure: PullFailure) -> OtherCause:
     text = "sign the image, or ask who sets that policy on the node"
     return OtherCause(
-        f"a policy of the node's container runtime forbids the image: {failure.text}", (Cure(text),)
+        cause=f"a policy of the node's container runtime forbids the image: {failure.text}",
+        cures=(Cure(text=text),),
     )
 
 
 @_of(FailureKind.NAME)
 def _bad_name(_: Facts, failure: PullFailure) -> OtherCause:
-    return OtherCause(f"the name of the image is not valid: {failure.text}", (Cure("correct it in the pod"),))
+    return OtherCause(
+        cause=f"the name of the image is not valid: {failure.text}",
+        cures=(Cure(text="correct it in the pod"),),
+    )

@@ -41,7 +41,9 @@ def provider_link(providers: Providers, image: ImageName, *, wanted: str = "") -
     index = PatternIndex(
         (owner, each) for owner, config in enumerate(configs) for each in config.match_images or ()
     )
-    covering = [Matched(configs[owner], pattern) for owner, pattern in index.match(image.repository)]
+    covering = [
+        Matched(config=configs[owner], pattern=pattern) for owner, pattern in index.match(image.repository)
+    ]
     chosen = [each for each in covering if not wanted or each.config.name == wanted]
     if not chosen:
         return _no_provider(configs, covering, image, wanted), None
@@ -50,7 +52,9 @@ def provider_link(providers: Providers, image: ImageName, *, wanted: str = "") -
         name = chosen[0].config.name
         text = f"provider {name!r} has no tokenAttributes: the kubelet passes it no service account token"
         cure = f"add this to provider {name!r}, with the audience that it expects: {_ATTRIBUTES}"
-        return Link(LinkName.PROVIDER, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
+        return Link(
+            name=LinkName.PROVIDER, state=LinkState.BROKEN, text=text, cure=cure, kind=Kind.ABSENT
+        ), None
     return _provider_link(with_tokens[0], covering), with_tokens[0]
 
 
@@ -65,11 +69,18 @@ def _no_provider(
     names = ", ".join(config.name for config in configs) or "none"
     if wanted and wanted not in {config.name for config in configs}:
         text = f"the config has no provider {wanted!r}, found {names}"
-        return Link(LinkName.PROVIDER, LinkState.BROKEN, text, kind=Kind.ABSENT)
+        return Link(name=LinkName.PROVIDER, state=LinkState.BROKEN, text=text, kind=Kind.ABSENT)
     which = f"provider {wanted!r} does not match" if covering or wanted else "no provider matches"
     cure = f"add a pattern such as {registry_of(image.repository)!r} to matchImages of the provider"
     facts = {"providers": names}
-    return Link(LinkName.PROVIDER, LinkState.BROKEN, f"{which} the image", facts, cure, kind=Kind.ABSENT)
+    return Link(
+        name=LinkName.PROVIDER,
+        state=LinkState.BROKEN,
+        text=f"{which} the image",
+        facts=facts,
+        cure=cure,
+        kind=Kind.ABSENT,
+    )
 
 
 def _provider_link(matched: Matched, covering: list[Matched]) -> Link:
@@ -80,7 +91,9 @@ def _provider_link(matched: Matched, covering: list[Matched]) -> Link:
     others = [each.config.name for each in covering if each is not matched]
     if others:
         facts["other providers that match"] = others
-    return Link(LinkName.PROVIDER, LinkState.OK, f"{config.name!r} matches the image", facts)
+    return Link(
+        name=LinkName.PROVIDER, state=LinkState.OK, text=f"{config.name!r} matches the image", facts=facts
+    )
 
 
 def plugin_link(
@@ -92,7 +105,7 @@ def plugin_link(
         problem = provision.error
         text = str(problem) if problem is not None else provision.skipped
         cure = f"see the whole exchange with: {trace}"
-        return Link(LinkName.PLUGIN, LinkState.BROKEN, text, cure=cure, error=problem), None
+        return Link(name=LinkName.PLUGIN, state=LinkState.BROKEN, text=text, cure=cure, error=problem), None
     number = len(provision.auth)
     facts: dict[str, object] = {
         "keys": [shown_key(key) for key in provision.auth],
@@ -100,7 +113,7 @@ def plugin_link(
         "seconds": round(provision.seconds or 0.0, 3),
     }
     text = f"{provider.name!r} responds with {number} {'entry' if number == 1 else 'entries'}"
-    return Link(LinkName.PLUGIN, LinkState.OK, text, facts), provision
+    return Link(name=LinkName.PLUGIN, state=LinkState.OK, text=text, facts=facts), provision
 
 
 def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Credential, ...]]:
@@ -110,12 +123,14 @@ def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Crede
         facts = {"keys": [f"{shown_key(each.key)} (user {_user(each)})" for each in credentials]}
         number = len(credentials)
         text = f"{number} {'credential matches' if number == 1 else 'credentials match'} the image"
-        return Link(LinkName.KEYS, LinkState.OK, text, facts), credentials
+        return Link(name=LinkName.KEYS, state=LinkState.OK, text=text, facts=facts), credentials
     reasons = [_why_not(key, image.repository) for key in provision.auth]
     text = "no key of the response matches the image" if reasons else "the response has no credentials"
     cure = f"a key such as {registry_of(image.repository)!r} in the plugin's response would match"
     facts = {"reasons": reasons} if reasons else {}
-    return Link(LinkName.KEYS, LinkState.BROKEN, text, facts, cure, kind=Kind.ABSENT), ()
+    return Link(
+        name=LinkName.KEYS, state=LinkState.BROKEN, text=text, facts=facts, cure=cure, kind=Kind.ABSENT
+    ), ()
 
 
 def _user(credential: Credential) -> str:
@@ -141,11 +156,19 @@ def registry_link(check: Callable[[], RegistryCheck]) -> Link:
     facts = {"responses": [f"{attempt.who}: {describe_attempt(attempt)}" for attempt in checked.attempts]}
     text = verdict(checked)
     if checked.verdict is PullVerdict.YES:
-        return Link(LinkName.REGISTRY, LinkState.OK, text, facts)
+        return Link(name=LinkName.REGISTRY, state=LinkState.OK, text=text, facts=facts)
     state = LinkState.UNKNOWN if checked.verdict is PullVerdict.UNKNOWN else LinkState.BROKEN
     cure = (
         ""
         if state is LinkState.UNKNOWN
         else "let the role or identity of the account pull from the repository"
     )
-    return Link(LinkName.REGISTRY, state, text, facts, cure, kind=checked.kind, error=checked.error)
+    return Link(
+        name=LinkName.REGISTRY,
+        state=state,
+        text=text,
+        facts=facts,
+        cure=cure,
+        kind=checked.kind,
+        error=checked.error,
+    )

@@ -40,8 +40,8 @@ def new_secret(facts: Facts) -> tuple[Cure, ...]:
     name = next(each for each in _names() if each not in names)
     registry = registry_of(facts.answer.name)
     create = Cure(
-        "create a pull secret; if there is a secret of that name already, choose another here and below",
-        (_create_secret(registry, pod.namespace, name),),
+        text="create a pull secret; if there is a secret of that name already, choose another here and below",
+        lines=(_create_secret(registry, pod.namespace, name),),
     )
     return (create, _listed_secret(facts, pod, name))
 
@@ -52,7 +52,7 @@ def _listed_secret(facts: Facts, pod: Pod, name: str) -> Cure:
     if facts.secret_names:
         # The account's secrets are used only for a pod that lists none itself, and both look the same in the pod.
         where = f"imagePullSecrets of the pod, or of service account {account!r} if they are listed there"
-        return Cure(f"then add this to {where}, and create the pod again", (f"- name: {name}",))
+        return Cure(text=f"then add this to {where}, and create the pod again", lines=(f"- name: {name}",))
     # A patch of the whole list would take away the secrets that are in it, or that somebody added since.
     path, entry = "/imagePullSecrets", {"name": name}
     append = _patch_account(account, pod.namespace, {"op": "add", "path": f"{path}/-", "value": entry})
@@ -66,7 +66,9 @@ def _listed_secret(facts: Facts, pod: Pod, name: str) -> Cure:
     if facts.account_secrets is None:
         line = f"{append} || {begin}"
     recreate = recreated_pod(facts, pod)
-    return Cure("then let its service account use it, and create the pod again", (line, *recreate.lines))
+    return Cure(
+        text="then let its service account use it, and create the pod again", lines=(line, *recreate.lines)
+    )
 
 
 def _patch_account(account: str, namespace: str, *operations: dict[str, object]) -> str:
@@ -78,13 +80,14 @@ def recreated_pod(facts: Facts, pod: Pod) -> Cure:
     """Return how to create the pod again, so that it gets the secrets of its service account."""
     name, namespace = shlex.quote(pod.name), shlex.quote(pod.namespace)
     if not pod.name:
-        return Cure("create the pod again")
+        return Cure(text="create the pod again")
     if facts.is_replaced:
         return Cure(
-            "delete the pod: its owner creates another", (f"kubectl delete pod {name} -n {namespace}",)
+            text="delete the pod: its owner creates another",
+            lines=(f"kubectl delete pod {name} -n {namespace}",),
         )
     line = f'{_save("pod", pod.name, pod.namespace)} && kubectl replace --force -f "$saved"'
-    return Cure(f"create the pod again; {_saved_as(pod.name)} keeps a copy", (line,))
+    return Cure(text=f"create the pod again; {_saved_as(pod.name)} keeps a copy", lines=(line,))
 
 
 def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[Cure, ...]:
@@ -113,7 +116,7 @@ def _find_secret(facts: Facts, name: str) -> PullSecret:
     """Return a pull secret that is used; one without data if its content is not known."""
     found = (each for each in facts.pull_secrets if f"{each.namespace}/{each.name}" == name)
     namespace, _, bare = name.rpartition("/")
-    return next(found, PullSecret(namespace, bare, _TYPE, {}))
+    return next(found, PullSecret(namespace=namespace, name=bare, type=_TYPE, data={}))
 
 
 def _place_of(secret: PullSecret) -> str:
@@ -135,7 +138,7 @@ def _changed(
     if secret.is_immutable:
         what += "; the secret is immutable, so it is deleted and created again"
         kept += ", which 'kubectl create -f' restores"
-    yield Cure(f"{what}; {_saved_as(secret.name)} keeps {kept}", (line,))
+    yield Cure(text=f"{what}; {_saved_as(secret.name)} keeps {kept}", lines=(line,))
     yield from _read_again(facts, secret)
 
 
@@ -147,7 +150,7 @@ def _read_again(facts: Facts, secret: PullSecret) -> Iterator[Cure]:
     if facts.pod is not None and secret.is_immutable:
         again = recreated_pod(facts, facts.pod)
         why = "its kubelet keeps an immutable secret that it has read until no pod of its node lists it"
-        yield Cure(f"then {again.text}; {why}", again.lines)
+        yield Cure(text=f"then {again.text}; {why}", lines=again.lines)
 
 
 def used_secret(facts: Facts, unused: UnusedSecret) -> tuple[Cure, ...]:
@@ -164,7 +167,8 @@ def _create_absent(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cur
     is_listed = unused.reason is UnusedReason.ABSENT or unused.name in facts.secret_names
     then = "; the kubelet's next attempt uses it" if is_listed else ""
     yield Cure(
-        f"create it in {pod.namespace!r}{then}", (_create_secret(registry, pod.namespace, unused.name),)
+        text=f"create it in {pod.namespace!r}{then}",
+        lines=(_create_secret(registry, pod.namespace, unused.name),),
     )
     if not is_listed:
         yield _listed_secret(facts, pod, unused.name)
@@ -175,15 +179,15 @@ def _change_type(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]
     if not type_:
         # An application may need it.
         text = f"remove {unused.name!r} from imagePullSecrets, and leave the secret as it is"
-        yield Cure(f"{text}, since its data is not that of a pull secret")
+        yield Cure(text=f"{text}, since its data is not that of a pull secret")
         yield from new_secret(facts)
         return
     is_immutable = unused.secret is not None and unused.secret.is_immutable
     then = "" if is_immutable else ", and the kubelet's next attempt uses it"
     yield Cure(
-        "a secret cannot change its type, so replace it by itself with the right one; "
+        text="a secret cannot change its type, so replace it by itself with the right one; "
         f"{_saved_as(unused.name)} keeps a copy{then}",
-        (
+        lines=(
             f"{_save('secret', unused.name, pod.namespace)} && "
             f"sed 's|^type: .*|type: {type_}|' \"$saved\" | kubectl replace --force -f -",
         ),
@@ -206,7 +210,7 @@ def _type_of_data(secret: PullSecret | None) -> str:
 
 def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     registry = registry_of(facts.answer.name)
-    secret = unused.secret or PullSecret(pod.namespace, unused.name, _TYPE, {})
+    secret = unused.secret or PullSecret(namespace=pod.namespace, name=unused.name, type=_TYPE, data={})
     if secret.type == _TYPE:
         what = f"write secret {unused.name!r} again, here with one entry, for {registry}"
         kept = "the one of now, with its other entries"
@@ -221,7 +225,7 @@ def _create_pod_again(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[
 
 def _list_it(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     cure = _listed_secret(facts, pod, unused.name)
-    yield Cure(cure.text.removeprefix("then "), cure.lines)
+    yield Cure(text=cure.text.removeprefix("then "), lines=cure.lines)
 
 
 _USED = {
@@ -245,8 +249,8 @@ def _node_login(facts: Facts) -> Cure:
     config = facts.config_path or "the kubelet's provider config"
     login = facts.config.get("dockerConfig") or "config.json in the kubelet's root directory"
     return Cure(
-        "the pod is static, and the kubelet reads no pull secret for it: give its node a credential, by a provider "
-        f"for {registry} in {config}, then restart the kubelet; or by a login for {registry} in {login}"
+        text="the pod is static, and the kubelet reads no pull secret for it: give its node a credential, by a "
+        f"provider for {registry} in {config}, then restart the kubelet; or by a login for {registry} in {login}"
     )
 
 

@@ -72,12 +72,12 @@ def try_chain(asked: TrialInput, tools: TrialTools) -> Chain:
     is_over = False
     for name, step in trial.steps():
         if is_over:
-            links.append(Link(name, LinkState.NOT_REACHED, "not reached"))
+            links.append(Link(name=name, state=LinkState.NOT_REACHED, text="not reached"))
             continue
         link = _attempt(name, step)
         links += (*trial.take_reports(link), link)
         is_over = _ends(links[-1])
-    return Chain(asked.image.text, f"{asked.namespace}/{asked.account}", tuple(links))
+    return Chain(image=asked.image.text, account=f"{asked.namespace}/{asked.account}", links=tuple(links))
 
 
 def _attempt(name: LinkName, step: Callable[[], Link]) -> Link:
@@ -86,7 +86,7 @@ def _attempt(name: LinkName, step: Callable[[], Link]) -> Link:
     except KeyferryError as error:
         error.__traceback__ = None  # its frames may contain the token
         state = LinkState.UNKNOWN if error.kind in _NO_ANSWER else LinkState.BROKEN
-        return Link(name, state, str(error), kind=error.kind, error=error)
+        return Link(name=name, state=state, text=str(error), kind=error.kind, error=error)
 
 
 def _ends(link: Link) -> bool:
@@ -112,7 +112,7 @@ class _Trial:
     def __init__(self, asked: TrialInput, tools: TrialTools) -> None:
         self._asked = asked
         self._tools = tools
-        self._pod = BoundTo(asked.pod)
+        self._pod = BoundTo(name=asked.pod)
         self._reports = LinkReports()
 
     def steps(self) -> tuple[tuple[LinkName, Callable[[], Link]], ...]:
@@ -139,12 +139,12 @@ class _Trial:
         asked, attributes = self._asked, self._matched.config.token_attributes
         assert attributes is not None  # noqa: S101 - the provider link checks it
         self._question = AccountQuestion(
-            asked.namespace,
-            asked.account,
-            attributes,
-            self._tools.open_session(),
-            asked.kubectl,
-            asked.timeout_seconds,
+            namespace=asked.namespace,
+            name=asked.account,
+            attributes=attributes,
+            session=self._tools.open_session(),
+            kubectl=asked.kubectl,
+            timeout_seconds=asked.timeout_seconds,
         )
         link, account = account_link(self._question)
         if account is not None:
@@ -159,10 +159,15 @@ class _Trial:
 
     def _run_plugin(self) -> Link:
         asked = self._asked
-        accounts = StaticAccount(self._account, self._issued.token)
+        accounts = StaticAccount(account=self._account, token_text=self._issued.token)
         providers = self._tools.open_providers(accounts, self._reports.take)
         provider = next(each for each in providers.providers if each.config.name == self._matched.config.name)
-        pod = Pod(asked.namespace, self._pod.name, self._pod.uid, asked.account)
+        pod = Pod(
+            namespace=asked.namespace,
+            name=self._pod.name,
+            uid=self._pod.uid,
+            service_account_name=asked.account,
+        )
         link, provision = plugin_link(provider, asked.image, pod, trace=self._trace_command())
         if provision is not None:
             self._provision = provision

@@ -123,7 +123,12 @@ def next_check(facts: Facts) -> tuple[Cure, ...]:
     """Return how to ask the registry, unless it was asked."""
     if facts.check is not None or not facts.command:
         return ()
-    return (Cure(f"to check whether {registry(facts)} accepts it", (f"{facts.command} --check-registry",)),)
+    return (
+        Cure(
+            text=f"to check whether {registry(facts)} accepts it",
+            lines=(f"{facts.command} --check-registry",),
+        ),
+    )
 
 
 def retry_text(facts: Facts) -> str:
@@ -135,4 +140,4 @@ def retry_text(facts: Facts) -> str:
 
 def wait_cure(facts: Facts) -> Cure:
     """Return that there is only to wait."""
-    return Cure(f"wait: {retry_text(facts)}")
+    return Cure(text=f"wait: {retry_text(facts)}")

@@ -149,7 +149,9 @@ def policy_of(preference: Preference) -> PluginPolicy:
     entries = preference.credential_plugin_allowlist
     listed = None
     if entries is not None:
-        listed = tuple(AllowlistEntry(command=each.command or each.name, sha256=each.sha256) for each in entries)
+        listed = tuple(
+            AllowlistEntry(command=each.command or each.name, sha256=each.sha256) for each in entries
+        )
     return PluginPolicy(policy_type=preference.credential_plugin_policy, allowlist=listed)
 
 

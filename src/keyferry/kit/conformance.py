@@ -68,14 +68,14 @@ def examine(
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.monotonic() - started
     return Report(
-        plugin.path,
-        plugin.kind,
-        plugin.api_version,
-        results,
-        len(evidence.runs),
-        seconds,
-        tuple(_notes(evidence, results)),
-        _first_to_fix(evidence, results),
+        plugin=plugin.path,
+        kind=plugin.kind,
+        api_version=plugin.api_version,
+        results=results,
+        runs=len(evidence.runs),
+        seconds=seconds,
+        notes=tuple(_notes(evidence, results)),
+        fix_first=_first_to_fix(evidence, results),
     )
 
 
@@ -103,7 +103,7 @@ class _Lab:
         self._progress = progress or (lambda _done, _total: None)
         self._canary_file = os.path.join(folder, "made")
         self._around = Surroundings(
-            os.path.join(folder, "home"), os.path.join(folder, "tmp"), dict(os.environ)
+            home=os.path.join(folder, "home"), temporary=os.path.join(folder, "tmp"), environ=dict(os.environ)
         )
         os.mkdir(self._around.home, 0o700)
         os.mkdir(self._around.temporary, 0o700)
@@ -120,7 +120,15 @@ class _Lab:
         known = frozenset((CANARY, *((self._plugin.token,) if self._plugin.token else ())))
         texts = known.union(*(secrets_in(run.outcome.stdout) for run in runs.values()))
         made = os.path.exists(self._canary_file)
-        return Evidence(self._plugin, listed, runs, Secrets(texts), self._around, time_ns(), made)
+        return Evidence(
+            plugin=self._plugin,
+            experiments=listed,
+            runs=runs,
+            secrets=Secrets(texts=texts),
+            around=self._around,
+            now_ns=time_ns(),
+            canary_made=made,
+        )
 
     def _plan(self) -> list[Experiment]:
         if self._plugin.kind == PluginKind.CLUSTER:
@@ -149,16 +157,18 @@ class _Lab:
         return runs
 
     def _run(self, experiment: Experiment) -> Run:
-        limits = Limits(limit_for(self._plugin, experiment), _LIMITS.stdout_bytes)
+        limits = Limits(
+            timeout_seconds=limit_for(self._plugin, experiment), stdout_bytes=_LIMITS.stdout_bytes
+        )
         what = Launch(
-            (*experiment.prefix, self._plugin.path, *self._plugin.args),
-            environment(self._plugin, self._around, experiment),
-            experiment.stdin,
-            limits,
-            experiment.cwd,
-            experiment.has_reader,
-            experiment.is_input_watched,
-            experiment.is_sampled,
+            argv=(*experiment.prefix, self._plugin.path, *self._plugin.args),
+            environ=environment(self._plugin, self._around, experiment),
+            stdin=experiment.stdin,
+            limits=limits,
+            cwd=experiment.cwd,
+            has_reader=experiment.has_reader,
+            is_input_watched=experiment.is_input_watched,
+            is_sampled=experiment.is_sampled,
         )
         try:
             run = launch(what)
@@ -173,9 +183,9 @@ class _Lab:
 
 def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
     if check.code in skip:
-        return Result(check, Status.SKIPPED, reason="excluded by --skip")
+        return Result(check=check, status=Status.SKIPPED, reason="excluded by --skip")
     if only and check.code not in only:
-        return Result(check, Status.SKIPPED, reason="not in --only", is_asked_for=False)
+        return Result(check=check, status=Status.SKIPPED, reason="not in --only", is_asked_for=False)
     findings: list[Violation] = []
     reason = ""
     try:
@@ -185,7 +195,7 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
         reason = str(unchecked)
     if findings:
         broken = tuple(_broken(finding, evidence) for finding in findings[:_MOST_SHOWN])
-        return Result(check, Status.FAILED, broken)
+        return Result(check=check, status=Status.FAILED, broken=broken)
     return _without_findings(check, evidence, reason)
 
 
@@ -193,7 +203,7 @@ def _without_findings(check: Check, evidence: Evidence, reason: str) -> Result:
     """Return a pass; not checked if there is a *reason*, or if the plugin hangs or writes without end."""
     if not reason and evidence.outcome("good").ending is not Ending.EXITED:
         reason = "not run: the plugin did not exit after the first request"
-    return Result(check, Status.UNCHECKED if reason else Status.PASSED, reason=reason)
+    return Result(check=check, status=Status.UNCHECKED if reason else Status.PASSED, reason=reason)
 
 
 def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
@@ -201,7 +211,12 @@ def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
     hide = evidence.secrets.hide
     # The invented token is no secret.
     repeat = repeat_command(evidence.plugin, experiment, evidence.secrets.texts - {CANARY})
-    return ReportedViolation(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
+    return ReportedViolation(
+        experiment=finding.experiment,
+        found=hide(finding.found),
+        expected=hide(finding.expected),
+        repeat=repeat,
+    )
 
 
 def _first_to_fix(evidence: Evidence, results: Iterable[Result]) -> str:

@@ -139,7 +139,7 @@ def _case(report: Report, result: Result, *, strict: bool) -> Case:
     from keyferry.show.reports import Case, CaseOutcome
 
     check = result.check
-    case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")
+    case = Case(group=f"keyferry.{report.kind}", name=f"{check.code} {check.title}")
     if result.status in (Status.SKIPPED, Status.UNCHECKED):
         return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:

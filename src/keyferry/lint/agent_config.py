@@ -73,21 +73,23 @@ def check_agent_config(path: str, data: bytes) -> CheckedAgentConfig:
     """Decode and check the agent's config *path*, whose content is *data*."""
     read = read_typed(path, data, read_document, syntax_code=_SYNTAX, type_code=_TYPE)
     if isinstance(read, Refused):
-        return CheckedAgentConfig(AgentConfig(), (read.problem,))
+        return CheckedAgentConfig(config=AgentConfig(), refusals=(read.problem,))
     document = read.document
     if (read.api_version, read.kind) != (API_VERSION, KIND):
         found = f"found apiVersion {read.api_version!r} and kind {read.kind!r}"
         if document.value is None:
             found = describe_empty(data)
         problem = Problem("", f"{found}, expected {API_VERSION!r} and {KIND!r}", code=_FOREIGN)
-        return CheckedAgentConfig(AgentConfig(), (place_problem(problem, path, document, ()),))
+        return CheckedAgentConfig(
+            config=AgentConfig(), refusals=(place_problem(problem, path, document, ()),)
+        )
     reader = NotingReader()
     config = AgentConfig.from_document(document.value, reader)
     refusals = [*_check_fields(document, reader), *_check_settings(config), *_check_rules(config)]
     return CheckedAgentConfig(
-        config,
-        tuple(_place(path, document, *refusal) for refusal in refusals),
-        tuple(_place(path, document, *suspicion) for suspicion in _suspect_rules(config)),
+        config=config,
+        refusals=tuple(_place(path, document, *refusal) for refusal in refusals),
+        suspicions=tuple(_place(path, document, *suspicion) for suspicion in _suspect_rules(config)),
     )
 
 

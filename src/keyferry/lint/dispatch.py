@@ -97,9 +97,9 @@ def lint_any(
         return lint_record_file(path, data)  # without the source: a record is never shown
     if data is not None and kind is FileKind.KUBELET_CONFIG:
         report = lint_kubelet_config(path, data, kubernetes, gates)
-        return replace(report, sources=(SourceFile(path, data),))
+        return replace(report, sources=(SourceFile(path=path, data=data),))
     if data is not None and kind in _LINTERS:
-        return replace(_LINTERS[kind](path, data), sources=(SourceFile(path, data),))
+        return replace(_LINTERS[kind](path, data), sources=(SourceFile(path=path, data=data),))
     report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates, beside=beside)
 
     def lint_inside(inner: bytes) -> LintReport:

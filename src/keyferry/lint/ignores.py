@@ -63,7 +63,9 @@ def _ignores(source: SourceFile) -> Iterator[_Ignore]:
         target = _next_content(lines, number) if is_alone else number
         codes = [code for code in _SEPARATOR.split(found["codes"].strip()) if code] or [""]
         for code in codes:
-            yield _Ignore(source.path, number, found.start() + 1, target, code.upper())
+            yield _Ignore(
+                file=source.path, line=number, column=found.start() + 1, target=target, code=code.upper()
+            )
 
 
 def _next_content(lines: list[str], number: int) -> int:

@@ -100,7 +100,9 @@ def _parts(path: str, data: bytes) -> Iterator[_Part]:
 
 def _read_part(path: str, text: bytes, lines_before: int) -> _Part:
     try:
-        return _Part(path, text, lines_before, read_document(text, quoting=True))
+        return _Part(
+            file=path, data=text, lines_before=lines_before, document=read_document(text, quoting=True)
+        )
     except DocumentError as error:
         line = None if error.line is None else error.line + lines_before
         problem = Problem(
@@ -112,7 +114,7 @@ def _read_part(path: str, text: bytes, lines_before: int) -> _Part:
             line=line,
             column=error.column,
         )
-    return _Part(path, text, lines_before, None, problem)
+    return _Part(file=path, data=text, lines_before=lines_before, document=None, problem=problem)
 
 
 def _loads(part: _Part) -> bool:

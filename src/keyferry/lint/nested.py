@@ -100,7 +100,7 @@ def _find(value: object, at: Path, name: str) -> Iterator[NestedConfig]:
     if isinstance(value, dict):
         kind = _kind_of(value)
         if at and kind:
-            yield NestedConfig(kind, at, name, dumps(value).encode(), is_text=False)
+            yield NestedConfig(kind=kind, at=at, name=name, data=dumps(value).encode(), is_text=False)
             return
         path = value.get("path")
         for key, child in value.items():
@@ -111,7 +111,9 @@ def _find(value: object, at: Path, name: str) -> Iterator[NestedConfig]:
     elif isinstance(value, str) and any(kind in value for kind in _GROUPS):
         kind = _kind_of(_read(value))
         if kind:
-            yield NestedConfig(kind, at, name, value.encode("utf-8", "surrogatepass"), is_text=True)
+            yield NestedConfig(
+                kind=kind, at=at, name=name, data=value.encode("utf-8", "surrogatepass"), is_text=True
+            )
 
 
 def _kind_of(value: object) -> str:
@@ -177,4 +179,4 @@ class _Places:
         if not inner or not outer.rstrip("\r").endswith(inner):
             return self._start
         indent = len(outer.rstrip("\r")) - len(inner)
-        return Position(number, (finding.column or 1) + indent)
+        return Position(line=number, column=(finding.column or 1) + indent)

@@ -83,22 +83,24 @@ def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernet
     ordered = tuple(sorted(findings, key=place_of))
     refused = any(finding.severity is Severity.ERROR for finding in ordered)
     text = kubernetes_text if refused else ""
-    return LintReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
+    return LintReport(
+        path=path, kubernetes=LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind
+    )
 
 
 def finding_of(problem: Problem) -> Finding:
     """Return the finding for a problem, with the severity of its code."""
     code = CODES[problem.code]
     return Finding(
-        problem.code,
-        code.severity,
-        problem.message,
-        problem.path,
-        problem.file,
-        problem.line,
-        problem.column,
-        code.kubernetes,
-        problem.kubernetes_text if code.severity is Severity.ERROR else "",
+        code=problem.code,
+        severity=code.severity,
+        message=problem.message,
+        path=problem.path,
+        file=problem.file,
+        line=problem.line,
+        column=problem.column,
+        kubernetes=code.kubernetes,
+        kubernetes_text=problem.kubernetes_text if code.severity is Severity.ERROR else "",
         detail=problem.detail,
     )
 

@@ -97,14 +97,16 @@ def visible_source(data: bytes) -> list[VisibleLine]:
     try:
         document = read_document(data)
     except DocumentError:
-        return [VisibleLine(_without_shapes(_guarded(line)), line) for line in lines]
+        return [VisibleLine(text=_without_shapes(_guarded(line)), masked=line) for line in lines]
     if document.value is not None and not isinstance(document.value, (dict, list)):
         return []
     masked = _MaskedLines(lines)
     for hidden in reversed(list(_hidden(document))):
         masked.hide(hidden)
     return [
-        VisibleLine(_without_shapes(line), line, tuple(reversed(masked.masks.get(number, ()))))
+        VisibleLine(
+            text=_without_shapes(line), masked=line, masks=tuple(reversed(masked.masks.get(number, ())))
+        )
         for number, line in enumerate(masked.lines)
     ]
 
@@ -138,7 +140,7 @@ def _hidden(document: Document) -> Iterator[_Hidden]:
         start = positions[path]
         at = bisect_right(order, (start.line, start.column))
         end = Position(line=order[at][0], column=order[at][1]) if at < len(order) else None
-        yield _Hidden(value, start, end, isinstance(path[-1], str))
+        yield _Hidden(value=value, start=start, end=end, has_key=isinstance(path[-1], str))
 
 
 def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[tuple[Path, object]]:

@@ -40,7 +40,7 @@ def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
     """
     minor = _minor(kubernetes)
     return Rules(
-        f"1.{minor}",
+        version=f"1.{minor}",
         directory=minor >= _DIRECTORY,
         token_attributes=minor >= _TOKENS,
         cache_type=minor >= _CACHE_TYPE,

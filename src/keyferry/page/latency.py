@@ -55,7 +55,7 @@ def draw_latency(buckets: Sequence[LatencyBucket]) -> Latency | None:
         )
         for at, (each, (label, short)) in enumerate(zip(buckets, _labels(buckets), strict=True))
     )
-    return Latency(bars, _summary(buckets, runs), _description(bars, runs))
+    return Latency(bars=bars, summary=_summary(buckets, runs), description=_description(bars, runs))
 
 
 def _height(runs: int, highest: int) -> float:

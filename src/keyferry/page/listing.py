@@ -29,7 +29,7 @@ def find_page(total: int, page: str, size: int) -> ListPage:
     wanted = int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 1
     number = min(max(1, wanted), pages)
     start = (number - 1) * size
-    return ListPage(total, number, pages, start, min(start + size, total))
+    return ListPage(total=total, page=number, pages=pages, start=start, last=min(start + size, total))
 
 
 def searched(rows: Iterable[Row], text: str, fields: Callable[[Row], Iterable[str]]) -> list[Row]:

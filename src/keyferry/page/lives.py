@@ -35,7 +35,7 @@ class LifeGroup(Value):
 
 def life_rows(lives: Iterable[Life], axis: Axis) -> tuple[LifeRow, ...]:
     """Return the *lives* with their bars."""
-    return tuple(LifeRow(each, draw_life(each, axis)) for each in lives)
+    return tuple(LifeRow(life=each, bar=draw_life(each, axis)) for each in lives)
 
 
 def shown_life(life: Life, now: float) -> dict[str, object]:
@@ -86,6 +86,13 @@ def _groups(lives: Sequence[Life], page: ListPage, axis: Axis) -> tuple[LifeGrou
         group = list(members)
         shown = group[max(0, page.start - at) : max(0, page.last - at)]
         if shown:
-            found.append(LifeGroup(provider, len(group), draw_density(group, axis), life_rows(shown, axis)))
+            found.append(
+                LifeGroup(
+                    provider=provider,
+                    total=len(group),
+                    density=draw_density(group, axis),
+                    rows=life_rows(shown, axis),
+                )
+            )
         at += len(group)
     return tuple(found)

@@ -88,7 +88,10 @@ def render_view(
         sections[part] = _render(f"parts/{part if view.is_found else 'gone'}.html", values)
     parts = {name: Markup(html) for name, html in sections.items()}  # noqa: S704 - rendered by the templates above
     return RenderedView(
-        view.title, _render(view.template, values | {"parts": parts}), sections, view.is_found
+        title=view.title,
+        html=_render(view.template, values | {"parts": parts}),
+        sections=sections,
+        is_found=view.is_found,
     )
 
 

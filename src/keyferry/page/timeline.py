@@ -87,14 +87,14 @@ def make_axis(lives: Iterable[Life], now: float, span: str = "", *, is_whole: bo
     step = next((each for each in _STEPS if (end - start) / each <= _MOST_TICKS), _STEPS[-1])
     grain = step if not length else max(1, length // 48)
     start, end = start // grain * grain, -(-end // grain) * grain
-    unmarked = Axis(start, end, (), 0.0)
+    unmarked = Axis(start=start, end=end, ticks=(), now_at=0.0)
     marks = range(int(-(-start // step) * step), int(end) + 1, step)
     now_step = (end - start) / _NOW_STEPS
     return Axis(
-        start,
-        end,
-        tuple(_tick(unmarked, each, step) for each in marks),
-        unmarked.at(now // now_step * now_step),
+        start=start,
+        end=end,
+        ticks=tuple(_tick(unmarked, each, step) for each in marks),
+        now_at=unmarked.at(now // now_step * now_step),
     )
 
 
@@ -110,7 +110,7 @@ def _fitting(lives: Iterable[Life], now: float, *, is_whole: bool) -> tuple[floa
 
 def _tick(axis: Axis, instant: int, step: int) -> Tick:
     is_day = step >= _DAY or instant % _DAY == 0
-    return Tick(axis.at(instant), clock_text(instant, is_day=is_day), is_day)
+    return Tick(at=axis.at(instant), label=clock_text(instant, is_day=is_day), is_day=is_day)
 
 
 def draw_life(life: Life, axis: Axis) -> Bar:
@@ -119,15 +119,15 @@ def draw_life(life: Life, axis: Axis) -> Bar:
     window_left = None if life.refresh_from is None else axis.at(life.refresh_from)
     window_right = right if life.refresh_until is None else axis.at(life.refresh_until)
     return Bar(
-        left,
+        left=left,
         # A life that is short for the axis, or outside of it, is still seen.
-        max(0.4, round(right - left, 2)),
-        window_left,
-        0.0 if window_left is None else max(0.0, round(window_right - window_left, 2)),
-        _inside(axis, life.refresh_at),
-        life.got < axis.start,
-        life.expires > axis.end,
-        _description(life),
+        width=max(0.4, round(right - left, 2)),
+        window_left=window_left,
+        window_width=0.0 if window_left is None else max(0.0, round(window_right - window_left, 2)),
+        planned=_inside(axis, life.refresh_at),
+        is_cut_left=life.got < axis.start,
+        is_cut_right=life.expires > axis.end,
+        description=_description(life),
     )
 
 

@@ -54,10 +54,10 @@ def _overview(model: PageModel, _: Query) -> View:
         model.lives, key=lambda each: each.expires if each.refresh_at is None else each.refresh_at
     )
     return View(
-        "Overview",
-        "overview.html",
-        ("figures", "cards", "upcoming", "recent", "last_reloads", "last_callers"),
-        {
+        title="Overview",
+        template="overview.html",
+        parts=("figures", "cards", "upcoming", "recent", "last_reloads", "last_callers"),
+        context={
             "cards": _cards(_by_urgency(model)[:_OVERVIEW_PROVIDERS]),
             "axis": axis,
             "density": draw_density(model.lives, axis),
@@ -94,10 +94,10 @@ def _providers(model: PageModel, query: Query) -> View:
     listing = find_page(len(kept), query.get("page", ""), _PROVIDERS_A_PAGE)
     cards = _cards(kept[listing.start : listing.last])
     return View(
-        "Providers",
-        "providers.html",
-        ("cards",),
-        {"q": text, "state": state, "states": _URGENCY, "listing": listing, "cards": cards},
+        title="Providers",
+        template="providers.html",
+        parts=("cards",),
+        context={"q": text, "state": state, "states": _URGENCY, "listing": listing, "cards": cards},
     )
 
 
@@ -109,10 +109,10 @@ def _provider(model: PageModel, name: str) -> View:
     axis = make_axis(lives, model.now)
     soonest = sorted(lives, key=lambda each: each.expires)[:OVERVIEW_LIVES]
     return View(
-        provider.name,
-        "provider.html",
-        ("provider",),
-        {
+        title=provider.name,
+        template="provider.html",
+        parts=("provider",),
+        context={
             "provider": provider,
             "patterns": provider.patterns[:_PATTERNS_A_PAGE],
             "latency": draw_latency(provider.latency),
@@ -127,7 +127,9 @@ def _provider(model: PageModel, name: str) -> View:
 
 
 def _answers(model: PageModel, query: Query) -> View:
-    return View("Answers", "answers.html", ("answers",), list_answers(model, query))
+    return View(
+        title="Answers", template="answers.html", parts=("answers",), context=list_answers(model, query)
+    )
 
 
 def _answer(model: PageModel, identifier: str) -> View:
@@ -135,7 +137,12 @@ def _answer(model: PageModel, identifier: str) -> View:
     if life is None:
         text = "This answer is no longer cached: it was renewed, it ended, or it was dropped."
         return _gone("answer", text)
-    return View(f"Answer {life.identifier}", "answer.html", ("answer",), shown_life(life, model.now))
+    return View(
+        title=f"Answer {life.identifier}",
+        template="answer.html",
+        parts=("answer",),
+        context=shown_life(life, model.now),
+    )
 
 
 def _decisions(model: PageModel, query: Query) -> View:
@@ -150,7 +157,7 @@ def _decisions(model: PageModel, query: Query) -> View:
         "listing": listing,
         "rows": kept[listing.start : listing.last],
     }
-    return View("Decisions", "decisions.html", ("decisions",), context)
+    return View(title="Decisions", template="decisions.html", parts=("decisions",), context=context)
 
 
 def _decision_text(row: DecisionRow) -> tuple[str, ...]:
@@ -162,18 +169,25 @@ def _decision(model: PageModel, identifier: str) -> View:
     row = next((each for each in model.decisions if str(each.identifier) == identifier), None)
     if row is None:
         return _gone("decision", "This decision is older than those that the agent keeps.")
-    return View(f"Decision {row.identifier}", "decision.html", ("decision",), {"row": row})
+    return View(
+        title=f"Decision {row.identifier}",
+        template="decision.html",
+        parts=("decision",),
+        context={"row": row},
+    )
 
 
 def _explain(model: PageModel, query: Query, explained: ExplainedPull | None) -> View:
     image, account = query.get("image", "").strip(), query.get("account", "").strip()
     title = f"Explain {image}" if image else "Explain"
     context = {"explained": explained, "image": image, "account": account, **_suggestions(model)}
-    return View(title, "explain.html", ("explained",), context)
+    return View(title=title, template="explain.html", parts=("explained",), context=context)
 
 
 def _reloads(model: PageModel, _: Query) -> View:
-    return View("Reloads", "reloads.html", ("reloads",), {"reloads": model.reloads})
+    return View(
+        title="Reloads", template="reloads.html", parts=("reloads",), context={"reloads": model.reloads}
+    )
 
 
 def _callers(model: PageModel) -> list[CallerRow]:
@@ -183,16 +197,29 @@ def _callers(model: PageModel) -> list[CallerRow]:
 def _callers_view(model: PageModel, query: Query) -> View:
     listing = find_page(len(model.callers), query.get("page", ""), _CALLERS_A_PAGE)
     shown = _callers(model)[listing.start : listing.last]
-    return View("Callers", "callers.html", ("callers",), {"listing": listing, "callers": shown})
+    return View(
+        title="Callers",
+        template="callers.html",
+        parts=("callers",),
+        context={"listing": listing, "callers": shown},
+    )
 
 
 def _settings(model: PageModel, _: Query) -> View:
-    return View("Settings", "settings.html", ("settings",), {"settings": model.settings})
+    return View(
+        title="Settings", template="settings.html", parts=("settings",), context={"settings": model.settings}
+    )
 
 
 def _gone(part: str, text: str) -> View:
     """Return a view in place of *part*, so that a page that shows it changes as well when it goes."""
-    return View(part.capitalize(), "gone.html", (part,), {"text": text, "part": part}, is_found=False)
+    return View(
+        title=part.capitalize(),
+        template="gone.html",
+        parts=(part,),
+        context={"text": text, "part": part},
+        is_found=False,
+    )
 
 
 _LISTS: dict[str, Callable[[PageModel, Query], View]] = {

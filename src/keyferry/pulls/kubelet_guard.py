@@ -78,7 +78,7 @@ def _on_runtime(socket: str, node: Node) -> _Presence:
         # Processes of other users count only if that user runs the runtime: an unrelated user must not be able to
         # block a pull by starting a process that looks like a kubelet.
         if kubelet.belongs_to(users) and _uses_runtime(kubelet, node, socket):
-            return _Presence(_name(kubelet))
+            return _Presence(who=_name(kubelet))
     # Inside a container, a runtime whose process is visible runs in the same container, and so does its kubelet.
     is_beside_us = node.kubelets.is_contained and owner is not None and owner[0] > 0
     return _Presence(doubt="" if is_beside_us else node.kubelets.hidden)
@@ -88,12 +88,12 @@ def _on_root(root: str, node: Node) -> _Presence:
     for name in _SOCKETS:
         path = os.path.join(root, name)
         if _listener(path) is not None:
-            return _Presence(f"a kubelet that listens at {path}")
+            return _Presence(who=f"a kubelet that listens at {path}")
     users = {os.geteuid(), *_owner(root)}
     for kubelet in node.kubelets.found:
         used = kubelet.flags.get("--root-dir") or KUBELET_ROOT
         if kubelet.belongs_to(users) and _is_same(kubelet.inside(used), root):
-            return _Presence(_name(kubelet))
+            return _Presence(who=_name(kubelet))
     # A folder without a kubelet's folders has never been a kubelet's root.
     is_kubelets = any(os.path.lexists(os.path.join(root, name)) for name in _FOLDERS)
     return _Presence(doubt=node.kubelets.hidden if is_kubelets else "")

@@ -120,14 +120,14 @@ def read_manifest(content: bytes, content_type: str, digest: str) -> ImageManife
         if "config" in document or "layers" in document:
             raise ContentError(f"the index {digest} also has fields of a manifest")
         manifests = tuple(_descriptor(entry, "manifests") for entry in _list(document, "manifests"))
-        return ImageIndex(media_type, digest, manifests)
+        return ImageIndex(media_type=media_type, digest=digest, manifests=manifests)
     if "manifests" in document or "fsLayers" in document:
         raise ContentError(f"the manifest {digest} also has fields of another kind")
     config = _descriptor(document.get("config"), "config")
     layers = tuple(_descriptor(entry, "layers") for entry in _list(document, "layers"))
     _check_kinds(config, layers)
     _check_sizes((config, *layers))
-    return ImageManifest(media_type, digest, config, layers, content)
+    return ImageManifest(media_type=media_type, digest=digest, config=config, layers=layers, content=content)
 
 
 def choose_manifest(index: ImageIndex, platform: Platform) -> Descriptor:
@@ -208,12 +208,12 @@ def _descriptor(value: object, where: str) -> Descriptor:
     hasher(digest)
     urls = value.get("urls")
     return Descriptor(
-        media_type,
-        digest,
-        size,
-        _platform(value.get("platform")),
-        tuple(map(str, urls)) if isinstance(urls, list) else (),
-        _is_attestation(value.get("annotations")),
+        media_type=media_type,
+        digest=digest,
+        size=size,
+        platform=_platform(value.get("platform")),
+        urls=tuple(map(str, urls)) if isinstance(urls, list) else (),
+        is_attestation=_is_attestation(value.get("annotations")),
     )
 
 

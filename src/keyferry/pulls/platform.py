@@ -52,8 +52,8 @@ def this_machine() -> Platform:
     """Return the platform that this process runs on."""
     machine = os.uname().machine.lower()
     if machine.startswith("armv"):
-        return normalise(Platform("linux", "arm", machine[3:5]))
-    return normalise(Platform(os.uname().sysname.lower(), machine))
+        return normalise(Platform(os="linux", architecture="arm", variant=machine[3:5]))
+    return normalise(Platform(os=os.uname().sysname.lower(), architecture=machine))
 
 
 def normalise(platform: Platform) -> Platform:
@@ -65,16 +65,19 @@ def normalise(platform: Platform) -> Platform:
         variant = variant if variant.startswith("v") else f"v{variant}"
     if (architecture, variant) in (("arm64", "v8"), ("arm64", "8"), ("amd64", "v1")):
         variant = ""
-    return Platform(platform.os, architecture, variant)
+    return Platform(os=platform.os, architecture=architecture, variant=variant)
 
 
 def preferences(platform: Platform) -> Iterator[Platform]:
     """Yield the platforms whose images run on *platform*, best first: itself, then its predecessors."""
     wanted = normalise(platform)
     yield wanted
-    yield from (Platform(wanted.os, wanted.architecture, variant) for variant in _older(wanted))
+    yield from (
+        Platform(os=wanted.os, architecture=wanted.architecture, variant=variant)
+        for variant in _older(wanted)
+    )
     if wanted.architecture == "arm64":
-        yield from (Platform(wanted.os, "arm", variant) for variant in _ARM_VARIANTS)
+        yield from (Platform(os=wanted.os, architecture="arm", variant=variant) for variant in _ARM_VARIANTS)
 
 
 def _older(platform: Platform) -> Iterable[str]:

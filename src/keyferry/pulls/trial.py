@@ -179,9 +179,19 @@ class Trial:
         try:
             arrival = self._make_attempt(credential)
         except (ContainerRuntimeError, RegistryError) as error:
-            self.attempts.append(Attempt(credential, without_frames(error), is_renewed=is_renewed))
+            self.attempts.append(
+                Attempt(credential=credential, error=without_frames(error), is_renewed=is_renewed)
+            )
             return None
-        self.attempts.append(Attempt(credential, None, arrival.digest, arrival.was_asked, is_renewed))
+        self.attempts.append(
+            Attempt(
+                credential=credential,
+                error=None,
+                digest=arrival.digest,
+                was_asked=arrival.was_asked,
+                is_renewed=is_renewed,
+            )
+        )
         return arrival
 
     def _replace(
@@ -215,7 +225,7 @@ def renewal_from(answer: Answer, provider: str) -> Renewal:
         if each.source.kind == SourceKind.PROVIDER and each.source.name == provider
     )
     failures = tuple(each for each in answer.failures if each.provider == provider)
-    return Renewal(credentials, failures)
+    return Renewal(credentials=credentials, failures=failures)
 
 
 def most_telling(attempts: Sequence[Attempt]) -> Attempt:

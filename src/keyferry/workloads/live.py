@@ -67,19 +67,27 @@ class _Reader:
             self._notes.append(problem)
         secrets, refused = self._secrets(names or ())
         events = self._events(pod) if pod.is_created else ()
-        return LiveWorkload(pod, account, problem, secrets, refused, events, tuple(self._notes))
+        return LiveWorkload(
+            pod=pod,
+            account=account,
+            account_problem=problem,
+            secrets=secrets,
+            refused=refused,
+            events=events,
+            notes=tuple(self._notes),
+        )
 
     def get(self, kind: ObjectKind, name: str) -> KubernetesObject | ApiProblem:
         """Return one object."""
         resource = RESOURCES[kind]
-        action = ApiAction("get", resource.rule_name, self._namespace, name)
+        action = ApiAction(verb="get", resource=resource.rule_name, namespace=self._namespace, name=name)
         found = self._call(action, f"{resource.path}/{self._place}/{resource.plural}/{encode_percent(name)}")
         return found if isinstance(found, ApiProblem) else self._object(kind, found)
 
     def _list(
         self, path: str, plural: str, rule_name: str, selector: Mapping[str, str]
     ) -> list[Json] | ApiProblem:
-        action = ApiAction("list", rule_name, self._namespace)
+        action = ApiAction(verb="list", resource=rule_name, namespace=self._namespace)
         query = f"?{encode_query(selector)}" if selector else ""
         found = self._call(action, f"{path}/{self._place}/{plural}{query}")
         if isinstance(found, ApiProblem):
@@ -101,7 +109,7 @@ class _Reader:
         return f"namespaces/{encode_percent(self._namespace)}"
 
     def _object(self, kind: ObjectKind, value: Json) -> KubernetesObject:
-        return KubernetesObject(hide_in_url(self._session.server), kind, value)
+        return KubernetesObject(origin=hide_in_url(self._session.server), kind=kind, value=value)
 
     def _choose_pod(self, workload: KubernetesObject) -> KubernetesObject:
         """Return a pod of the workload that waits for its image, else its newest, else the workload itself."""

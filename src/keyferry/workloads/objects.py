@@ -166,7 +166,7 @@ def read_objects(path: str) -> Iterator[KubernetesObject]:
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
                 found = True
-                yield KubernetesObject(origin, ObjectKind(item["kind"]), item)
+                yield KubernetesObject(origin=origin, kind=ObjectKind(item["kind"]), value=item)
         is_docker_config = is_docker_config or ("auths" in value and "kind" not in value)
     if found:
         return

@@ -243,26 +243,26 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
     is_pod = not place
     spec = (*place, "spec")
     pod = Pod(
-        workload.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
-        workload.name if is_pod else "",
-        workload.uid if is_pod else "",
+        namespace=workload.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
+        name=workload.name if is_pod else "",
+        uid=workload.uid if is_pod else "",
         # The API server copies the deprecated field serviceAccount.
-        workload.text(*spec, "serviceAccountName")
+        service_account_name=workload.text(*spec, "serviceAccountName")
         or workload.text(*spec, "serviceAccount")
         or DEFAULT_ACCOUNT,
     )
     found = tuple(_containers(workload, spec))
     return WorkloadPod(
-        workload,
-        pod,
-        workload.text(*spec, "nodeName"),
-        workload.names(*spec, "imagePullSecrets"),
-        tuple(each for each in found if each.image),
-        tuple(each for each in found if not each.image),
-        workload.text("status", "phase") if is_pod else "",
-        workload.text("status", "reason") if is_pod else "",
-        tuple(_states(workload)) if is_pod else (),
-        token_audiences(workload.field(*spec)),
+        workload=workload,
+        pod=pod,
+        node_name=workload.text(*spec, "nodeName"),
+        listed_secrets=workload.names(*spec, "imagePullSecrets"),
+        containers=tuple(each for each in found if each.image),
+        without_image=tuple(each for each in found if not each.image),
+        phase=workload.text("status", "phase") if is_pod else "",
+        reason=workload.text("status", "reason") if is_pod else "",
+        states=tuple(_states(workload)) if is_pod else (),
+        token_audiences=token_audiences(workload.field(*spec)),
     )
 
 
@@ -278,14 +278,14 @@ def _states(pod: KubernetesObject) -> Iterator[ContainerState]:
 
 def _state(role: ContainerRole, kind: StateKind, status: Json, found: Json) -> ContainerState:
     return ContainerState(
-        role,
-        str(status.get("name") or ""),
-        kind,
-        str(found.get("reason") or ""),
-        shown_text(found.get("message")),
-        seconds_of(found.get("startedAt")),
-        str(status.get("imageID") or ""),
-        named_image(found.get("message")),
+        role=role,
+        name=str(status.get("name") or ""),
+        kind=kind,
+        reason=str(found.get("reason") or ""),
+        message=shown_text(found.get("message")),
+        started_at=seconds_of(found.get("startedAt")),
+        image_id=str(status.get("imageID") or ""),
+        image=named_image(found.get("message")),
     )
 
 
@@ -323,7 +323,7 @@ def _container(workload: KubernetesObject, role: ContainerRole, path: tuple[str 
         )
     else:
         image, policy = workload.text(*path, "image"), workload.text(*path, "imagePullPolicy")
-    return PodContainer(role, name, image, policy)
+    return PodContainer(role=role, name=name, image=image, pull_policy=policy)
 
 
 def _full_name(image: str) -> str:

@@ -79,11 +79,11 @@ def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
     for key, value in literal.items() if isinstance(literal, dict) else ():
         data[str(key)] = str(value).encode()
     return PullSecret(
-        item.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
-        item.name,
-        item.text("type"),
-        data,
-        item.uid,
+        namespace=item.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
+        name=item.name,
+        type=item.text("type"),
+        data=data,
+        uid=item.uid,
         is_immutable=item.field("immutable") is True,
     )
 
@@ -131,9 +131,9 @@ def choose_secrets(
     unused = (*unread, *map(_ignored, used), *(_absent(name, namespace) for name in absent))
     missing = _missing(own, names, refused or {})
     return PodSecrets(
-        used,
-        tuple(each for each in unused if each is not None),
-        (*(() if unknown_list is None else (unknown_list,)), *missing),
+        used=used,
+        unused=tuple(each for each in unused if each is not None),
+        missing=(*(() if unknown_list is None else (unknown_list,)), *missing),
     )
 
 
@@ -148,7 +148,7 @@ def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None)
             f"{', '.join(map(repr, listed))}, but the pod does not: a pod gets its account's secrets when it is "
             "created, so create it again"
         )
-        yield UnusedSecret(listed[0], pod.pod.namespace, UnusedReason.LATE, text)
+        yield UnusedSecret(name=listed[0], namespace=pod.pod.namespace, reason=UnusedReason.LATE, text=text)
 
 
 def _missing(
@@ -156,7 +156,7 @@ def _missing(
 ) -> Iterator[MissingInput]:
     for name in names or ():
         if name not in own and refused.get(name, "not read"):
-            yield MissingInput(LookupInput.PULL_SECRET, name, refused.get(name, ""))
+            yield MissingInput(input=LookupInput.PULL_SECRET, name=name, instead=refused.get(name, ""))
 
 
 def _unread(
@@ -175,14 +175,14 @@ def _unread(
         text = f"{given} the pod does not list it: the kubelet does not read it"
         if not is_final:
             text = f"{given} the pod does not list it, and whether its service account does is not known"
-    return UnusedSecret(secret.name, secret.namespace, reason, text, secret)
+    return UnusedSecret(name=secret.name, namespace=secret.namespace, reason=reason, text=text, secret=secret)
 
 
 def _absent(name: str, namespace: str) -> UnusedSecret:
     text = (
         f"secret {name!r}, which the pod lists, does not exist in {namespace!r}: the kubelet pulls without it"
     )
-    return UnusedSecret(name, namespace, UnusedReason.ABSENT, text)
+    return UnusedSecret(name=name, namespace=namespace, reason=UnusedReason.ABSENT, text=text)
 
 
 def _ignored(secret: PullSecret) -> UnusedSecret | None:
@@ -192,7 +192,14 @@ def _ignored(secret: PullSecret) -> UnusedSecret | None:
     except PullSecretError as error:
         problem = PullSecretError(f"{error.message}; {_UNREADABLE}", error.kubernetes_text, error.secret)
         reason = UnusedReason.UNREADABLE
-        return UnusedSecret(secret.name, secret.namespace, reason, problem.message, secret, problem)
+        return UnusedSecret(
+            name=secret.name,
+            namespace=secret.namespace,
+            reason=reason,
+            text=problem.message,
+            secret=secret,
+            error=problem,
+        )
     if entries:
         return None
     key = SECRET_KEYS.get(secret.type)
@@ -206,7 +213,7 @@ def _ignored(secret: PullSecret) -> UnusedSecret | None:
         reason = UnusedReason.NO_ENTRIES
         where = " under 'auths'" if key == ".dockerconfigjson" else ""
         text = f"the kubelet finds no login in secret {secret.name!r}: its {key!r} has no entry{where}"
-    return UnusedSecret(secret.name, secret.namespace, reason, text, secret)
+    return UnusedSecret(name=secret.name, namespace=secret.namespace, reason=reason, text=text, secret=secret)
 
 
 def _decode(value: object, item: KubernetesObject, key: str) -> bytes:

@@ -27,16 +27,16 @@ class Resource(Value):
 
 
 RESOURCES = {
-    ObjectKind.POD: Resource("", "pods", "po"),
-    ObjectKind.DEPLOYMENT: Resource("apps", "deployments", "deploy"),
-    ObjectKind.REPLICA_SET: Resource("apps", "replicasets", "rs"),
-    ObjectKind.REPLICATION_CONTROLLER: Resource("", "replicationcontrollers", "rc"),
-    ObjectKind.STATEFUL_SET: Resource("apps", "statefulsets", "sts"),
-    ObjectKind.DAEMON_SET: Resource("apps", "daemonsets", "ds"),
-    ObjectKind.JOB: Resource("batch", "jobs"),
-    ObjectKind.CRON_JOB: Resource("batch", "cronjobs", "cj"),
-    ObjectKind.SECRET: Resource("", "secrets"),
-    ObjectKind.SERVICE_ACCOUNT: Resource("", "serviceaccounts", "sa"),
+    ObjectKind.POD: Resource(group="", plural="pods", short="po"),
+    ObjectKind.DEPLOYMENT: Resource(group="apps", plural="deployments", short="deploy"),
+    ObjectKind.REPLICA_SET: Resource(group="apps", plural="replicasets", short="rs"),
+    ObjectKind.REPLICATION_CONTROLLER: Resource(group="", plural="replicationcontrollers", short="rc"),
+    ObjectKind.STATEFUL_SET: Resource(group="apps", plural="statefulsets", short="sts"),
+    ObjectKind.DAEMON_SET: Resource(group="apps", plural="daemonsets", short="ds"),
+    ObjectKind.JOB: Resource(group="batch", plural="jobs"),
+    ObjectKind.CRON_JOB: Resource(group="batch", plural="cronjobs", short="cj"),
+    ObjectKind.SECRET: Resource(group="", plural="secrets"),
+    ObjectKind.SERVICE_ACCOUNT: Resource(group="", plural="serviceaccounts", short="sa"),
 }
 
 
@@ -63,5 +63,5 @@ def parse_target(text: str) -> Target | None:
     for kind, resource in RESOURCES.items():
         spellings = (kind.lower(), resource.plural, resource.short)
         if kind.is_workload and plain in spellings and group in ("", resource.group, f"v1.{resource.group}"):
-            return Target(kind, name)
+            return Target(kind=kind, name=name)
     return None

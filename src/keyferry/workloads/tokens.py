@@ -68,16 +68,16 @@ def review_node(
     Raise ClusterAuthError if the server cannot be reached or the credential cannot be obtained.
     """
     if audience in node.volume_audiences:
-        return NodePermission(PermissionReason.VOLUME)
+        return NodePermission(reason=PermissionReason.VOLUME)
     version = server_version(session, timeout_seconds=timeout_seconds)
     if not isinstance(version, ApiProblem) and version < _RESTRICTED_SINCE:
-        return NodePermission(PermissionReason.VERSION, f"{version[0]}.{version[1]}")
-    action = ApiAction(AUDIENCE_VERB, audience, account.namespace, account.name)
+        return NodePermission(reason=PermissionReason.VERSION, version=f"{version[0]}.{version[1]}")
+    action = ApiAction(verb=AUDIENCE_VERB, resource=audience, namespace=account.namespace, name=account.name)
     user, groups = f"system:node:{node.name or 'any'}", (NODE_GROUP, "system:authenticated")
     allowed = may_user(session, user, groups, action, timeout_seconds=timeout_seconds)
     if isinstance(allowed, ApiProblem):
-        return NodePermission(PermissionReason.UNKNOWN, problem=allowed)
-    return NodePermission(PermissionReason.RBAC if allowed else PermissionReason.REFUSED)
+        return NodePermission(reason=PermissionReason.UNKNOWN, problem=allowed)
+    return NodePermission(reason=PermissionReason.RBAC if allowed else PermissionReason.REFUSED)
 
 
 class RequestedTokens(Value):
@@ -105,7 +105,7 @@ class RequestedTokens(Value):
         self._check_node(request)
         if not self.is_requested:
             raise _not_given(request)
-        pod = BoundPod(request.pod.name, request.pod.uid) if request.pod.name else None
+        pod = BoundPod(name=request.pod.name, uid=request.pod.uid) if request.pod.name else None
         answer = request_token(
             self.session,
             request.account.namespace,
@@ -135,4 +135,6 @@ class RequestedTokens(Value):
 
 def _not_given(request: TokenRequest, instead: str = "") -> NotGivenError:
     account = f"{request.account.namespace}/{request.account.name}"
-    return NotGivenError((MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, account, instead),))
+    return NotGivenError(
+        (MissingInput(input=LookupInput.SERVICE_ACCOUNT_TOKEN, name=account, instead=instead),)
+    )

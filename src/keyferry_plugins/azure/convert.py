@@ -23,9 +23,12 @@ ABOUT = """\
 Rewrite the users of a kubeconfig that have the auth provider 'azure', or run kubelogin, to run this program. The old
 file is kept beside it, with the suffix .before-keyferry."""
 FLAGS = (
-    Flag("kubeconfig", "the file (default $KUBECONFIG, which must then be one file, or ~/.kube/config)"),
-    Flag("context", "only the user of this context"),
-    Flag("azure-config-dir", "azurecli: AZURE_CONFIG_DIR for the plugin"),
+    Flag(
+        name="kubeconfig",
+        about="the file (default $KUBECONFIG, which must then be one file, or ~/.kube/config)",
+    ),
+    Flag(name="context", about="only the user of this context"),
+    Flag(name="azure-config-dir", about="azurecli: AZURE_CONFIG_DIR for the plugin"),
     *LOGIN_FLAGS,
 )
 _PROGRAMS = ("kubelogin", "keyferry-aks")

@@ -36,7 +36,7 @@ def make_response(
         raise ProvideError("the login has no user name or no password")
     seconds = kept_seconds(rule.recipe.lifetime, values, password, now)
     login = AuthConfig(username=username, password=password)
-    return Response({request.registry: login}, rule.cache_key_type, seconds)
+    return Response(auth={request.registry: login}, cache_key_type=rule.cache_key_type, cache_seconds=seconds)
 
 
 def _refuse_subject(username: str, password: str, subject: str) -> None:

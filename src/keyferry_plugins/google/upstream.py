@@ -36,7 +36,9 @@ def provide_as_upstream(request: Request, settings: PullSettings, deadline: Dead
         tell(f"no credentials: {error}")
     except _QuietError:
         pass
-    return Response(auth, settings.key_type or IMAGE, settings.seconds or 0.0)
+    return Response(
+        auth=auth, cache_key_type=settings.key_type or IMAGE, cache_seconds=settings.seconds or 0.0
+    )
 
 
 def _logins(request: Request, settings: PullSettings, deadline: Deadline) -> Mapping[str, AuthConfig]:

@@ -267,11 +267,11 @@ def test_tokens_are_passed_on_and_answers_stay_apart(node: Node) -> None:
     write_config(node.config, [provider_entry(tokenAttributes=tokens)])
     say = print_answer(auth={REGISTRY: ("user", SECRET)})
     node.shell(f'cat >> "$HERE/requests"; {say}')
-    pod, end = Pod("ns", "web", "u1", "builder"), time.time() + 3600
+    pod, end = Pod(namespace="ns", name="web", uid="u1", service_account_name="builder"), time.time() + 3600
     with running_agent(node) as agent:
         for number, how in ((1, "ran"), (1, "cached"), (2, "ran")):
             token = make_token(end, f"signature-{number}")
-            accounts = StaticAccount(ServiceAccount("a1"), token)
+            accounts = StaticAccount(account=ServiceAccount(uid="a1"), token_text=token)
             answer = load(node, agent.socket, service_accounts=accounts).lookup(IMAGE, pod=pod)
             assert (answer.provisions[0].is_from_agent, str(answer.provisions[0].outcome)) == (True, how)
             assert str(answer.credentials[0].source.service_account) == str(answer.provisions[0].account)

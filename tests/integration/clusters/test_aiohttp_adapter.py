@@ -369,7 +369,7 @@ def test_compression_can_be_disabled_by_the_cluster(
 
 @pytest.mark.parametrize("url", ["socks5://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
-    session = ClusterSession(ClientConfig("https://k", proxy_url=url))
+    session = ClusterSession(ClientConfig(server="https://k", proxy_url=url))
     with pytest.raises(ClusterAuthError, match="the proxy is not an http or https URL") as caught:
         session.aiohttp_session()
     assert "proxy-pass" not in repr(caught.value)
@@ -380,14 +380,14 @@ def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> N
 def test_server_that_is_no_url_is_refused(server: str) -> None:
     async def main() -> None:
         with pytest.raises(ClusterAuthError, match="not a URL"):
-            ClusterSession(ClientConfig(server)).aiohttp_session()
+            ClusterSession(ClientConfig(server=server)).aiohttp_session()
 
     asyncio.run(main())
 
 
 def test_server_without_a_scheme_is_plain_http() -> None:
     async def main() -> URL | None:
-        async with ClusterSession(ClientConfig("localhost:8080")).aiohttp_session() as client:
+        async with ClusterSession(ClientConfig(server="localhost:8080")).aiohttp_session() as client:
             return client._base_url
 
     assert asyncio.run(main()) == URL("http://localhost:8080/")

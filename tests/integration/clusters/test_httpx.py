@@ -216,7 +216,7 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(
 
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
-    session = ClusterSession(ClientConfig("https://k", proxy_url=url))
+    session = ClusterSession(ClientConfig(server="https://k", proxy_url=url))
     with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.httpx_client()
     assert "proxy-pass" not in repr(caught.value)
@@ -225,23 +225,23 @@ def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> N
 
 @pytest.mark.skipif(find_spec("socksio") is not None, reason="httpx[socks] is installed")
 def test_socks_proxy_says_what_it_needs() -> None:
-    session = ClusterSession(ClientConfig("https://k", proxy_url="socks5://proxy:1080"))
+    session = ClusterSession(ClientConfig(server="https://k", proxy_url="socks5://proxy:1080"))
     with pytest.raises(ClusterAuthError, match=r"requires httpx\[socks\]"):
         session.httpx_client()
 
 
 def test_server_without_a_scheme_is_plain_http() -> None:
-    with make_client(ClusterSession(ClientConfig("localhost:8080"))) as client:
+    with make_client(ClusterSession(ClientConfig(server="localhost:8080"))) as client:
         assert client.base_url == "http://localhost:8080"
 
 
 def test_server_that_is_no_url_is_refused() -> None:
     with pytest.raises(ClusterAuthError, match="not a URL"):
-        ClusterAuth(ClusterSession(ClientConfig("https://[::")))
+        ClusterAuth(ClusterSession(ClientConfig(server="https://[::")))
 
 
 def test_contradicting_trust_is_an_error_of_the_cluster(server: ApiServer, authority: Authority) -> None:
-    config = ClientConfig(server.url, insecure=True, ca_data=authority.pem.encode())
+    config = ClientConfig(server=server.url, insecure=True, ca_data=authority.pem.encode())
     with (
         ClusterSession(config).httpx_client() as client,
         pytest.raises(ClusterAuthError, match="insecure-skip-tls-verify are both set"),

@@ -262,7 +262,7 @@ def test_redirect_on_the_server_is_followed(client: Any, server: ApiServer, loca
 
 
 def test_authorities_that_cannot_be_read_are_an_error(server: ApiServer) -> None:
-    session = ClusterSession(ClientConfig(server.url, ca_data=b"nothing"))
+    session = ClusterSession(ClientConfig(server=server.url, ca_data=b"nothing"))
     with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate"):
         session.kubernetes_configuration()
 
@@ -350,13 +350,13 @@ def test_websockets_are_refused_what_they_cannot_do(
 
 
 def test_contradicting_trust_is_an_error(server: ApiServer, authority: Authority) -> None:
-    config = ClientConfig(server.url, insecure=True, ca_data=authority.pem.encode())
+    config = ClientConfig(server=server.url, insecure=True, ca_data=authority.pem.encode())
     with pytest.raises(ClusterAuthError, match="insecure-skip-tls-verify are both set"):
         ClusterSession(config).kubernetes_api_client()
 
 
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password() -> None:
-    session = ClusterSession(ClientConfig("https://k", proxy_url="ftp://jo:proxy-pass@proxy"))
+    session = ClusterSession(ClientConfig(server="https://k", proxy_url="ftp://jo:proxy-pass@proxy"))
     with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.kubernetes_configuration()
     assert "proxy-pass" not in repr(caught.value)
@@ -364,4 +364,4 @@ def test_proxy_of_an_unknown_kind_is_refused_without_its_password() -> None:
 
 @pytest.mark.parametrize(("server", "host"), [("k:8080", "http://k:8080"), ("https://k/", "https://k")])
 def test_host_is_the_server(server: str, host: str) -> None:
-    assert ClusterSession(ClientConfig(server)).kubernetes_configuration().host == host
+    assert ClusterSession(ClientConfig(server=server)).kubernetes_configuration().host == host

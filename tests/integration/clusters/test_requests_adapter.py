@@ -94,7 +94,7 @@ def test_mounting_runs_nothing(kube: Kube) -> None:
     ],
 )
 def test_adapter_is_for_the_clusters_urls_alone(server: str, url: str, *, is_cluster: bool) -> None:
-    session = ClusterSession(ClientConfig(server)).mount_requests(requests.Session())
+    session = ClusterSession(ClientConfig(server=server)).mount_requests(requests.Session())
     prepared = requests.Request("GET", url).prepare().url
     assert isinstance(session.get_adapter(str(prepared)), ClusterAdapter) is is_cluster
 
@@ -102,7 +102,7 @@ def test_adapter_is_for_the_clusters_urls_alone(server: str, url: str, *, is_clu
 @pytest.mark.parametrize("server", ["https://[::", "https://", "ftp://k", "https://k:port"])
 def test_server_that_is_no_url_is_refused(server: str) -> None:
     with pytest.raises(ClusterAuthError, match="not a URL that requests can use"):
-        ClusterSession(ClientConfig(server)).mount_requests(requests.Session())
+        ClusterSession(ClientConfig(server=server)).mount_requests(requests.Session())
 
 
 def test_other_servers_of_the_session_get_nothing(
@@ -245,7 +245,7 @@ def test_compression_can_be_disabled_by_the_cluster(
 
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
-    session = ClusterSession(ClientConfig("https://k", proxy_url=url))
+    session = ClusterSession(ClientConfig(server="https://k", proxy_url=url))
     with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.mount_requests(requests.Session())
     assert "proxy-pass" not in repr(caught.value)
@@ -280,6 +280,6 @@ def test_certificates_that_change_under_load_lose_no_request(
 def test_other_adapters_stay_as_they_are() -> None:
     session = requests.Session()
     before = session.get_adapter("https://elsewhere/")
-    ClusterSession(ClientConfig("https://k")).mount_requests(session)
+    ClusterSession(ClientConfig(server="https://k")).mount_requests(session)
     assert session.get_adapter("https://elsewhere/") is before
     assert isinstance(before, HTTPAdapter)

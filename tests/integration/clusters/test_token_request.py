@@ -56,7 +56,7 @@ def test_a_token_is_for_the_audience_and_bound_to_the_pod(
 ) -> None:
     """The claims are those of a kubelet's token."""
     uid = uid_of(api, "pods", "web")
-    bound = BoundPod("web", uid)
+    bound = BoundPod(name="web", uid=uid)
     account_uid = uid_of(api, "serviceaccounts", "puller")
     found = request_token(session, "shop", "puller", audience=AUDIENCE, pod=bound, account_uid=account_uid)
     assert isinstance(found, IssuedToken)
@@ -118,11 +118,15 @@ def test_an_account_that_does_not_exist_is_not_found(session: ClusterSession) ->
     ("bound", "seconds", "status", "said"),
     [
         pytest.param(
-            BoundPod("web", "other-uid"), None, 409, "does not match the UID in record", id="another-uid"
+            BoundPod(name="web", uid="other-uid"),
+            None,
+            409,
+            "does not match the UID in record",
+            id="another-uid",
         ),
-        pytest.param(BoundPod("nosuch"), None, 404, 'pods "nosuch" not found', id="no-such-pod"),
+        pytest.param(BoundPod(name="nosuch"), None, 404, 'pods "nosuch" not found', id="no-such-pod"),
         pytest.param(
-            BoundPod("else"), None, 400, "running with different serviceaccount name", id="other-account"
+            BoundPod(name="else"), None, 400, "running with different serviceaccount name", id="other-account"
         ),
         pytest.param(None, 599, 422, "may not specify a duration less than 10 minutes", id="too-short"),
     ],
@@ -164,13 +168,19 @@ def test_a_node_that_may_not_request_the_audience_is_an_error_with_what_permits_
 ) -> None:
     """It is the provider's failure in a lookup, and its attributes say what to do."""
     api.node_audiences = set()
-    accounts = RequestedTokens(session, ServiceAccount("u"), NodeTokens("node1"))
-    attributes = ServiceAccountTokenAttributes(AUDIENCE, "Token", require_service_account=True)
+    accounts = RequestedTokens(
+        session=session, account=ServiceAccount(uid="u"), node=NodeTokens(name="node1")
+    )
+    attributes = ServiceAccountTokenAttributes(
+        service_account_token_audience=AUDIENCE, cache_type="Token", require_service_account=True
+    )
     entry = CredentialProvider(
         name="p", match_images=(AUDIENCE,), default_cache_duration_ns=0, token_attributes=attributes
     )
     providers = Providers([Provider(entry, answering({AUDIENCE: ("u", "p")}), accounts=accounts)])
-    answer = providers.lookup(f"{AUDIENCE}/app", pod=Pod("shop", "web", "", "puller"))
+    answer = providers.lookup(
+        f"{AUDIENCE}/app", pod=Pod(namespace="shop", name="web", uid="", service_account_name="puller")
+    )
     (failure,) = answer.kubelet_failures
     error = failure.error
     assert isinstance(error, NodeAudienceError)

@@ -244,7 +244,7 @@ def on_node(world: PodWorld, verification: str = "") -> None:
 
 def recorded(world: PodWorld, uid: str = "uid-of-another", name: str = "another") -> None:
     on_node(world)
-    entry = with_secrets(ImagePullSecret(uid, "shop", name, HASH))
+    entry = with_secrets(ImagePullSecret(uid=uid, namespace="shop", name=name, credential_hash=HASH))
     open_quickly(world.root).record_pulled(IMAGE, REF, entry)
 
 

@@ -278,12 +278,12 @@ def test_a_plugin_may_be_named_by_a_relative_path(tmp_path: Path, monkeypatch: p
     """It is found again from another working directory, and a tag of its image does not matter."""
     write_plugin(tmp_path)
     monkeypatch.chdir(tmp_path)
-    report = examine(PluginUnderTest("./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
+    report = examine(PluginUnderTest(path="./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
     assert report.failed_codes == (), shown(report)
 
 
 @pytest.mark.parametrize(
-    "plugin", [PluginUnderTest("/bin/true"), PluginUnderTest("./missing", images=("a/b",))]
+    "plugin", [PluginUnderTest(path="/bin/true"), PluginUnderTest(path="./missing", images=("a/b",))]
 )
 def test_what_cannot_be_examined_raises(plugin: PluginUnderTest) -> None:
     """An image plugin needs an image, and every plugin a program."""

@@ -353,7 +353,7 @@ def test_a_thumbprint_is_compared_before_anything_is_sent(
     """It takes the place of authority and name, and a server with another certificate is told nothing."""
     pair = Authority().server("other.invalid")
     digest = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pair.certificate), usedforsecurity=False).hexdigest()
-    thumbprint = Thumbprint(digest.upper() if is_right else "0" * 40, "SETTING")
+    thumbprint = Thumbprint(digest=digest.upper() if is_right else "0" * 40, setting="SETTING")
     with Server(WHOLE, pair) as server, way(name, authority, monkeypatch):
         url = f"https://{NAME}:{server.port}/x"
         headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -375,7 +375,7 @@ def test_a_thumbprint_is_not_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None
     """Whatever is known of the server, a proxy must be vouched for before it gets its password."""
     with running_proxy(Authority().server("127.0.0.1")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"https://me:pass-word@{proxy.address}")
-        options = HttpOptions(thumbprint=Thumbprint("0" * 40, "SETTING"))
+        options = HttpOptions(thumbprint=Thumbprint(digest="0" * 40, setting="SETTING"))
         with pytest.raises(HttpError, match="its certificate is not trusted"):
             fetch("GET", f"https://{NAME}/x", deadline=Deadline(LATE), retry=ONCE, options=options)
         assert proxy.told == []

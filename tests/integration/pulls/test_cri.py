@@ -37,7 +37,7 @@ def test_a_runtime_says_what_it_is() -> None:
     """Name and versions."""
     version = answering((1, "0.1.0"), (2, "testd"), (3, "v9.8.7"), (4, "v1"))
     with running_cri(Version=version) as server, connect_runtime(server.address) as runtime:
-        assert runtime.version() == RuntimeInfo("testd", "v9.8.7", "v1")
+        assert runtime.version() == RuntimeInfo(name="testd", version="v9.8.7", api_version="v1")
     assert server.received == [("/runtime.v1.RuntimeService/Version", {})]
 
 
@@ -48,8 +48,8 @@ def test_all_images_are_listed_with_all_their_names() -> None:
     with running_cri(ListImages=answering(first, second, (77, 5))) as server:
         found = Runtime(server.socket).list_images()
     assert found == (
-        StoredImage(REF, ("a:1", "b:2"), ("a@sha256:0",), 1 << 40),
-        StoredImage("sha256:2", is_pinned=True),
+        StoredImage(id=REF, tags=("a:1", "b:2"), digests=("a@sha256:0",), size=1 << 40),
+        StoredImage(id="sha256:2", is_pinned=True),
     )
     assert server.received == [("/runtime.v1.ImageService/ListImages", {})]
 
@@ -68,7 +68,7 @@ def test_a_long_list_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ([image(REF, IMAGE)], StoredImage(REF, (IMAGE,), size=7)),
+        ([image(REF, IMAGE)], StoredImage(id=REF, tags=(IMAGE,), size=7)),
         ([], None),
         ([(1, [])], None),
         ([(1, [(2, IMAGE)])], None),

@@ -28,7 +28,7 @@ from support.token_server import TokenServer, token_server
 
 USER, PASSWORD = "alice", "s3cret-word"
 GOOD, BAD = credential(USER, PASSWORD), credential("mallory", "not-it", "two")
-AMD64 = Platform("linux", "amd64")
+AMD64 = Platform(os="linux", architecture="amd64")
 IMAGE = build(b"first layer", noise(300_000), b"third")
 ARM = build(b"for arm", architecture="arm64", variant="v8")
 INDEX = build_index(ARM, IMAGE, attested=True)
@@ -199,7 +199,7 @@ def test_a_platform_that_is_not_there_is_said_with_those_that_are(
 ) -> None:
     image = f"{registry.host}/team/app{reference}"
     with pytest.raises(ImagePullError, match=r"no image for linux/s390x.*linux/amd64"):
-        pull_to_layout(image, tmp_path, [GOOD], platform=Platform("linux", "s390x"))
+        pull_to_layout(image, tmp_path, [GOOD], platform=Platform(os="linux", architecture="s390x"))
 
 
 @pytest.mark.parametrize("digest", [IMAGE.digest, INDEX.digest], ids=["image", "index"])
@@ -234,7 +234,12 @@ def test_what_is_there_is_not_fetched_again_and_what_is_broken_is(registry: Regi
 
 def test_several_images_live_in_one_layout(registry: Registry, tmp_path: Path) -> None:
     pull(registry, tmp_path, GOOD)
-    pull_to_layout(f"{registry.host}/team/app:many", tmp_path, [GOOD], platform=Platform("linux", "arm64"))
+    pull_to_layout(
+        f"{registry.host}/team/app:many",
+        tmp_path,
+        [GOOD],
+        platform=Platform(os="linux", architecture="arm64"),
+    )
     index = json.loads((tmp_path / "index.json").read_text())
     names = {
         each["annotations"]["org.opencontainers.image.ref.name"]: each["digest"]
@@ -253,7 +258,7 @@ def test_progress_is_told_up_to_the_end(registry: Registry, tmp_path: Path) -> N
     again: list[Progress] = []
     pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [GOOD], on_progress=again.append)
     layers = len(IMAGE.blobs) - 1
-    assert again == [Progress(total, total, layers, layers, total)]
+    assert again == [Progress(done=total, total=total, layers_done=layers, layers=layers, found=total)]
 
 
 def test_a_check_asks_with_each_credential_and_downloads_nothing(registry: Registry) -> None:

@@ -47,13 +47,13 @@ def ask(
 ) -> RegistryCheck:
     """Check an image by the files below *root*: containerd's in ``hosts``, CRI-O's in ``registries.conf``."""
     if runtime is RuntimeKind.CONTAINERD:
-        places = MirrorPlaces(str(root), hosts_dir=str(root / "hosts"))
+        places = MirrorPlaces(root=str(root), hosts_dir=str(root / "hosts"))
     else:
-        places = MirrorPlaces(str(root), registries_conf=str(root / "registries.conf"))
+        places = MirrorPlaces(root=str(root), registries_conf=str(root / "registries.conf"))
     mirrors = find_endpoints(image, places)
     assert mirrors is not None
     attempts = check_endpoints(image, credentials or (credential(),), mirrors, route=route)
-    return RegistryCheck(image, attempts, mirrors=mirrors)
+    return RegistryCheck(image=image, attempts=attempts, mirrors=mirrors)
 
 
 def write_hosts(root: Path, text: str, registry: str = "own.invalid") -> None:
@@ -162,7 +162,7 @@ def test_the_settings_of_containerd_1_are_used(tmp_path: Path, authority: Author
         mirror = f'[{start}.mirrors."own.invalid"]\nendpoint = ["{server.url}"]\n'
         for tls in (f'ca_file = "{authority.bundle}"', "insecure_skip_verify = true"):
             write(tmp_path, CONFIG, f'{mirror}[{start}.configs."127.0.0.1:{server.port}".tls]\n{tls}\n')
-            mirrors = find_endpoints(NAME, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
+            mirrors = find_endpoints(NAME, MirrorPlaces(root=str(tmp_path), runtime=RuntimeKind.CONTAINERD))
             (attempt,) = check_endpoints(NAME, [credential()], mirrors)
             assert attempt.mirror == server.url
 
@@ -337,18 +337,18 @@ def test_a_login_of_containerds_config_leaves_a_refusal_without_a_credential_ope
         cri = 'plugins."io.containerd.grpc.v1.cri".registry'
         write(tmp_path, CONFIG, f'[{cri}.configs."{host}".auth]\npassword = "{SECRET}"\n')
         image = f"{host}/{REPOSITORY}:{TAG}"
-        mirrors = find_endpoints(image, MirrorPlaces(str(tmp_path), RuntimeKind.CONTAINERD))
-        check = RegistryCheck(image, check_endpoints(image, (), mirrors), mirrors=mirrors)
+        mirrors = find_endpoints(image, MirrorPlaces(root=str(tmp_path), runtime=RuntimeKind.CONTAINERD))
+        check = RegistryCheck(image=image, attempts=check_endpoints(image, (), mirrors), mirrors=mirrors)
         assert check.verdict is PullVerdict.UNKNOWN
         assert "containerd has a login of its own for" in verdict(check)
         refused = check_endpoints(image, [credential(password="other")], mirrors)
-        assert RegistryCheck(image, refused, mirrors=mirrors).verdict is PullVerdict.NO
+        assert RegistryCheck(image=image, attempts=refused, mirrors=mirrors).verdict is PullVerdict.NO
     assert SECRET not in repr(check)
 
 
 def test_certificates_of_docker_do_not_make_cri_o_the_runtime(tmp_path: Path) -> None:
     write(tmp_path, "etc/docker/certs.d/own.invalid/any.crt", "")
-    assert find_endpoints(NAME, MirrorPlaces(str(tmp_path))) is None
-    found = find_endpoints(NAME, MirrorPlaces(str(tmp_path), RuntimeKind.CRIO))
+    assert find_endpoints(NAME, MirrorPlaces(root=str(tmp_path))) is None
+    found = find_endpoints(NAME, MirrorPlaces(root=str(tmp_path), runtime=RuntimeKind.CRIO))
     assert found is not None
     assert len(found.endpoints[0].trust.ca_files) == 1

@@ -109,7 +109,9 @@ def test_the_last_of_several_attempts_is_the_answer() -> None:
 
 def test_the_caller_says_what_is_transient() -> None:
     """A 404 of a service that is still starting, for one."""
-    retry = Retry(4, 0.01, 0.01, is_transient=lambda reply: reply.status == 404)
+    retry = Retry(
+        attempts=4, first_seconds=0.01, most_seconds=0.01, is_transient=lambda reply: reply.status == 404
+    )
     with serving(script(Reply(404), Reply(404), Reply(503))) as server:
         assert fetch("GET", server.url, deadline=Deadline(LATE), retry=retry).status == 503
     assert len(server.received) == 3

@@ -23,7 +23,12 @@ def test_no_attempt_is_made_that_the_deadline_leaves_no_time_for() -> None:
     """A wait that would end after the deadline is not begun."""
     started = time.monotonic()
     with serving(lambda _: Reply(503)) as server:
-        reply = fetch("GET", server.url, deadline=Deadline(5), retry=Retry(5, 100, 100))
+        reply = fetch(
+            "GET",
+            server.url,
+            deadline=Deadline(5),
+            retry=Retry(attempts=5, first_seconds=100, most_seconds=100),
+        )
     assert reply.status == 503
     assert len(server.received) == 1
     assert time.monotonic() - started < PATIENCE_SECONDS
@@ -100,9 +105,12 @@ def test_all_attempts_together_keep_the_deadline() -> None:
         started = time.monotonic()
         with pytest.raises(HttpError):
             fetch(
-                "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(1), retry=Retry(100, 0.01, 0.01),
+                "GET",
+                f"http://127.0.0.1:{port}/",
+                deadline=Deadline(1),
+                retry=Retry(attempts=100, first_seconds=0.01, most_seconds=0.01),
                 options=HttpOptions(attempt_seconds=SOON),
-            )  # fmt: skip
+            )
         assert time.monotonic() - started < PATIENCE_SECONDS
 
 

@@ -18,7 +18,7 @@ from support.plugins import Node, write_config
 from support.sdk_plugins import CLUSTER_GROUP, IMAGE_GROUP, cluster_plugin, image_plugin, write_plugin
 
 IMAGE = "registry.example/team/app:v1"
-POD = Pod("ns", "pod", "uid", "builder")
+POD = Pod(namespace="ns", name="pod", uid="uid", service_account_name="builder")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
@@ -28,7 +28,11 @@ def test_a_lookup_gets_the_login(node: Node, version: str, key_type: str) -> Non
     body = f"""\
 with open({str(node.file("runs"))!r}, "a") as file:
     file.write(request.image + "\\n")
-return Response({{request.registry: AuthConfig("user", "pass-word")}}, "{key_type}", 600)"""
+return Response(
+    auth={{request.registry: AuthConfig(username="user", password="pass-word")}},
+    cache_key_type="{key_type}",
+    cache_seconds=600,
+)"""
     write_plugin(node.bin_dir / "plugin", image_plugin(body))
     node.provider(apiVersion=f"{IMAGE_GROUP}/{version}")
     providers = node.load()
@@ -53,10 +57,12 @@ return Response.for_image(request, name, request.service_account_token)"""
             "requiredServiceAccountAnnotationKeys": ["example.com/user"],
         }
     )
-    account = ServiceAccount("uid-1", {"example.com/user": "robot"})
+    account = ServiceAccount(uid="uid-1", annotations={"example.com/user": "robot"})
     write_config(node.config, node.entries)
     providers = load_providers(
-        node.config, node.bin_dir, service_accounts=StaticAccount(account, "sa-token-value")
+        node.config,
+        node.bin_dir,
+        service_accounts=StaticAccount(account=account, token_text="sa-token-value"),
     )
     (credential,) = providers.lookup(IMAGE, pod=POD).credentials
     assert (credential.username, credential.password) == ("robot", "sa-token-value")
@@ -106,17 +112,20 @@ def kubeconfig(folder: Path, command: Path, version: str) -> Path:
 def test_a_session_gets_its_token(tmp_path: Path, version: str) -> None:
     """A kubeconfig that names the plugin gives an authenticated session, for the cluster it is told of."""
     command = write_plugin(
-        tmp_path / "plugin", cluster_plugin("return ExecResponse('for-' + request.cluster.server[8:])")
+        tmp_path / "plugin", cluster_plugin("return ExecResponse(token='for-' + request.cluster.server[8:])")
     )
     session = load_cluster(kubeconfig=kubeconfig(tmp_path, command, version), trust=True)
-    assert session.grant().credential == ClusterCredential("for-127.0.0.1:1")
+    assert session.grant().credential == ClusterCredential(token="for-127.0.0.1:1")
 
 
 def test_a_certificate_and_its_end_arrive(tmp_path: Path) -> None:
     """Certificate, key and expiry pass the client's checks."""
     key = make_key()
     pair = (make_certificate(key), key_pem(key))
-    body = f"return ExecResponse('t', 2000000000.9, {pair[0]!r}, {pair[1]!r})"
+    parts = f"client_certificate_data={pair[0]!r}, client_key_data={pair[1]!r}"
+    body = f"return ExecResponse(token='t', expires_at=2000000000.9, {parts})"
     command = write_plugin(tmp_path / "plugin", cluster_plugin(body))
-    config = ExecConfig(str(command), api_version=f"{CLUSTER_GROUP}/v1", interactive_mode="Never")
-    assert ExecRunner(config).credential() == ClusterCredential("t", *pair, 2_000_000_000 * 10**9)
+    config = ExecConfig(command=str(command), api_version=f"{CLUSTER_GROUP}/v1", interactive_mode="Never")
+    assert ExecRunner(config).credential() == ClusterCredential(
+        token="t", certificate_pem=pair[0], key_pem=pair[1], expires_ns=2_000_000_000 * 10**9
+    )

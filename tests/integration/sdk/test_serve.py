@@ -243,7 +243,8 @@ def test_a_terminal_on_standard_input_gets_an_explanation_at_once() -> None:
 @pytest.mark.parametrize("which", ["in", "out"])
 def test_pipes_that_do_not_block_are_waited_for(which: str) -> None:
     """A parent that made its end of a pipe non-blocking shares that with the plugin, which waits all the same."""
-    big = 'return Response({f"r{n}.example": AuthConfig("user", "p" * 1000) for n in range(300)})'
+    login = 'AuthConfig(username="user", password="p" * 1000)'
+    big = f'return Response(auth={{f"r{{n}}.example": {login} for n in range(300)}})'
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
     os.set_blocking(in_read if which == "in" else out_write, False)

@@ -78,7 +78,7 @@ def test_the_cluster_is_told_if_the_client_tells_it() -> None:
 c = request.cluster
 import json
 tell(json.dumps([c.server, c.tls_server_name, c.certificate_authority_data.decode(), c.proxy_url, c.config]))
-return ExecResponse("t")"""
+return ExecResponse(token="t")"""
     ran = run_source(cluster_plugin(body), env=exec_info(cluster=cluster))
     assert json.loads(ran.stderr) == [
         "https://c.example:6443",

@@ -41,7 +41,7 @@ def policy() -> AccessPolicy:
 def test_a_rule_gives_its_registries_to_its_users(
     uid: int, gids: set[int], repository: str, expected: bool
 ) -> None:
-    rights = policy().rights_of(Caller(uid, frozenset(gids)))
+    rights = policy().rights_of(Caller(uid=uid, gids=frozenset(gids)))
     assert rights.may_ask(repository) is expected
 
 
@@ -57,37 +57,37 @@ def test_a_rule_gives_its_registries_to_its_users(
     ],
 )
 def test_managing_is_a_right_of_its_own(uid: int, gids: set[int], expected: bool) -> None:
-    assert policy().rights_of(Caller(uid, frozenset(gids))).may_manage is expected
+    assert policy().rights_of(Caller(uid=uid, gids=frozenset(gids))).may_manage is expected
 
 
 def test_the_overflow_user_is_refused_unless_it_is_named() -> None:
     """A rule for its group does not count, one for exactly this user does."""
     rule = AccessRule(uids=(65534,), registries=("r.example",))
-    named = AccessPolicy((rule,), own_uid=OWN).rights_of(Caller(65534, frozenset({65534})))
+    named = AccessPolicy((rule,), own_uid=OWN).rights_of(Caller(uid=65534, gids=frozenset({65534})))
     assert named.may_ask("r.example/app")
     by_group = AccessRule(gids=(65534,), registries=("r.example",))
-    nobody = AccessPolicy((by_group,), own_uid=OWN).rights_of(Caller(65534, frozenset({65534})))
+    nobody = AccessPolicy((by_group,), own_uid=OWN).rights_of(Caller(uid=65534, gids=frozenset({65534})))
     assert not nobody.has_any
 
 
 def test_without_rules_only_root_and_the_own_user_have_rights() -> None:
     bare = AccessPolicy(own_uid=OWN)
-    assert not bare.rights_of(Caller(1000, frozenset({0}))).has_any
-    assert bare.rights_of(Caller(OWN, frozenset())).may_manage
+    assert not bare.rights_of(Caller(uid=1000, gids=frozenset({0}))).has_any
+    assert bare.rights_of(Caller(uid=OWN, gids=frozenset())).may_manage
 
 
 def test_many_callers_do_not_fill_the_memory() -> None:
     asked = policy()
     for uid in range(5000):
-        asked.rights_of(Caller(uid, frozenset({uid})))
+        asked.rights_of(Caller(uid=uid, gids=frozenset({uid})))
     assert len(asked._known) <= 1024
 
 
 def test_a_caller_is_judged_once() -> None:
     asked = policy()
-    first = asked.rights_of(Caller(1000, frozenset({1})))
-    asked.rights_of(Caller(7, frozenset({60})))
-    assert asked.rights_of(Caller(1000, frozenset({1}))) is first
+    first = asked.rights_of(Caller(uid=1000, gids=frozenset({1})))
+    asked.rights_of(Caller(uid=7, gids=frozenset({60})))
+    assert asked.rights_of(Caller(uid=1000, gids=frozenset({1}))) is first
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_caller_is_judged_once() -> None:
 def test_one_right_is_a_right(registries: tuple[str, ...], every_registry: bool, manages: bool) -> None:
     access = (AccessRule(uids=(1000,), registries=registries, every_registry=every_registry),)
     manage = (ManageRule(uids=(1000,)),) if manages else ()
-    assert AccessPolicy(access, manage, own_uid=OWN).rights_of(Caller(1000, frozenset())).has_any
+    assert AccessPolicy(access, manage, own_uid=OWN).rights_of(Caller(uid=1000, gids=frozenset())).has_any

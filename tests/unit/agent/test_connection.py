@@ -38,7 +38,7 @@ def counted(act: Callable[[socket.socket], None], seconds: float, replies: int =
 
     def handle(request: AgentRequest) -> AgentReply:
         del request
-        return AgentReply(200, b"{}")
+        return AgentReply(status=200, body=b"{}")
 
     async def run() -> None:
         theirs, ours = socket.socketpair()
@@ -90,7 +90,7 @@ def test_a_reply_to_head_has_no_body() -> None:
         loop = asyncio.get_running_loop()
         table = ConnectionTable(8, _Clock())
         await loop.connect_accepted_socket(
-            lambda: AgentConnection(table, lambda _: AgentReply(200, b"{}")), ours
+            lambda: AgentConnection(table, lambda _: AgentReply(status=200, body=b"{}")), ours
         )
         theirs.setblocking(False)
         act(theirs)
@@ -145,15 +145,15 @@ class _Served:
     def _handle(self, request: AgentRequest) -> AgentReply | Awaitable[AgentReply]:
         self.handled.append(request.path)
         if request.path == b"/long":
-            return AgentReply(200, b"x" * 1_000_000)
+            return AgentReply(status=200, body=b"x" * 1_000_000)
         if request.path == b"/echo":
             assert not request.traceparent
-            return AgentReply(200, request.body)
-        return self._later() if request.path == b"/later" else AgentReply(200, b"{}")
+            return AgentReply(status=200, body=request.body)
+        return self._later() if request.path == b"/later" else AgentReply(status=200, body=b"{}")
 
     async def _later(self) -> AgentReply:
         await self.go_on.wait()
-        return AgentReply(200, b"later")
+        return AgentReply(status=200, body=b"later")
 
 
 def serve(act: Callable[[_Served], Awaitable[None]], most: int = 8) -> None:
@@ -232,8 +232,8 @@ def test_users_whose_lookups_take_long_leave_a_place_for_the_next() -> None:
 
     class Connection(AgentConnection):
         def __init__(self, uid: int, *, is_busy: bool) -> None:
-            super().__init__(table, lambda _: AgentReply(200, b"{}"))
-            self.caller, self.is_busy = Caller(uid, frozenset()), is_busy
+            super().__init__(table, lambda _: AgentReply(status=200, body=b"{}"))
+            self.caller, self.is_busy = Caller(uid=uid, gids=frozenset()), is_busy
 
         @property
         def is_silent(self) -> bool:

@@ -110,7 +110,9 @@ def test_an_error_without_what_others_wrote(error: KeyferryError, words: str) ->
 def test_one_provider_that_was_asked_by_name() -> None:
     image = parse_image("reg.io/app:v1")
     assert result_of_provision(None, image).outcome is DecisionOutcome.NO_MATCH
-    shared = Provision("p", ProvisionOutcome.SHARED, {"reg.io": AuthConfig("u", "p")})
+    shared = Provision(
+        provider="p", outcome=ProvisionOutcome.SHARED, auth={"reg.io": AuthConfig(username="u", password="p")}
+    )
     answered = result_of_provision(shared, image)
     assert (answered.outcome, answered.source) == (DecisionOutcome.ANSWERED, "shared")
     assert result_of_provision(shared, parse_image("else.io/app")) == DecisionResult(
@@ -119,12 +121,12 @@ def test_one_provider_that_was_asked_by_name() -> None:
         reason="provider 'p': the run of another lookup, without a credential for the image",
         providers=("p",),
     )
-    empty = Provision("p", ProvisionOutcome.CACHED)
+    empty = Provision(provider="p", outcome=ProvisionOutcome.CACHED)
     cached = result_of_provision(empty, image)
     assert (cached.outcome, cached.source) == (DecisionOutcome.NO_CREDENTIAL, "cache")
-    skipped = Provision("p", ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
+    skipped = Provision(provider="p", outcome=ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
     assert result_of_provision(skipped, image) == DecisionResult(
         outcome=DecisionOutcome.NO_MATCH, source="", reason="provider 'p': skipped: it lacks an annotation"
     )
-    failed = Provision("p", ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
+    failed = Provision(provider="p", outcome=ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
     assert result_of_provision(failed, image).outcome is DecisionOutcome.FAILED

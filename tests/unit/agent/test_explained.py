@@ -17,7 +17,7 @@ IMAGE = f"{OWN}/app"
 
 
 def explained(answer: Answer) -> str:
-    return json.dumps(explanation_document(explain(Facts(answer))))
+    return json.dumps(explanation_document(explain(Facts(answer=answer))))
 
 
 def world(auth: dict[str, tuple[str, str]]) -> Providers:

@@ -29,7 +29,7 @@ class _Parts:
         write_config(node.config, [provider_entry()])
         places = {"providerConfig": str(node.config), "binDir": str(node.bin_dir)}
         self.refresher = Refresher(log, 1 << 60, random_number=lambda: 0.0)
-        self.reloader = Reloader(Given(places), log)
+        self.reloader = Reloader(Given(flags=places), log)
         self.usage = Usage()
         self.connections = ConnectionTable(8, lambda: 0.0)
 
@@ -72,9 +72,9 @@ def test_renewals_are_counted_and_planned_by_provider(parts: _Parts) -> None:
     """A provider that is gone has no figures, and an unused one has zeros."""
     parts.refresher.outcomes = {(PLUGIN, False): 2, ("gone", True): 9}
     plan = parts.refresher.plan
-    plan.note(PlannedRefresh(PLUGIN, "b", "b"), 200 * SECOND, 0)
-    plan.note(PlannedRefresh(PLUGIN, "a", "a"), 100 * SECOND, 0)
-    plan.note(PlannedRefresh("gone", "c", "c"), 100 * SECOND, 0)
+    plan.note(PlannedRefresh(provider=PLUGIN, base="b", image="b"), 200 * SECOND, 0)
+    plan.note(PlannedRefresh(provider=PLUGIN, base="a", image="a"), 100 * SECOND, 0)
+    plan.note(PlannedRefresh(provider="gone", base="c", image="c"), 100 * SECOND, 0)
     found = parts.samples()
     assert found[f'keyferry_agent_refreshes_total{{plugin_name="{PLUGIN}",result="failure"}}'] == 2
     assert found[f'keyferry_agent_refreshes_total{{plugin_name="{PLUGIN}",result="success"}}'] == 0

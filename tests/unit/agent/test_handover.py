@@ -60,11 +60,11 @@ def test_the_same_name_in_another_bin_dir_is_another_plugin() -> None:
     clock = Clock()
     first = in_bin_dir(clock, "/one")
     provision = Provision(
-        "plugin",
-        ProvisionOutcome.CACHED,
-        {"reg.io": AuthConfig("u", "of one")},
-        "Registry",
-        clock.now + 60 * SECOND,
+        provider="plugin",
+        outcome=ProvisionOutcome.CACHED,
+        auth={"reg.io": AuthConfig(username="u", password="of one")},
+        cache_key_type="Registry",
+        expires_ns=clock.now + 60 * SECOND,
     )
     first.providers[0].restore("reg.io/app", provision)
     document = json.loads(hand_over_reply(first, clock.now).body)

@@ -8,11 +8,11 @@ from keyferry.agent.journal import Journal
 
 
 def caller(uid: int) -> Caller:
-    return Caller(uid, frozenset(), 1, "/bin/program")
+    return Caller(uid=uid, gids=frozenset(), pid=1, program="/bin/program")
 
 
 def decision(image: str, account: str = "") -> RequestDecision:
-    return RequestDecision(image, account, "", NO_PROVIDER)
+    return RequestDecision(image=image, account=account, provider="", result=NO_PROVIDER)
 
 
 def test_the_newest_come_first_and_the_oldest_go() -> None:

@@ -21,7 +21,10 @@ def test_a_question_has_what_the_protocol_names_and_ignores_the_rest() -> None:
     }
     question = read_question(json.dumps(body).encode())
     assert (question.image.repository, question.provider, question.token) == ("r.example/app", "p", "t")
-    assert (question.annotations, question.account) == ({"a": "b"}, ServiceAccountRef("n", "s", "u"))
+    assert (question.annotations, question.account) == (
+        {"a": "b"},
+        ServiceAccountRef(namespace="n", name="s", uid="u"),
+    )
     assert "'t'" not in repr(question)
     del body["serviceAccount"]
     assert read_question(json.dumps(body).encode()).account is None

@@ -30,7 +30,7 @@ class _Figures:
 
     def __call__(self) -> AgentReply:
         self.made += 1
-        return AgentReply(200, self._text, b"text/plain; version=0.0.4")
+        return AgentReply(status=200, body=self._text, content_type=b"text/plain; version=0.0.4")
 
 
 def ask(address: str, method: str, target: str, host: str | None = None) -> Reply:

@@ -37,7 +37,9 @@ def test_a_config_that_changes_while_it_is_read_is_not_put_in_force(node: Node) 
         os.utime(node.config, (next(changes), next(changes)))
         return state
 
-    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    given = Given(
+        flags={"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, config_file="", environ={}
+    )
     with pytest.raises(EnvironmentProblem, match="changes again and again while it is read"):
         Reloader(given, AgentLog(), load=load)
 
@@ -55,7 +57,9 @@ def test_a_file_that_changed_a_moment_ago_is_left_to_come_to_rest(node: Node) ->
             node.config.touch()
         return state
 
-    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    given = Given(
+        flags={"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, config_file="", environ={}
+    )
     Reloader(given, AgentLog(), load=load)
     # The first look only finds out which files there are.
     assert len(ages_ns) == 2
@@ -66,7 +70,9 @@ def test_an_outcome_says_since_when_loads_end_like_it(node: Node) -> None:
     """The first refusal in a row counts, also after more of them than are remembered."""
     node.recording()
     write_config(node.config, [provider_entry()])
-    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    given = Given(
+        flags={"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, config_file="", environ={}
+    )
     results: list[ConfigError | None] = [None, None, *([ConfigError(())] * 60), None, None]
 
     def load(*given: object) -> AgentState:
@@ -89,7 +95,9 @@ def test_hits_never_seem_to_fall_while_a_new_config_takes_over(node: Node) -> No
     """Those before the change count, and those of lookups that go on with the old state after it."""
     node.recording("Registry")
     write_config(node.config, [provider_entry()])
-    given = Given({"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, "", {})
+    given = Given(
+        flags={"providerConfig": str(node.config), "binDir": str(node.bin_dir)}, config_file="", environ={}
+    )
     seen: list[dict[str, int]] = []
 
     class Watched(Reloader):

@@ -21,7 +21,7 @@ def recalled(asked: Providers, image: str) -> tuple[AgentQuestion, Answer]:
     asked.lookup(image)
     answer = asked.recall(image)
     assert answer is not None
-    return AgentQuestion(parse_image(image)), answer
+    return AgentQuestion(image=parse_image(image)), answer
 
 
 def without_end(body: bytes) -> dict[str, object]:

@@ -19,7 +19,7 @@ from keyferry.agent.schedule import (
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
-REFRESH = PlannedRefresh("ecr", "registry.example", "registry.example/app")
+REFRESH = PlannedRefresh(provider="ecr", base="registry.example", image="registry.example/app")
 numbers = st.floats(0, 1, exclude_max=True)
 
 
@@ -150,7 +150,7 @@ def test_the_plan_stays_small_and_in_order(steps: list[tuple[int, int, bool]], s
     lives: dict[str, int] = {}
     for base, seconds, fails in steps:
         now += seconds * SECOND
-        refresh = PlannedRefresh("p", str(base), f"{base}/app")
+        refresh = PlannedRefresh(provider="p", base=str(base), image=f"{base}/app")
         lives[str(base)] = now + 12 * HOUR
         made.note(refresh, lives[str(base)], now)
         while (due := made.take_due(now)) is not None:

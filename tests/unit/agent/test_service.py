@@ -52,7 +52,15 @@ def handled(method: bytes, path: bytes) -> tuple[AgentReply, str]:
     log = AgentLog(stream=stream)
     state: AgentState = _State()  # type: ignore[assignment] # as much of it as is used
     service = AgentService(lambda: state, Refresher(log, 0), _Broken(), log)
-    request = AgentRequest(method, path, SECRET.encode(), Caller(7, frozenset()), "a-trace", True, number=42)
+    request = AgentRequest(
+        method=method,
+        path=path,
+        body=SECRET.encode(),
+        caller=Caller(uid=7, gids=frozenset()),
+        traceparent="a-trace",
+        is_kept_alive=True,
+        number=42,
+    )
 
     async def main() -> AgentReply:
         reply = service.handle(request)
@@ -81,7 +89,14 @@ def test_remembered_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
     def ask(image: str, **more: str) -> None:
         body = json.dumps({"image": image, **more}).encode()
-        request = AgentRequest(b"POST", b"/v1/lookup", body, Caller(7, frozenset()), "", True)
+        request = AgentRequest(
+            method=b"POST",
+            path=b"/v1/lookup",
+            body=body,
+            caller=Caller(uid=7, gids=frozenset()),
+            traceparent="",
+            is_kept_alive=True,
+        )
         reply = service.handle(request)
         assert isinstance(reply, AgentReply)
         assert reply.status == 403

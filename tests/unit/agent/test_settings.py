@@ -45,7 +45,7 @@ def node(tmp_path: Path) -> Node:
 def test_flag_then_environment_then_file_then_default(tmp_path: Path) -> None:
     path = write(tmp_path, "cacheEntries: 1\nconnections: 11\nstopTimeout: 11s\n")
     environ = PLACES | {"KEYFERRY_AGENT_CONNECTIONS": "22", "KEYFERRY_AGENT_STOP_TIMEOUT": "22"}
-    given = Given({"stopTimeout": "33s"}, path, environ)
+    given = Given(flags={"stopTimeout": "33s"}, config_file=path, environ=environ)
     found = resolve_settings(given, node=node(tmp_path), uid=0)
     shown = {name: (found.shown(name), found.origins[name]) for name in found.origins}
     assert shown["cacheEntries"] == ("1", path)
@@ -66,7 +66,7 @@ def test_a_provider_config_of_the_file_is_stronger_than_discovery(tmp_path: Path
 
 def test_other_commands_are_told_places_that_they_would_not_find(tmp_path: Path) -> None:
     path = write(tmp_path, "providerConfig: /my file.json\n")
-    found = resolve_settings(Given({"binDir": "/b"}, path), node=node(tmp_path))
+    found = resolve_settings(Given(flags={"binDir": "/b"}, config_file=path), node=node(tmp_path))
     assert found.place_options() == ("--config", "/my file.json", "--bin-dir", "/b")
     on_node = replace(found, origins={**found.origins, "providerConfig": "kubelet", "binDir": "kubelet"})
     assert on_node.place_options() == ()
@@ -89,7 +89,7 @@ def test_paths_are_those_of_every_process(
     monkeypatch.chdir(tmp_path)
     shown = shown.format(here=tmp_path)
     write(tmp_path, f"providerConfig: {given}\n")
-    found = resolve_settings(Given({"binDir": given}, "./agent.yaml"), node=node(tmp_path))
+    found = resolve_settings(Given(flags={"binDir": given}, config_file="./agent.yaml"), node=node(tmp_path))
     assert (found.text("providerConfig"), found.text("binDir")) == (shown, shown)
     assert (found.config_file, found.origins["providerConfig"]) == (f"{tmp_path}/agent.yaml",) * 2
     assert found.place_options() == ("--config", shown, "--bin-dir", shown)
@@ -105,7 +105,7 @@ def test_a_relative_path_in_a_folder_that_is_gone_stays_one(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    found = resolve_settings(Given({"providerConfig": "c", "binDir": "b"}), node=node(tmp_path))
+    found = resolve_settings(Given(flags={"providerConfig": "c", "binDir": "b"}), node=node(tmp_path))
     assert (found.text("providerConfig"), found.text("binDir")) == ("c", "b")
 
 
@@ -160,7 +160,7 @@ def test_every_wrong_value_is_reported_at_once(tmp_path: Path) -> None:
     flags = {"cacheEntries": "0", "socketMode": "rw", "stopTimeout": "soon", "connections": "x"}
     flags["metrics"] = "everywhere:9750"
     with pytest.raises(ConfigError) as caught:
-        resolve_settings(Given(flags, None, environ), node=node(tmp_path))
+        resolve_settings(Given(flags=flags, config_file=None, environ=environ), node=node(tmp_path))
     assert sorted(problem.path for problem in caught.value.problems) == [
         "KEYFERRY_AGENT_LOG_LEVEL",
         "KEYFERRY_AGENT_WATCH",
@@ -198,7 +198,7 @@ def test_a_variable_that_names_no_socket_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [{"socket": "/" + "x" * 120}, {}])
 def test_a_socket_path_that_is_too_long_is_refused(tmp_path: Path, flags: dict[str, str]) -> None:
-    given = Given(flags, environ=PLACES | {"KEYFERRY_AGENT": "/run/" + "x" * 116})
+    given = Given(flags=flags, environ=PLACES | {"KEYFERRY_AGENT": "/run/" + "x" * 116})
     with pytest.raises(ConfigError, match="found a path of 121 bytes, expected at most 99, because"):
         resolve_settings(given, node=node(tmp_path))
 

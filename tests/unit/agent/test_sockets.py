@@ -244,7 +244,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
         port = taken.getsockname()[1]
         before = len(os.listdir("/proc/self/fd"))
         with pytest.raises(EnvironmentProblem) as caught:
-            listen_at(ListenAddress("127.0.0.1", port, is_loopback=True), "metrics", 1)
+            listen_at(ListenAddress(host="127.0.0.1", port=port, is_loopback=True), "metrics", 1)
         assert len(os.listdir("/proc/self/fd")) == before
     assert str(caught.value) == f"metrics: cannot listen at 127.0.0.1:{port}: address already in use"
 

@@ -14,7 +14,9 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.wire import Reader
 
-FULL = CredentialProviderRequest("reg.io/app", "token", {"b": "2", "a": "<1>"})
+FULL = CredentialProviderRequest(
+    image="reg.io/app", service_account_token="token", service_account_annotations={"b": "2", "a": "<1>"}
+)
 
 
 def test_a_request_is_one_line_of_json() -> None:
@@ -28,7 +30,12 @@ def test_a_request_is_one_line_of_json() -> None:
 
 def test_what_is_empty_is_left_out() -> None:
     """Without a token and annotations their fields are absent."""
-    for request in (CredentialProviderRequest("reg.io/app"), CredentialProviderRequest("reg.io/app", "", {})):
+    for request in (
+        CredentialProviderRequest(image="reg.io/app"),
+        CredentialProviderRequest(
+            image="reg.io/app", service_account_token="", service_account_annotations={}
+        ),
+    ):
         assert sorted(json.loads(v1.encode_request(request))) == ["apiVersion", "image", "kind"]
 
 
@@ -52,7 +59,11 @@ def test_a_response_is_read_with_its_types() -> None:
         "cacheDuration": "1m30s",
         "auth": {"reg.io": {"username": "u", "password": "p"}},
     }
-    expected = CredentialProviderResponse("Image", 90_000_000_000, {"reg.io": AuthConfig("u", "p")})
+    expected = CredentialProviderResponse(
+        cache_key_type="Image",
+        cache_duration_ns=90_000_000_000,
+        auth={"reg.io": AuthConfig(username="u", password="p")},
+    )
     assert CredentialProviderResponse.from_document(document, reader) == expected
     assert reader.problems == []
 
@@ -66,7 +77,7 @@ def test_a_response_is_read_with_its_types() -> None:
         ({"auth": {"k": None}}, CredentialProviderResponse(auth={"k": AuthConfig()})),
         ({"auth": {"k": {"username": None}}}, CredentialProviderResponse(auth={"k": AuthConfig()})),
         ({"cacheDuration": "-1s"}, CredentialProviderResponse(cache_duration_ns=-1_000_000_000)),
-        ({"cacheKeyType": "Nonsense"}, CredentialProviderResponse("Nonsense")),
+        ({"cacheKeyType": "Nonsense"}, CredentialProviderResponse(cache_key_type="Nonsense")),
     ],
 )
 def test_what_is_absent_or_null_is_empty(document: object, expected: CredentialProviderResponse) -> None:

@@ -66,7 +66,7 @@ def test_every_field_of_a_user_is_read() -> None:
         username="u",
         password="p",
         auth_provider="gcp",
-        exec=ExecConfig("x", (), (ExecEnvVar("A", "b"), ExecEnvVar())),
+        exec=ExecConfig(command="x", args=(), env=(ExecEnvVar(name="A", value="b"), ExecEnvVar())),
         extensions={"e": "1"},
     )
 
@@ -96,9 +96,18 @@ def test_every_field_of_clusters_and_contexts_is_read() -> None:
     )
     assert problems == []
     extensions = {"e": '{"a":"\\u003c","b":1}', "n": "null"}
-    full = Cluster("https://k", "sni", True, "ca.crt", b"foo", "http://p", True, extensions)
+    full = Cluster(
+        server="https://k",
+        tls_server_name="sni",
+        insecure_skip_tls_verify=True,
+        certificate_authority="ca.crt",
+        certificate_authority_data=b"foo",
+        proxy_url="http://p",
+        disable_compression=True,
+        extensions=extensions,
+    )
     assert config.clusters == {"k": full, "nothing": Cluster()}
-    assert config.contexts == {"c": Context("k", "u", "n"), "": Context()}
+    assert config.contexts == {"c": Context(cluster="k", user="u", namespace="n"), "": Context()}
     assert config.current_context == "c"
     assert not config.is_empty
 

@@ -35,13 +35,23 @@ def test_every_field_is_read() -> None:
     assert reader.problems == []
     assert config.providers == (
         CredentialProvider(
-            "ecr",
-            ("reg.io", "*.reg.io"),
-            12 * 3600 * 1_000_000_000,
-            "credentialprovider.kubelet.k8s.io/v1",
-            ("get",),
-            (ExecEnvVar("A", "b"), ExecEnvVar("", ""), ExecEnvVar("", "")),
-            ServiceAccountTokenAttributes("aud", "Token", True, ("r",), ()),
+            name="ecr",
+            match_images=("reg.io", "*.reg.io"),
+            default_cache_duration_ns=12 * 3600 * 1_000_000_000,
+            api_version="credentialprovider.kubelet.k8s.io/v1",
+            args=("get",),
+            env=(
+                ExecEnvVar(name="A", value="b"),
+                ExecEnvVar(name="", value=""),
+                ExecEnvVar(name="", value=""),
+            ),
+            token_attributes=ServiceAccountTokenAttributes(
+                service_account_token_audience="aud",
+                cache_type="Token",
+                require_service_account=True,
+                required_service_account_annotation_keys=("r",),
+                optional_service_account_annotation_keys=(),
+            ),
         ),
     )
 
@@ -88,4 +98,4 @@ def test_problems_name_their_place() -> None:
 
 def test_the_value_of_a_variable_is_not_shown() -> None:
     """The name is, since it says which one."""
-    assert repr(ExecEnvVar("TOKEN", "hunter2")) == "ExecEnvVar(name='TOKEN')"
+    assert repr(ExecEnvVar(name="TOKEN", value="hunter2")) == "ExecEnvVar(name='TOKEN')"

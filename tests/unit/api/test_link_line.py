@@ -13,13 +13,19 @@ from keyferry.api.link_line import PREFIX, STATES, LinkLine, decode_link, encode
 
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_written_is_read(state: str) -> None:
-    link = LinkLine("call-1", state, "status 200", {"status": 200, "taken": ["token"]}, "nothing")
+    link = LinkLine(
+        name="call-1",
+        state=state,
+        text="status 200",
+        facts={"status": 200, "taken": ["token"]},
+        cure="nothing",
+    )
     assert decode_link(encode_link(link).encode()) == link
 
 
 def test_facts_and_cure_are_optional_and_other_members_are_ignored() -> None:
     line = PREFIX + json.dumps({"name": "a", "state": "ok", "text": "b", "later": {"x": 1}})
-    assert decode_link(line.encode()) == LinkLine("a", "ok", "b")
+    assert decode_link(line.encode()) == LinkLine(name="a", state="ok", text="b")
 
 
 @given(st.binary(max_size=200), st.booleans())

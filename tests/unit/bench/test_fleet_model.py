@@ -209,7 +209,7 @@ def test_pods_that_waited_for_a_run_that_failed_ask_for_themselves() -> None:
 def test_a_rule_gives_up_when_the_answer_expires(rule: type[FourFifths | HalfLife]) -> None:
     """Pauses do not shrink but for their jitter, and the last attempt is before the end."""
     renewals = rule(Random(3))  # noqa: S311 - the same numbers in every run
-    refresh = PlannedRefresh("p", "b", "i")
+    refresh = PlannedRefresh(provider="p", base="b", image="i")
     renewals.note(refresh, LIFE_NS, 0)
     instants = []
     while (at_ns := renewals.next_ns()) is not None:

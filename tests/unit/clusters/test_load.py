@@ -123,13 +123,13 @@ def test_an_allowlist_is_no_trust(tmp_path: Path) -> None:
     """The file still sets the program's arguments and variables, which are as good as its code."""
     path = with_plugin(tmp_path)
     path.chmod(0o666)
-    listed = PluginPolicy("Allowlist", (AllowlistEntry(f"{tmp_path}/plugin"),))
-    for policy in (listed, PluginPolicy("AllowAll")):
+    listed = PluginPolicy(policy_type="Allowlist", allowlist=(AllowlistEntry(command=f"{tmp_path}/plugin"),))
+    for policy in (listed, PluginPolicy(policy_type="AllowAll")):
         with pytest.raises(PolicyError, match="which is not trusted"):
             load_cluster(kubeconfig=path, policy=policy)
     assert not (tmp_path / "ran").exists()
     assert token(load_cluster(kubeconfig=path, policy=listed, trust=True)) == "t"
-    other = PluginPolicy("Allowlist", (AllowlistEntry("/bin/other"),))
+    other = PluginPolicy(policy_type="Allowlist", allowlist=(AllowlistEntry(command="/bin/other"),))
     with pytest.raises(ClusterAuthError, match="not in the allowlist"):
         load_cluster(kubeconfig=path, policy=other, trust=True).grant()
 
@@ -252,12 +252,14 @@ def test_nobody_may_go_to_any_server(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_config_that_came_from_nowhere_is_not_judged() -> None:
     """A program may make its own."""
-    check_trust(ClientConfig("https://k", exec=ExecConfig("plugin"), token_file="t"), trust=False)
+    check_trust(
+        ClientConfig(server="https://k", exec=ExecConfig(command="plugin"), token_file="t"), trust=False
+    )
 
 
 def test_a_file_that_nobody_has_judged_is_not_trusted() -> None:
-    config = ClientConfig("https://k", exec=ExecConfig("plugin"), user_origin="config")
-    file = KubeconfigFile("config", None, Kubeconfig())
+    config = ClientConfig(server="https://k", exec=ExecConfig(command="plugin"), user_origin="config")
+    file = KubeconfigFile(path="config", document=None, config=Kubeconfig())
     for files in ((), (file,)):
         with pytest.raises(PolicyError, match="its owner and mode were not checked"):
             check_trust(replace(config, files=files), trust=False)

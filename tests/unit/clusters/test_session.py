@@ -25,7 +25,7 @@ from support.certificates import key_pem, make_certificate, make_key
 from support.plugins import SteppedClock
 
 SERVER = "https://k"
-PLUGIN = ExecConfig("plugin", api_version=API_VERSION, interactive_mode="Never")
+PLUGIN = ExecConfig(command="plugin", api_version=API_VERSION, interactive_mode="Never")
 
 
 def answering(*answers: ClusterCredential | Exception) -> Authenticator:
@@ -42,7 +42,7 @@ def answering(*answers: ClusterCredential | Exception) -> Authenticator:
 
 
 def session(*answers: ClusterCredential | Exception, retries: bool = True) -> ClusterSession:
-    return ClusterSession(ClientConfig(SERVER, exec=PLUGIN), answering(*answers), retries=retries)
+    return ClusterSession(ClientConfig(server=SERVER, exec=PLUGIN), answering(*answers), retries=retries)
 
 
 def headers(config: ClientConfig) -> list[tuple[str, str]]:
@@ -55,20 +55,24 @@ def headers(config: ClientConfig) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("config", "value"),
     [
-        pytest.param(ClientConfig(SERVER), "", id="anonymous"),
-        pytest.param(ClientConfig(SERVER, bearer_token="t"), "Bearer t", id="token"),
+        pytest.param(ClientConfig(server=SERVER), "", id="anonymous"),
+        pytest.param(ClientConfig(server=SERVER, bearer_token="t"), "Bearer t", id="token"),
         pytest.param(
-            ClientConfig(SERVER, username="u", password="p:w"),
+            ClientConfig(server=SERVER, username="u", password="p:w"),
             "Basic " + base64.b64encode(b"u:p:w").decode(),
             id="basic",
         ),
         pytest.param(
-            ClientConfig(SERVER, username="ü"), "Basic " + base64.b64encode("ü:".encode()).decode(), id="name"
+            ClientConfig(server=SERVER, username="ü"),
+            "Basic " + base64.b64encode("ü:".encode()).decode(),
+            id="name",
         ),
         pytest.param(
-            ClientConfig(SERVER, bearer_token="t", username="u"), "Bearer t", id="a token goes first"
+            ClientConfig(server=SERVER, bearer_token="t", username="u"), "Bearer t", id="a token goes first"
         ),
-        pytest.param(ClientConfig(SERVER, bearer_token="a\tb"), "Bearer a\tb", id="a tab may stand there"),
+        pytest.param(
+            ClientConfig(server=SERVER, bearer_token="a\tb"), "Bearer a\tb", id="a tab may stand there"
+        ),
     ],
 )
 def test_what_is_configured_is_sent(config: ClientConfig, value: str) -> None:
@@ -76,9 +80,12 @@ def test_what_is_configured_is_sent(config: ClientConfig, value: str) -> None:
 
 
 def test_a_plugins_token_is_sent_and_a_certificate_alone_sends_nothing() -> None:
-    assert session(ClusterCredential("t")).grant().headers == (("Authorization", "Bearer t"),)
-    grant = session(ClusterCredential("", "cert", "key")).grant()
-    assert (grant.headers, grant.credential) == ((), ClusterCredential("", "cert", "key"))
+    assert session(ClusterCredential(token="t")).grant().headers == (("Authorization", "Bearer t"),)
+    grant = session(ClusterCredential(token="", certificate_pem="cert", key_pem="key")).grant()
+    assert (grant.headers, grant.credential) == (
+        (),
+        ClusterCredential(token="", certificate_pem="cert", key_pem="key"),
+    )
 
 
 @given(
@@ -90,8 +97,8 @@ def test_no_token_begins_another_header(before: str, bad: str, after: str) -> No
     """A token with a line break would be the start of whatever an attacker likes."""
     token = f"S3cret{before}{bad}{after}"
     for attempt in (
-        lambda: headers(ClientConfig(SERVER, bearer_token=token)),
-        lambda: session(ClusterCredential(token)).grant(),
+        lambda: headers(ClientConfig(server=SERVER, bearer_token=token)),
+        lambda: session(ClusterCredential(token=token)).grant(),
     ):
         with pytest.raises(ClusterAuthError, match="control character") as caught:
             attempt()
@@ -100,14 +107,16 @@ def test_no_token_begins_another_header(before: str, bad: str, after: str) -> No
 
 def test_a_token_file_with_a_line_break_inside_is_refused(tmp_path: Path) -> None:
     """The line break at its end is nobody's fault, one inside is."""
-    good = ClientConfig(SERVER, bearer_token=" t\n", token_file=str(tmp_path))
+    good = ClientConfig(server=SERVER, bearer_token=" t\n", token_file=str(tmp_path))
     assert headers(good) == [("Authorization", "Bearer t")]
     with pytest.raises(ClusterAuthError, match="control character"):
-        headers(ClientConfig(SERVER, bearer_token="root:x\ndaemon:y\n", token_file=str(tmp_path)))
+        headers(ClientConfig(server=SERVER, bearer_token="root:x\ndaemon:y\n", token_file=str(tmp_path)))
 
 
 def test_a_password_cannot_break_out_of_its_header() -> None:
-    (value,) = (value for _, value in headers(ClientConfig(SERVER, username="u", password="p\r\nX: y")))
+    (value,) = (
+        value for _, value in headers(ClientConfig(server=SERVER, username="u", password="p\r\nX: y"))
+    )
     assert "\n" not in value
     assert "\r" not in value
 
@@ -117,7 +126,7 @@ def test_a_password_cannot_break_out_of_its_header() -> None:
 
 def test_impersonation_has_a_header_for_each_part() -> None:
     config = ClientConfig(
-        SERVER,
+        server=SERVER,
         bearer_token="t",
         impersonate="jane",
         impersonate_uid="42",
@@ -138,16 +147,16 @@ def test_impersonation_has_a_header_for_each_part() -> None:
 
 
 def test_without_a_user_to_act_as_nothing_is_added() -> None:
-    assert headers(ClientConfig(SERVER, impersonate_groups=("a",))) == []
+    assert headers(ClientConfig(server=SERVER, impersonate_groups=("a",))) == []
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        ClientConfig(SERVER, impersonate="jane\r\nX-Evil: 1"),
-        ClientConfig(SERVER, impersonate="jane", impersonate_uid="1\n"),
-        ClientConfig(SERVER, impersonate="jane", impersonate_groups=("ok", "a\nb")),
-        ClientConfig(SERVER, impersonate="jane", impersonate_user_extra={"k": ("a\0b",)}),
+        ClientConfig(server=SERVER, impersonate="jane\r\nX-Evil: 1"),
+        ClientConfig(server=SERVER, impersonate="jane", impersonate_uid="1\n"),
+        ClientConfig(server=SERVER, impersonate="jane", impersonate_groups=("ok", "a\nb")),
+        ClientConfig(server=SERVER, impersonate="jane", impersonate_user_extra={"k": ("a\0b",)}),
     ],
     ids=["user", "uid", "group", "extra"],
 )
@@ -158,7 +167,7 @@ def test_no_impersonation_begins_another_header(config: ClientConfig) -> None:
 
 @given(name=st.text(min_size=1, max_size=20))
 def test_the_name_of_an_extra_is_always_the_name_of_a_header(name: str) -> None:
-    config = ClientConfig(SERVER, impersonate="jane", impersonate_user_extra={name: ("v",)})
+    config = ClientConfig(server=SERVER, impersonate="jane", impersonate_user_extra={name: ("v",)})
     sent = headers(config)[1][0].removeprefix("Impersonate-Extra-")
     allowed = set("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     assert set(sent) <= allowed
@@ -172,7 +181,7 @@ def test_a_token_file_is_read_at_first_use_and_again_after_a_minute(tmp_path: Pa
     clock = SteppedClock(0)
     path = tmp_path / "token"
     path.write_text("first\n")
-    config = ClientConfig(SERVER, bearer_token="inline\n", token_file=str(path))
+    config = ClientConfig(server=SERVER, bearer_token="inline\n", token_file=str(path))
     user = ClusterSession(config, monotonic=clock)
 
     def sent() -> str:
@@ -219,7 +228,7 @@ def refused(status: int) -> bool:
     return status == 401
 
 
-OLD, NEW = ClusterCredential("old"), ClusterCredential("new")
+OLD, NEW = ClusterCredential(token="old"), ClusterCredential(token="new")
 FAILED = PluginExitError("plugin", 1)
 
 
@@ -234,7 +243,7 @@ FAILED = PluginExitError("plugin", 1)
             lambda: session(OLD, FAILED), True, 401, ["old"], id="the answer stands if renewal fails"
         ),
         pytest.param(
-            lambda: ClusterSession(ClientConfig(SERVER, bearer_token="old")),
+            lambda: ClusterSession(ClientConfig(server=SERVER, bearer_token="old")),
             True,
             401,
             ["old"],
@@ -268,7 +277,7 @@ def test_asyncio_has_the_same_grants() -> None:
             "Bearer old",
             "Bearer new",
         ]
-        plain = ClusterSession(ClientConfig(SERVER, bearer_token="t"))
+        plain = ClusterSession(ClientConfig(server=SERVER, bearer_token="t"))
         assert await plain.renew_async(await plain.grant_async()) is None
         failing = session(OLD, FAILED)
         assert await failing.renew_async(await failing.grant_async()) is None
@@ -286,14 +295,17 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
 @pytest.mark.parametrize(
     ("config", "used"),
     [
-        (ClientConfig(SERVER, exec=PLUGIN), True),
-        (ClientConfig(SERVER), False),
-        (ClientConfig(SERVER, exec=PLUGIN, bearer_token="t"), False),
-        (ClientConfig(SERVER, exec=PLUGIN, token_file="/t"), False),
-        (ClientConfig(SERVER, exec=PLUGIN, username="u"), False),
-        (ClientConfig(SERVER, exec=PLUGIN, password="p"), True),  # HasBasicAuth of client-go asks for a name
-        (ClientConfig(SERVER, exec=PLUGIN, client_certificate_data=b"c"), False),
-        (ClientConfig(SERVER, exec=PLUGIN, impersonate="jane"), True),
+        (ClientConfig(server=SERVER, exec=PLUGIN), True),
+        (ClientConfig(server=SERVER), False),
+        (ClientConfig(server=SERVER, exec=PLUGIN, bearer_token="t"), False),
+        (ClientConfig(server=SERVER, exec=PLUGIN, token_file="/t"), False),
+        (ClientConfig(server=SERVER, exec=PLUGIN, username="u"), False),
+        (
+            ClientConfig(server=SERVER, exec=PLUGIN, password="p"),
+            True,
+        ),  # HasBasicAuth of client-go asks for a name
+        (ClientConfig(server=SERVER, exec=PLUGIN, client_certificate_data=b"c"), False),
+        (ClientConfig(server=SERVER, exec=PLUGIN, impersonate="jane"), True),
     ],
 )
 def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:
@@ -303,15 +315,15 @@ def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool
 
 def test_what_client_go_refuses_outright_is_refused_when_the_session_is_made() -> None:
     with pytest.raises(ConfigError):
-        make_session(ClientConfig(SERVER, exec=ExecConfig("p", api_version="v9")))
+        make_session(ClientConfig(server=SERVER, exec=ExecConfig(command="p", api_version="v9")))
     with pytest.raises(ConfigError, match="gke-gcloud-auth-plugin"):
-        make_session(ClientConfig(SERVER, auth_provider="gcp"))
+        make_session(ClientConfig(server=SERVER, auth_provider="gcp"))
     with pytest.raises(PolicyError):
-        make_session(ClientConfig(SERVER, exec=PLUGIN), policy=PluginPolicy("Nonsense"))
+        make_session(ClientConfig(server=SERVER, exec=PLUGIN), policy=PluginPolicy(policy_type="Nonsense"))
 
 
 def test_a_policy_that_denies_is_asked_when_the_plugin_is_needed() -> None:
-    user = make_session(ClientConfig(SERVER, exec=PLUGIN), policy=PluginPolicy("DenyAll"))
+    user = make_session(ClientConfig(server=SERVER, exec=PLUGIN), policy=PluginPolicy(policy_type="DenyAll"))
     with pytest.raises(ClusterAuthError, match="the policy is DenyAll") as caught:
         user.grant()
     assert isinstance(caught.value.underlying, PolicyError)
@@ -323,7 +335,7 @@ def test_a_policy_that_denies_is_asked_when_the_plugin_is_needed() -> None:
 
 
 def test_an_authority_and_the_insecure_flag_exclude_each_other() -> None:
-    user = ClusterSession(ClientConfig(SERVER, insecure=True, ca_data=b"x"))
+    user = ClusterSession(ClientConfig(server=SERVER, insecure=True, ca_data=b"x"))
     with pytest.raises(ClusterAuthError) as caught:
         user.ssl_context()
     text = "specifying a root certificates file with the insecure flag is not allowed"
@@ -331,13 +343,19 @@ def test_an_authority_and_the_insecure_flag_exclude_each_other() -> None:
 
 
 def test_a_certificate_of_the_kubeconfig_goes_before_any_other() -> None:
-    config = ClientConfig(SERVER, client_certificate_data=b"c", client_key_data=b"k")
-    user = ClusterSession(config, answering(ClusterCredential("", "other", "other")))
+    config = ClientConfig(server=SERVER, client_certificate_data=b"c", client_key_data=b"k")
+    user = ClusterSession(
+        config, answering(ClusterCredential(token="", certificate_pem="other", key_pem="other"))
+    )
     assert user._pair() == (0, ("c", "k"))
 
 
 def test_a_plugins_certificate_has_a_number_that_changes_with_it() -> None:
-    user = session(ClusterCredential("", "a", "k"), ClusterCredential("", "b", "k"), ClusterCredential("t"))
+    user = session(
+        ClusterCredential(token="", certificate_pem="a", key_pem="k"),
+        ClusterCredential(token="", certificate_pem="b", key_pem="k"),
+        ClusterCredential(token="t"),
+    )
     assert user._pair() == (0, None)
     grant = user.grant()
     assert user._pair() == (0, ("a", "k"))
@@ -353,7 +371,7 @@ def test_a_key_that_is_none_is_an_error_that_does_not_hold_it(data: bytes) -> No
     """Python's own decoding error would keep the whole key."""
     certificate = make_certificate(make_key()).encode()
     user = ClusterSession(
-        ClientConfig(SERVER, client_certificate_data=certificate, client_key_data=data + b"S3cret")
+        ClientConfig(server=SERVER, client_certificate_data=certificate, client_key_data=data + b"S3cret")
     )
     with pytest.raises(ClusterAuthError, match="cannot be used") as caught:
         user.ssl_context()
@@ -366,14 +384,16 @@ def test_a_key_that_is_none_is_an_error_that_does_not_hold_it(data: bytes) -> No
 def test_a_good_pair_of_the_kubeconfig_is_loaded() -> None:
     key = make_key()
     config = ClientConfig(
-        SERVER, client_certificate_data=make_certificate(key).encode(), client_key_data=key_pem(key).encode()
+        server=SERVER,
+        client_certificate_data=make_certificate(key).encode(),
+        client_key_data=key_pem(key).encode(),
     )
     context = ClusterSession(config).ssl_context()
     assert context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="k").context is not context
 
 
 def test_nothing_that_is_held_is_shown() -> None:
-    user = session(ClusterCredential("S3cret", "S3cret", "S3cret"))
+    user = session(ClusterCredential(token="S3cret", certificate_pem="S3cret", key_pem="S3cret"))
     grant = user.grant()
     assert "S3cret" in dict(grant.headers)["Authorization"]
     assert "S3cret" not in f"{grant!r} {user!r} {user.config!r} {user.authenticator!r} {vars(user)!r}"

@@ -301,8 +301,11 @@ def test_repeated_json_keys_are_recorded_with_positions() -> None:
     document = read_json(b'{"p": [0, {"n": 1,\n  "\\u006e": 2,\n  "n": 3}]}')
     assert document.value == {"p": [0, {"n": 3}]}
     found = [(d.path, d.position, d.first, d.kubernetes_line) for d in document.duplicates]
-    path, first = ("p", 1, "n"), Position(1, 12)
-    assert found == [(path, Position(2, 3), first, 0), (path, Position(3, 3), first, 0)]
+    path, first = ("p", 1, "n"), Position(line=1, column=12)
+    assert found == [
+        (path, Position(line=2, column=3), first, 0),
+        (path, Position(line=3, column=3), first, 0),
+    ]
 
 
 def test_the_record_of_repeated_keys_is_bounded() -> None:
@@ -312,13 +315,13 @@ def test_the_record_of_repeated_keys_is_bounded() -> None:
 
 def test_positions_are_those_of_keys_and_items() -> None:
     expected = {
-        (): Position(1, 1),
-        ("providers",): Position(1, 1),
-        ("providers", 0): Position(2, 3),
-        ("providers", 0, "name"): Position(2, 3),
-        ("providers", 0, "matchImages"): Position(3, 3),
-        ("providers", 0, "matchImages", 0): Position(4, 5),
-        ("providers", 0, "matchImages", 1): Position(5, 5),
+        (): Position(line=1, column=1),
+        ("providers",): Position(line=1, column=1),
+        ("providers", 0): Position(line=2, column=3),
+        ("providers", 0, "name"): Position(line=2, column=3),
+        ("providers", 0, "matchImages"): Position(line=3, column=3),
+        ("providers", 0, "matchImages", 0): Position(line=4, column=5),
+        ("providers", 0, "matchImages", 1): Position(line=5, column=5),
     }
     positions = read_yaml(CONFIG).positions
     assert list(positions.items()) == list(expected.items())
@@ -328,27 +331,27 @@ def test_positions_are_those_of_keys_and_items() -> None:
 def test_json_positions_are_those_of_keys_and_items() -> None:
     positions = read_json(b' {"a": [1,\n  {"b": "]"}, []],\n "\xc3\xa9\\n": {}}').positions
     assert dict(positions) == {
-        (): Position(1, 2),
-        ("a",): Position(1, 3),
-        ("a", 0): Position(1, 9),
-        ("a", 1): Position(2, 3),
-        ("a", 1, "b"): Position(2, 4),
-        ("a", 2): Position(2, 15),
-        ("é\n",): Position(3, 2),
+        (): Position(line=1, column=2),
+        ("a",): Position(line=1, column=3),
+        ("a", 0): Position(line=1, column=9),
+        ("a", 1): Position(line=2, column=3),
+        ("a", 1, "b"): Position(line=2, column=4),
+        ("a", 2): Position(line=2, column=15),
+        ("é\n",): Position(line=3, column=2),
     }
 
 
 def test_a_merged_entry_is_where_it_was_written_and_an_alias_where_it_stands() -> None:
     document = read_yaml(b"a: &a\n  k: [1]\nb:\n  <<: *a\nc: *a\n")
-    assert document.position(("b", "k")) == Position(2, 3)
-    assert document.position(("c",)) == Position(5, 1)
-    assert document.position(("c", "k", 0)) == Position(2, 7)
+    assert document.position(("b", "k")) == Position(line=2, column=3)
+    assert document.position(("c",)) == Position(line=5, column=1)
+    assert document.position(("c", "k", 0)) == Position(line=2, column=7)
 
 
 def test_an_unknown_path_has_the_position_of_its_nearest_ancestor() -> None:
     document = read_yaml(CONFIG)
-    assert document.position(("providers", 0, "env", 3, "value")) == Position(2, 3)
-    assert document.position(("absent",)) == Position(1, 1)
+    assert document.position(("providers", 0, "env", 3, "value")) == Position(line=2, column=3)
+    assert document.position(("absent",)) == Position(line=1, column=1)
     assert ("providers", 0, "name", "x") not in document.positions
 
 

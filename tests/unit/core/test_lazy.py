@@ -20,14 +20,14 @@ class _Square(Value):
 
 def test_the_value_is_computed_once_for_each_instance() -> None:
     """Also of a frozen value; the second read takes what the first one left."""
-    small, large = _Square(2, []), _Square(3, [])
+    small, large = _Square(side=2, computed=[]), _Square(side=3, computed=[])
     assert (small.area, small.area, large.area) == (4, 4, 9)
     assert (small.computed, large.computed) == ([2], [3])
 
 
 def test_the_attribute_is_no_field() -> None:
     """Whether it was read does not count for equality, and a read from the class gives the attribute itself."""
-    read, unread = _Square(2, []), _Square(2, [2])
+    read, unread = _Square(side=2, computed=[]), _Square(side=2, computed=[2])
     assert read.area == 4
     assert read == unread
     assert _Square.area.__doc__ == "The area."

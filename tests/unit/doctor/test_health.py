@@ -8,8 +8,11 @@ from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, NodeH
 
 
 def health(*levels: HealthLevel, is_node: bool = True) -> NodeHealth:
-    lines = tuple(HealthLine(level, "s", "t") for level in levels)
-    return NodeHealth((HealthSection("one", lines[:1]), HealthSection("two", lines[1:])), is_node=is_node)
+    lines = tuple(HealthLine(level=level, subject="s", text="t") for level in levels)
+    return NodeHealth(
+        sections=(HealthSection(title="one", lines=lines[:1]), HealthSection(title="two", lines=lines[1:])),
+        is_node=is_node,
+    )
 
 
 OK, WARNING, PROBLEM, UNKNOWN, NEXT = HealthLevel

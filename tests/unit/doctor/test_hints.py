@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyferry.doctor.hints import Hints
 
-HINTS = Hints(("--config", "my file"), ("--root", "/r"))
+HINTS = Hints(shared=("--config", "my file"), others=("--root", "/r"))
 
 
 def test_options_are_repeated_and_quoted() -> None:

@@ -25,7 +25,7 @@ from keyferry.workloads.pods import read_pod
 from support.function_plugins import answering, failing, provider, providers
 
 IMAGE = "reg.io/team/app:v1"
-POD = Pod("shop", "web", "u", "default")
+POD = Pod(namespace="shop", name="web", uid="u", service_account_name="default")
 LOGIN = ("bob", "hidden-password")
 NOW = 1_790_000_000.0
 FAILED_AT = "2026-09-21T14:13:08Z"  # 12 seconds before NOW
@@ -38,7 +38,7 @@ UNAUTHORIZED = f"{_RESOLVE}pulling from host reg.io failed with status code [man
 def secret(name: str = "regcred", *hosts: str) -> PullSecret:
     auths = {host: {"username": LOGIN[0], "password": LOGIN[1]} for host in hosts or ("reg.io",)}
     data = {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
-    return PullSecret("shop", name, "kubernetes.io/dockerconfigjson", data)
+    return PullSecret(namespace="shop", name=name, type="kubernetes.io/dockerconfigjson", data=data)
 
 
 def with_secret() -> Answer:
@@ -66,7 +66,7 @@ def seen(
         "spec": {"containers": [{"name": "app", "image": IMAGE}]},
         "status": {"phase": "Pending", "containerStatuses": [{"name": "app", "state": state}]},
     }
-    pod = read_pod(KubernetesObject("test", ObjectKind.POD, value))
+    pod = read_pod(KubernetesObject(origin="test", kind=ObjectKind.POD, value=value))
     items = [
         {
             "reason": reason,
@@ -85,15 +85,17 @@ def refused(**more: object) -> Evidence:
 
 def explained(answer: Answer, evidence: Evidence | None = None, **facts: object) -> Explanation:
     more: dict[str, object] = {"pod": POD, "command": "keyferry explain pod/web", **facts}
-    found = explain(Facts(answer, evidence or Evidence(), **more))  # type: ignore[arg-type] # by name
+    found = explain(Facts(answer=answer, evidence=evidence or Evidence(), **more))  # type: ignore[arg-type] # by name
     assert LOGIN[1] not in str(found)
     return found
 
 
 def check(answer: Answer, status: int = 0, kind: Kind | None = None) -> RegistryCheck:
     error = RegistryError("reg.io", status, "responds so", kind) if status or kind else None
-    attempts = tuple(Attempt(each, error) for each in answer.credentials) or (Attempt(None, error),)
-    return RegistryCheck(answer.image, attempts)
+    attempts = tuple(Attempt(credential=each, error=error) for each in answer.credentials) or (
+        Attempt(credential=None, error=error),
+    )
+    return RegistryCheck(image=answer.image, attempts=attempts)
 
 
 def test_a_container_that_runs_needs_no_cure() -> None:
@@ -119,7 +121,7 @@ def test_how_it_got_its_image_is_told_from_the_event(message: str, said: str) ->
 
 
 def test_a_failure_that_is_newer_than_every_change_is_never_a_yes() -> None:
-    before = (Change("pull secret shop/regcred", NOW - 60),)
+    before = (Change(what="pull secret shop/regcred", at=NOW - 60),)
     found = explained(with_secret(), refused(changes=before))
     assert found.outcome is Outcome.REFUSED
     assert found.text == (
@@ -147,8 +149,12 @@ def test_a_user_whom_the_registry_knows_may_lack_access(said: str) -> None:
 
 def test_a_mirror_that_refuses_is_named() -> None:
     """It gets the credential of the registry, and need not accept it."""
-    own = Endpoint("https://mirror.io", "mirror.io", "https://mirror.io/v2", "team/app")
-    mirrors = Mirrors(RuntimeKind.CONTAINERD, "/etc/containerd/certs.d/reg.io/hosts.toml", (own,))
+    own = Endpoint(
+        url="https://mirror.io", host="mirror.io", api="https://mirror.io/v2", repository="team/app"
+    )
+    mirrors = Mirrors(
+        runtime=RuntimeKind.CONTAINERD, file="/etc/containerd/certs.d/reg.io/hosts.toml", endpoints=(own,)
+    )
     message = UNAUTHORIZED.replace("from host reg.io", "from host mirror.io")
     found = explained(with_secret(), seen(("Failed", message), waiting="ErrImagePull"), mirrors=mirrors)
     assert found.outcome is Outcome.REFUSED
@@ -157,7 +163,7 @@ def test_a_mirror_that_refuses_is_named() -> None:
 
 
 def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
-    since = (Change("pull secret shop/regcred", NOW - 5),)
+    since = (Change(what="pull secret shop/regcred", at=NOW - 5),)
     found = explained(with_secret(), refused(changes=since))
     assert found.outcome is Outcome.CHANGED
     assert "pull secret shop/regcred changed 5 s ago" in found.text
@@ -171,7 +177,7 @@ def test_what_changed_since_the_failure_is_an_outcome_of_its_own() -> None:
 def test_a_docker_config_counts_after_five_minutes() -> None:
     """The kubelet may not have known it at an attempt that came after the change."""
     for age, outcome in ((60, Outcome.CHANGED), (400, Outcome.REFUSED)):
-        change = Change("docker config /root/.docker/config.json", NOW - age, delay_seconds=300)
+        change = Change(what="docker config /root/.docker/config.json", at=NOW - age, delay_seconds=300)
         found = explained(with_secret(), refused(changes=(change,)))
         assert found.outcome is outcome
         assert ("which the kubelet knows after 5 min" in found.text) is (outcome is Outcome.CHANGED)
@@ -179,7 +185,13 @@ def test_a_docker_config_counts_after_five_minutes() -> None:
 
 @pytest.mark.parametrize("is_certain", [True, False])
 def test_a_config_that_is_newer_than_the_kubelet_is_not_the_kubelets(is_certain: bool) -> None:
-    newer = Newer("/etc/p.yaml", NOW - 60, NOW - 3600, ChangedFile.PROVIDER_CONFIG, is_certain=is_certain)
+    newer = Newer(
+        path="/etc/p.yaml",
+        changed=NOW - 60,
+        started=NOW - 3600,
+        kind=ChangedFile.PROVIDER_CONFIG,
+        is_certain=is_certain,
+    )
     found = explained(with_plugin(), refused(unread=(newer,)))
     assert found.outcome is Outcome.NOT_KNOWN_YET
     assert ("has not read /etc/p.yaml" in found.text) is is_certain
@@ -284,7 +296,7 @@ def test_a_file_of_the_runtime_that_changed_since_decides_at_the_next_attempt(ha
     """Where the runtime did not reach the registry; a change of a secret does not help there."""
     message, _ = OTHERS["certificate"]
     answer = with_secret() if has_credential else nothing()
-    change = (Change("/etc/containerd/certs.d/reg.io/hosts.toml", NOW - 5),)
+    change = (Change(what="/etc/containerd/certs.d/reg.io/hosts.toml", at=NOW - 5),)
     evidence = seen(("Failed", message), waiting="ErrImagePull", runtime_changes=change)
     found = explained(answer, evidence)
     assert found.outcome is Outcome.CHANGED
@@ -309,9 +321,11 @@ def test_a_volume_that_is_an_image_was_had_if_the_pod_runs() -> None:
         "spec": {"volumes": [{"name": "data", "image": {"reference": IMAGE}}]},
         "status": {"phase": "Running"},
     }
-    pod = read_pod(KubernetesObject("test", ObjectKind.POD, value))
+    pod = read_pod(KubernetesObject(origin="test", kind=ObjectKind.POD, value=value))
     assert explained(nothing(), see(pod, pod.containers, (), now=NOW)).outcome is Outcome.RUNS
-    pending = read_pod(KubernetesObject("test", ObjectKind.POD, {**value, "status": {"phase": "Pending"}}))
+    pending = read_pod(
+        KubernetesObject(origin="test", kind=ObjectKind.POD, value={**value, "status": {"phase": "Pending"}})
+    )
     assert explained(nothing(), see(pending, pending.containers, (), now=NOW)).outcome is Outcome.NOT_TRIED
 
 
@@ -344,7 +358,7 @@ def test_no_credential_is_found_and_the_registry_wants_one() -> None:
 
 def test_an_event_names_the_secret_that_the_kubelet_cannot_read() -> None:
     """Also to somebody who may not read secrets."""
-    unknown = MissingInput(LookupInput.PULL_SECRET, "regcred", "no permission")
+    unknown = MissingInput(input=LookupInput.PULL_SECRET, name="regcred", instead="no permission")
     evidence = refused()
     event: Json = {
         "reason": "FailedToRetrieveImagePullSecret",
@@ -362,7 +376,7 @@ def test_what_is_known_may_not_explain_a_failure() -> None:
     found = explained(with_secret(), strange)
     assert found.outcome is Outcome.UNEXPLAINED
     assert "the moon is full" in found.text
-    unknown = replace(nothing(), not_given=(MissingInput(LookupInput.NODE),))
+    unknown = replace(nothing(), not_given=(MissingInput(input=LookupInput.NODE),))
     assert explained(unknown, refused()).outcome is Outcome.UNEXPLAINED
     # Before 1.32, and without events, the status tells only that the kubelet waits.
     silent = seen(waiting="ImagePullBackOff", message=f'Back-off pulling image "{IMAGE}"')
@@ -406,14 +420,16 @@ def test_without_anything_seen_the_lookup_decides() -> None:
         "a credential is found: user 'bob' of pull secret shop/regcred",
     )
     assert explained(nothing()).outcome is Outcome.NO_CREDENTIAL
-    unknown = explained(replace(nothing(), not_given=(MissingInput(LookupInput.POD),)))
+    unknown = explained(replace(nothing(), not_given=(MissingInput(input=LookupInput.POD),)))
     assert unknown.outcome is Outcome.UNKNOWN
     assert unknown.text.startswith("cannot tell whether the kubelet has a credential: the pod was not given")
 
 
 def test_an_empty_login_is_no_credential_to_rely_on() -> None:
     content = json.dumps({"auths": {"reg.io": {}}, "credsStore": "desktop"}).encode()
-    empty = PullSecret("shop", "s", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content})
+    empty = PullSecret(
+        namespace="shop", name="s", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": content}
+    )
     found = explained(providers().lookup(IMAGE, pull_secrets=(empty,)))
     assert found.outcome is Outcome.NO_CREDENTIAL
     assert found.text.startswith("a login is found, but it is empty: ")

@@ -12,7 +12,7 @@ LOGIN = ("user", "hidden-password")
 
 def test_the_verdict_the_cause_and_the_cure_are_fields_and_no_password_is() -> None:
     node = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN})))
-    document = explanation_document(explain(Facts(node.lookup("reg.io/a"))))
+    document = explanation_document(explain(Facts(answer=node.lookup("reg.io/a"))))
     assert document["kind"] == "ImageExplanation"
     assert document["verdict"] == {
         "about": "credential",
@@ -22,7 +22,7 @@ def test_the_verdict_the_cause_and_the_cure_are_fields_and_no_password_is() -> N
     }
     assert (document["cause"], document["cure"]) == ("", [])
     assert "hidden-password" not in str(document)
-    document = explanation_document(explain(Facts(node.lookup("reg.io:5000/a"))))
+    document = explanation_document(explain(Facts(answer=node.lookup("reg.io:5000/a"))))
     assert str(document["cause"]).startswith("pattern 'reg.io' of provider 'p' nearly matches: ")
     assert document["cure"] == [
         {

@@ -16,7 +16,7 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.trial import Attempt
 from support.function_plugins import answering, failing, provider, providers
 
-POD = Pod("shop", "web", "u", "puller")
+POD = Pod(namespace="shop", name="web", uid="u", service_account_name="puller")
 CONFIG: dict[str, object] = {"path": "/etc/p.yaml", "binDir": "/opt/bin"}
 LOGIN = ("bob", "hidden-password")
 
@@ -24,7 +24,7 @@ LOGIN = ("bob", "hidden-password")
 def secret(name: str, *hosts: str) -> PullSecret:
     auths = {host: {"username": LOGIN[0], "password": LOGIN[1]} for host in hosts}
     data = {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
-    return PullSecret("shop", name, "kubernetes.io/dockerconfigjson", data)
+    return PullSecret(namespace="shop", name=name, type="kubernetes.io/dockerconfigjson", data=data)
 
 
 def with_secret(image: str, *hosts: str) -> Answer:
@@ -32,7 +32,7 @@ def with_secret(image: str, *hosts: str) -> Answer:
 
 
 def cause_of(answer: Answer, **facts: object) -> Explanation:
-    found = explain(Facts(answer, config=CONFIG, pod=POD, **facts))  # type: ignore[arg-type] # fields
+    found = explain(Facts(answer=answer, config=CONFIG, pod=POD, **facts))  # type: ignore[arg-type] # fields
     assert LOGIN[1] not in str(found)
     return found
 
@@ -73,7 +73,7 @@ def test_a_pod_that_lists_secrets_gets_another_beside_them() -> None:
 
 
 def test_without_anything_configured_the_cause_says_so_and_an_unknown_pod_gets_no_secret() -> None:
-    found = explain(Facts(providers().lookup("reg.io/a")))
+    found = explain(Facts(answer=providers().lookup("reg.io/a")))
     assert found.cause == "there is no provider, no pull secret and no docker config"
     assert found.cures == ()
 
@@ -96,8 +96,10 @@ def test_a_response_for_other_hosts_is_traced() -> None:
 
 def check(answer: Answer, status: int, kind: Kind | None = None) -> RegistryCheck:
     error = RegistryError("reg.io", status, "responds so", kind)
-    attempts = tuple(Attempt(each, error) for each in answer.credentials) or (Attempt(None, error),)
-    return RegistryCheck(answer.image, attempts)
+    attempts = tuple(Attempt(credential=each, error=error) for each in answer.credentials) or (
+        Attempt(credential=None, error=error),
+    )
+    return RegistryCheck(image=answer.image, attempts=attempts)
 
 
 def test_each_refused_credential_has_its_cure() -> None:
@@ -133,17 +135,17 @@ def test_an_anonymous_refusal_is_explained_by_the_lookup() -> None:
 
 
 def test_a_near_miss_is_told_also_where_an_input_is_missing() -> None:
-    answer = replace(with_secret("reg.io:5000/a", "reg.io"), not_given=(MissingInput(LookupInput.POD),))
+    answer = replace(with_secret("reg.io:5000/a", "reg.io"), not_given=(MissingInput(input=LookupInput.POD),))
     found = cause_of(answer, secret_names=("regcred",))
     assert found.cause.startswith("key 'reg.io' of pull secret shop/regcred nearly matches: ")
-    far = replace(with_secret("reg.io/a", "quay.io"), not_given=(MissingInput(LookupInput.POD),))
+    far = replace(with_secret("reg.io/a", "quay.io"), not_given=(MissingInput(input=LookupInput.POD),))
     assert cause_of(far).cause == ""
 
 
 def test_a_login_that_docker_keeps_elsewhere_is_empty_for_the_kubelet() -> None:
     auths = {"reg.io": {"identitytoken": "hidden-password"}}
     data = {".dockerconfigjson": json.dumps({"auths": auths, "credsStore": "desktop"}).encode()}
-    listed = PullSecret("shop", "regcred", "kubernetes.io/dockerconfigjson", data)
+    listed = PullSecret(namespace="shop", name="regcred", type="kubernetes.io/dockerconfigjson", data=data)
     answer = providers().lookup("reg.io/a", pod=POD, pull_secrets=(listed,))
     assert "empty-login" in [str(reason.outcome) for reason in answer.reasons]
     found = cause_of(answer, check=check(answer, 401), pull_secrets=(listed,))

@@ -17,10 +17,12 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, choose_secrets
 from support.function_plugins import answering, failing, provider, providers
 
-POD = Pod("shop", "web", "u", "puller")
+POD = Pod(namespace="shop", name="web", uid="u", service_account_name="puller")
 LOGIN = '--docker-username="${REGISTRY_USERNAME:?}" --docker-password="${REGISTRY_PASSWORD:?}"'
 CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
-SECRET = PullSecret("shop", "mine", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": CONTENT})
+SECRET = PullSecret(
+    namespace="shop", name="mine", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": CONTENT}
+)
 RECREATE = (
     'saved=$(mktemp web-saved.XXXXXX) && kubectl get pod web -n shop -o yaml > "$saved" && '
     'kubectl replace --force -f "$saved"'
@@ -37,7 +39,9 @@ LIST = (
 
 
 def unused(reason: UnusedReason) -> UnusedSecret:
-    return UnusedSecret("mine", "shop", reason, f"the secret is {reason}", SECRET)
+    return UnusedSecret(
+        name="mine", namespace="shop", reason=reason, text=f"the secret is {reason}", secret=SECRET
+    )
 
 
 def nothing() -> Answer:
@@ -45,7 +49,7 @@ def nothing() -> Answer:
 
 
 def cause_of(answer: Answer, *reasons: UnusedReason, pod: Pod | None = POD) -> Explanation:
-    return explain(Facts(answer, unused=tuple(map(unused, reasons)), pod=pod, account_secrets=()))
+    return explain(Facts(answer=answer, unused=tuple(map(unused, reasons)), pod=pod, account_secrets=()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ def test_a_secret_that_the_pod_lists_is_likelier_than_a_pattern_and_that_than_an
 
 def secret_with(name: str, host: str, type_: str, key: str = ".dockerconfigjson") -> PullSecret:
     content = json.dumps({"auths": {host: {"username": "u", "password": "p"}}}).encode()
-    return PullSecret("shop", name, type_, {key: content})
+    return PullSecret(namespace="shop", name=name, type=type_, data={key: content})
 
 
 def near(*given: PullSecret) -> Explanation:
@@ -99,7 +103,7 @@ def near(*given: PullSecret) -> Explanation:
     names = tuple(each.name for each in given)
     chosen = choose_secrets(given, names, "shop")
     answer = providers().lookup("reg.io:5000/a", pod=POD, pull_secrets=chosen.used)
-    return explain(Facts(answer, unused=chosen.unused, pod=POD, secret_names=names))
+    return explain(Facts(answer=answer, unused=chosen.unused, pod=POD, secret_names=names))
 
 
 def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None:
@@ -119,7 +123,7 @@ def test_a_key_that_nearly_matches_is_likelier_than_a_secret_of_no_use() -> None
     "data", [{}, {"x": b"1"}, {".dockerconfigjson": CONTENT, "x": b"1"}, {".dockerconfigjson": b"x"}]
 )
 def test_a_secret_that_an_application_may_need_is_not_deleted(data: dict[str, bytes]) -> None:
-    found = near(PullSecret("shop", "regcred", "Opaque", data))
+    found = near(PullSecret(namespace="shop", name="regcred", type="Opaque", data=data))
     assert found.cause.startswith("the kubelet ignores secret 'regcred': its type is 'Opaque'")
     assert found.cures[0].text.startswith(
         "remove 'regcred' from imagePullSecrets, and leave the secret as it is"
@@ -137,9 +141,9 @@ def test_a_plugin_that_failed_is_likelier_than_a_secret() -> None:
 
 def test_the_cause_is_told_where_the_node_is_not_known() -> None:
     """Its cure comes before the options for what is missing."""
-    missing = MissingInput(LookupInput.NODE)
+    missing = MissingInput(input=LookupInput.NODE)
     facts = Facts(
-        replace(nothing(), not_given=(missing,)),
+        answer=replace(nothing(), not_given=(missing,)),
         unused=(unused(UnusedReason.ABSENT),),
         pod=POD,
         hints=(f"{missing}; add --config",),
@@ -152,13 +156,15 @@ def test_the_cause_is_told_where_the_node_is_not_known() -> None:
 @pytest.mark.parametrize("listed", [None, ("other",)])
 def test_an_account_keeps_the_secrets_that_it_lists_or_may_list(listed: tuple[str, ...] | None) -> None:
     """Its list is replaced as a whole by a patch that names it."""
-    facts = Facts(nothing(), unused=(unused(UnusedReason.NOT_LISTED),), pod=POD, account_secrets=listed)
+    facts = Facts(
+        answer=nothing(), unused=(unused(UnusedReason.NOT_LISTED),), pod=POD, account_secrets=listed
+    )
     line = explain(facts).cures[0].lines[0]
     assert '"op":"add","path":"/imagePullSecrets/-"' in line
 
 
 def test_a_pod_that_has_an_owner_is_deleted_and_comes_back() -> None:
-    facts = Facts(nothing(), unused=(unused(UnusedReason.LATE),), pod=POD, is_replaced=True)
+    facts = Facts(answer=nothing(), unused=(unused(UnusedReason.LATE),), pod=POD, is_replaced=True)
     assert explain(facts).cures[0].lines == ("kubectl delete pod web -n shop",)
 
 
@@ -168,7 +174,7 @@ def test_a_pod_that_has_an_owner_is_deleted_and_comes_back() -> None:
 def test_an_immutable_secret_is_replaced_and_read_again(reason: UnusedReason) -> None:
     """A patch is refused, and a kubelet that has read it keeps it as long as a pod of its node lists it."""
     secret = replace(unused(reason), secret=replace(SECRET, is_immutable=True))
-    change, again = explain(Facts(nothing(), unused=(secret,), pod=POD)).cures
+    change, again = explain(Facts(answer=nothing(), unused=(secret,), pod=POD)).cures
     assert change.lines[0].startswith(SAVE)
     assert change.lines[0].endswith(" | kubectl replace --force -f -")
     assert again.lines == (RECREATE,)
@@ -176,13 +182,15 @@ def test_an_immutable_secret_is_replaced_and_read_again(reason: UnusedReason) ->
 
 @pytest.mark.parametrize("reason", [UnusedReason.NO_ENTRIES, UnusedReason.UNREADABLE])
 def test_a_secret_of_the_old_type_is_edited_in_its_own_format(reason: UnusedReason) -> None:
-    old = PullSecret("shop", "mine", "kubernetes.io/dockercfg", {".dockercfg": b"{}"})
-    (cure,) = explain(Facts(nothing(), unused=(replace(unused(reason), secret=old),), pod=POD)).cures
+    old = PullSecret(
+        namespace="shop", name="mine", type="kubernetes.io/dockercfg", data={".dockercfg": b"{}"}
+    )
+    (cure,) = explain(Facts(answer=nothing(), unused=(replace(unused(reason), secret=old),), pod=POD)).cures
     assert "at the top level of .dockercfg" in cure.text
     assert "--type=kubernetes.io/dockercfg --from-file=.dockercfg=" in cure.lines[0]
 
 
 def test_no_reason_has_a_command_for_a_static_pod() -> None:
     for reason in UnusedReason:
-        facts = Facts(nothing(), unused=(unused(reason),), pod=POD, is_static=True)
+        facts = Facts(answer=nothing(), unused=(unused(reason),), pod=POD, is_static=True)
         assert [cure.lines for cure in explain(facts).cures] == [()]

@@ -25,7 +25,7 @@ def titles(text: str) -> list[str]:
 
 
 def shown(answer: Answer, *, is_wide: bool = False, **facts: object) -> str:
-    return render(explain(Facts(answer, **facts)), is_wide=is_wide)  # type: ignore[arg-type] # by name
+    return render(explain(Facts(answer=answer, **facts)), is_wide=is_wide)  # type: ignore[arg-type] # by name
 
 
 def found() -> Answer:

@@ -10,15 +10,31 @@ from keyferry.images.keyring import Credential, Source, SourceKind
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")
 PROVISIONS = (
-    Provision("one", ProvisionOutcome.FAILED, error=FIRST, kubernetes_text="kubernetes says hunter2"),
-    Provision("two", ProvisionOutcome.SKIPPED, skipped="why"),
-    Provision("three", ProvisionOutcome.FAILED, error=PluginProtocolError("three", "problem")),
+    Provision(
+        provider="one",
+        outcome=ProvisionOutcome.FAILED,
+        error=FIRST,
+        kubernetes_text="kubernetes says hunter2",
+    ),
+    Provision(provider="two", outcome=ProvisionOutcome.SKIPPED, skipped="why"),
+    Provision(
+        provider="three", outcome=ProvisionOutcome.FAILED, error=PluginProtocolError("three", "problem")
+    ),
 )
-CREDENTIAL = Credential("user", "hunter2", Source(SourceKind.PROVIDER, "two"), "reg.io")
+CREDENTIAL = Credential(
+    username="user", password="hunter2", source=Source(kind=SourceKind.PROVIDER, name="two"), key="reg.io"
+)
 
 
 def answer(provisions: tuple[Provision, ...]) -> Answer:
-    return Answer("reg.io/app:v1", "reg.io/app", (CREDENTIAL,), provisions, (), ())
+    return Answer(
+        image="reg.io/app:v1",
+        name="reg.io/app",
+        credentials=(CREDENTIAL,),
+        provisions=provisions,
+        matching=(),
+        providers=(),
+    )
 
 
 def test_failures_are_the_provisions_that_failed() -> None:
@@ -29,7 +45,7 @@ def test_failures_are_the_provisions_that_failed() -> None:
         ("three", "problem"),
     ]
     assert str(failures[0]) == "plugin 'one': exited with status 1"
-    assert failures[0] == Failure("one", FIRST, "kubernetes says hunter2")
+    assert failures[0] == Failure(provider="one", error=FIRST, kubernetes_text="kubernetes says hunter2")
 
 
 def test_the_first_failure_is_raised_on_request() -> None:

@@ -107,7 +107,7 @@ def test_a_pattern_is_shadowed_by_an_earlier_one_that_covers_it(
     changes = compare(tmp_path, {"b": [narrow]}, {"a": [wide], "b": [narrow]})
     shadowed = [each for each in changes.patterns if each.change is EntryChange.SHADOWED]
     assert [(each.pattern, each.by) for each in shadowed] == (
-        [(narrow, Served("a", wide))] if is_shadowed else []
+        [(narrow, Served(provider="a", pattern=wide))] if is_shadowed else []
     )
     again = compare(tmp_path, {"a": [wide], "b": [narrow]}, {"a": [wide], "b": [narrow]})
     assert not again.has_changes
@@ -133,8 +133,8 @@ def test_other_settings_are_shown_without_what_may_be_secret(tmp_path: Path) -> 
     changes = compare_configs(old, new, ["x.io/app", "y.io/app"])
     (provider,) = changes.providers
     assert provider.settings == (
-        SettingChange("defaultCacheDuration", "10m0s", "1h0m0s"),
-        SettingChange("env", "", "A=********"),
+        SettingChange(name="defaultCacheDuration", old="10m0s", new="1h0m0s"),
+        SettingChange(name="env", old="", new="A=********"),
     )
     assert [each.differences for each in changes.changed_images] == [(ImageDifference.SETTINGS,)]
     assert SECRET not in repr(changes)

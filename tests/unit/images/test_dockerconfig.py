@@ -20,12 +20,15 @@ from keyferry.images.dockerconfig import (
 
 MODERN = b'{"auths": {"reg.io": {"username": "u", "password": "p", "email": "e"}}}'
 LEGACY = b'{"reg.io": {"username": "u", "password": "p", "email": "e"}}'
-ENTRY = DockerEntry("u", "p", "e")
+ENTRY = DockerEntry(username="u", password="p", email="e")
 
 
 def secret(kind: str, **data: bytes) -> PullSecret:
     return PullSecret(
-        "ns", "name", f"kubernetes.io/{kind}", {f".{key}": value for key, value in data.items()}
+        namespace="ns",
+        name="name",
+        type=f"kubernetes.io/{kind}",
+        data={f".{key}": value for key, value in data.items()},
     )
 
 
@@ -44,8 +47,8 @@ def test_an_auth_field_overrides_name_and_password() -> None:
     auth = base64.b64encode(b"a:b:c").decode()
     for text in (auth, auth.rstrip("="), auth + "\n"):
         content = json.dumps({"reg.io": {"username": "u", "password": "p", "auth": text}}).encode()
-        assert parse_dockercfg(content) == {"reg.io": DockerEntry("a", "b:c")}
-    assert parse_dockercfg(b'{"r": {"username": "u", "auth": ""}}') == {"r": DockerEntry("u")}
+        assert parse_dockercfg(content) == {"reg.io": DockerEntry(username="a", password="b:c")}
+    assert parse_dockercfg(b'{"r": {"username": "u", "auth": ""}}') == {"r": DockerEntry(username="u")}
 
 
 def test_a_file_fails_with_kubernetes_fixed_text() -> None:
@@ -64,7 +67,7 @@ def test_a_secret_is_read_from_the_key_of_its_type() -> None:
     assert read_pull_secret(secret("dockerconfigjson", dockercfg=LEGACY)) is None
     assert read_pull_secret(secret("dockerconfigjson", dockerconfigjson=b"")) is None
     assert read_pull_secret(secret("tls", dockerconfigjson=MODERN)) is None
-    assert read_pull_secret(PullSecret("ns", "name", "", {"": b"x"})) is None
+    assert read_pull_secret(PullSecret(namespace="ns", name="name", type="", data={"": b"x"})) is None
 
 
 def test_a_broken_secret_is_named() -> None:
@@ -113,6 +116,6 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path, name:
 
 def test_no_repr_shows_a_password() -> None:
     """Neither an entry nor a secret."""
-    assert "hunter2" not in repr(DockerEntry("u", "hunter2")) + repr(
+    assert "hunter2" not in repr(DockerEntry(username="u", password="hunter2")) + repr(
         secret("dockercfg", dockercfg=b"hunter2")
     )

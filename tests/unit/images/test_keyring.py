@@ -14,7 +14,7 @@ from keyferry.images.keyring import (
     lookup_all,
 )
 
-ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
+ONE, TWO = Source(kind=SourceKind.PROVIDER, name="one"), Source(kind=SourceKind.PROVIDER, name="two")
 
 
 def ring(*keys: str, source: Source = ONE) -> Keyring:
@@ -96,7 +96,7 @@ def test_a_key_that_does_not_parse_is_dropped_and_noted() -> None:
 
 def test_a_credential_hides_its_password_and_has_the_kubelets_hash() -> None:
     """The hash is that of compact JSON without empty fields."""
-    credential = Credential("user", "hunter2", ONE, "reg.io", "e@x")
+    credential = Credential(username="user", password="hunter2", source=ONE, key="reg.io", email="e@x")
     assert "hunter2" not in repr(credential)
     assert credential.hash == credential_hash("user", "hunter2", "e@x")
     assert credential_hash("", "") == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
@@ -105,7 +105,10 @@ def test_a_credential_hides_its_password_and_has_the_kubelets_hash() -> None:
 
 def test_a_source_says_what_it_is() -> None:
     """In text: its kind and name; as a value: which secret or account it was."""
-    ref, account = SecretRef("ns", "s", "u"), ServiceAccountRef("ns", "a", "u")
-    assert str(Source(SourceKind.PULL_SECRET, "ns/s", secret=ref)) == "pull secret ns/s"
-    assert str(Source(SourceKind.NODE_DOCKER_CONFIG, "")) == "node docker config"
-    assert Source(SourceKind.PROVIDER, "p", service_account=account).service_account == account
+    ref, account = (
+        SecretRef(namespace="ns", name="s", uid="u"),
+        ServiceAccountRef(namespace="ns", name="a", uid="u"),
+    )
+    assert str(Source(kind=SourceKind.PULL_SECRET, name="ns/s", secret=ref)) == "pull secret ns/s"
+    assert str(Source(kind=SourceKind.NODE_DOCKER_CONFIG, name="")) == "node docker config"
+    assert Source(kind=SourceKind.PROVIDER, name="p", service_account=account).service_account == account

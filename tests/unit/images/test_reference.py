@@ -128,7 +128,7 @@ def refusal_of(parse: object, image: str) -> ImageNameError:
 def test_names_are_completed_as_the_kubelet_does(
     image: str, repository: str, tag: str, digest: str, trimmed: str
 ) -> None:
-    assert parse_image(image) == ImageName(image, repository, tag, digest)
+    assert parse_image(image) == ImageName(text=image, repository=repository, tag=tag, digest=digest)
     assert normalise(image) == repository
     assert trim(image) == trimmed
 

@@ -41,7 +41,7 @@ def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.Mon
     write_executable(tmp_path / "b" / "tool", "", mode=0o644)
     write_executable(tmp_path / "c" / "tool", "")
     monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / folder) for folder in "abc"))
-    assert look_path("tool") == LookPathResult(str(tmp_path / "c" / "tool"))
+    assert look_path("tool") == LookPathResult(path=str(tmp_path / "c" / "tool"))
     assert look_path("other").problem == 'exec: "other": executable file not found in $PATH'
     for name in ("", ".", ".."):
         assert look_path(name).problem == f'exec: "{name}": executable file not found in $PATH'

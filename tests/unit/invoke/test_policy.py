@@ -22,20 +22,23 @@ DIGEST = "a" * 64
 
 def listing(*entries: str | AllowlistEntry) -> PluginPolicy:
     return PluginPolicy(
-        "Allowlist", tuple(AllowlistEntry(each) if isinstance(each, str) else each for each in entries)
+        policy_type="Allowlist",
+        allowlist=tuple(AllowlistEntry(command=each) if isinstance(each, str) else each for each in entries),
     )
 
 
 def found_in(*paths: str, relative: bool = False) -> dict[str, LookPathResult]:
     """What a search gives, by the name that is asked for."""
-    found = {path: LookPathResult(path) for path in paths}
+    found = {path: LookPathResult(path=path) for path in paths}
     problem = "exec: relative" if relative else ""
-    return {path.rpartition("/")[2]: LookPathResult(path, problem) for path in reversed(paths)} | found
+    return {
+        path.rpartition("/")[2]: LookPathResult(path=path, problem=problem) for path in reversed(paths)
+    } | found
 
 
 def decide(policy: PluginPolicy, command: str, programs: dict[str, LookPathResult]) -> Permit:
     return policy.decide(
-        command, lambda name: programs.get(name, LookPathResult("", f'exec: "{name}": missing'))
+        command, lambda name: programs.get(name, LookPathResult(path="", problem=f'exec: "{name}": missing'))
     )
 
 
@@ -45,30 +48,30 @@ def decide(policy: PluginPolicy, command: str, programs: dict[str, LookPathResul
 @pytest.mark.parametrize("digest", ["x", "a" * 63, "sha256:" + "a" * 64])
 def test_a_digest_must_look_like_one(digest: str) -> None:
     with pytest.raises(PolicyError, match="64 hexadecimal digits"):
-        listing(AllowlistEntry("foo", digest)).validate()
+        listing(AllowlistEntry(command="foo", sha256=digest)).validate()
 
 
 def test_a_digest_alone_names_no_program() -> None:
     with pytest.raises(PolicyError, match=r"entry 1 of the allowlist is '', expected '\.'"):
-        listing(AllowlistEntry("", DIGEST)).validate()
+        listing(AllowlistEntry(command="", sha256=DIGEST)).validate()
 
 
 @pytest.mark.parametrize("digest", ["", DIGEST, DIGEST.upper()])
 def test_entries_with_and_without_digest_are_fine(digest: str) -> None:
-    listing(AllowlistEntry("foo", digest)).validate()
+    listing(AllowlistEntry(command="foo", sha256=digest)).validate()
 
 
 @pytest.mark.parametrize("kind", ["", "AllowAll", "DenyAll"])
-@pytest.mark.parametrize("entries", [(), (AllowlistEntry("foo"),)], ids=["empty", "one entry"])
+@pytest.mark.parametrize("entries", [(), (AllowlistEntry(command="foo"),)], ids=["empty", "one entry"])
 def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
     kind: str, entries: tuple[AllowlistEntry, ...]
 ) -> None:
     """Whoever wrote a list meant it to count."""
     with pytest.raises(PolicyError, match="an allowlist requires the policy 'Allowlist'") as caught:
-        PluginPolicy(kind, entries).validate()
+        PluginPolicy(policy_type=kind, allowlist=entries).validate()
     text = f'plugin policy is "{kind}" but allowlist is non-nil'
     assert caught.value.kubernetes_text == f"misconfigured credential plugin allowlist: {text}"
-    PluginPolicy(kind).validate()
+    PluginPolicy(policy_type=kind).validate()
 
 
 # Decisions
@@ -76,8 +79,8 @@ def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
 
 @pytest.mark.parametrize("kind", ["", "AllowAll"])
 def test_without_a_policy_everything_may_run(kind: str) -> None:
-    assert decide(PluginPolicy(kind), "foo", found_in("/bin/foo")) == Permit("/bin/foo")
-    assert decide(PluginPolicy(kind), "foo", {}).path == "foo"
+    assert decide(PluginPolicy(policy_type=kind), "foo", found_in("/bin/foo")) == Permit(path="/bin/foo")
+    assert decide(PluginPolicy(policy_type=kind), "foo", {}).path == "foo"
 
 
 def test_a_pinned_program_that_cannot_be_read_does_not_run(tmp_path: Path) -> None:
@@ -89,17 +92,19 @@ def test_a_pinned_program_that_cannot_be_read_does_not_run(tmp_path: Path) -> No
 def test_any_entry_that_fits_is_enough() -> None:
     """One entry without a digest opens the door; several with one are alternatives."""
     programs = found_in("/bin/foo")
-    pinned = AllowlistEntry("foo", DIGEST), AllowlistEntry("/bin/foo", "B" * 64)
+    pinned = AllowlistEntry(command="foo", sha256=DIGEST), AllowlistEntry(command="/bin/foo", sha256="B" * 64)
     assert decide(listing(*pinned), "foo", programs).digests == {DIGEST, "b" * 64}
     assert decide(listing(*pinned[:1], "/bin/foo"), "foo", programs).digests == frozenset()
 
 
 def test_a_digest_holds_however_the_entry_was_found() -> None:
     programs = found_in("/bin/foo")
-    by_path = listing(AllowlistEntry("/bin/foo", DIGEST))
-    by_name = listing(AllowlistEntry("foo", DIGEST))
+    by_path = listing(AllowlistEntry(command="/bin/foo", sha256=DIGEST))
+    by_name = listing(AllowlistEntry(command="foo", sha256=DIGEST))
     for policy, command in ((by_path, "foo"), (by_name, "/bin/foo"), (by_name, "foo"), (by_path, "/bin/foo")):
-        assert decide(policy, command, programs) == Permit("/bin/foo", "", frozenset({DIGEST}))
+        assert decide(policy, command, programs) == Permit(
+            path="/bin/foo", problem="", digests=frozenset({DIGEST})
+        )
 
 
 def test_what_a_relative_path_entry_leads_to_is_refused() -> None:
@@ -110,12 +115,12 @@ def test_what_a_relative_path_entry_leads_to_is_refused() -> None:
         "cannot be resolved for credential plugin allowlist check: exec: relative"
         in caught.value.kubernetes_text
     )
-    assert decide(listing("foo"), "foo", programs) == Permit("bin/foo", "exec: relative")
+    assert decide(listing("foo"), "foo", programs) == Permit(path="bin/foo", problem="exec: relative")
 
 
 def test_an_unknown_policy_allows_nothing() -> None:
     with pytest.raises(PolicyError):
-        decide(PluginPolicy("Nonsense"), "foo", found_in("/bin/foo"))
+        decide(PluginPolicy(policy_type="Nonsense"), "foo", found_in("/bin/foo"))
 
 
 # Digests
@@ -190,10 +195,10 @@ credentialPluginAllowlist: [{{command: a, sha256: {DIGEST}}}]
     ("text", "policy"),
     [
         (KUBERC, PluginPolicy()),
-        (KUBERC + "credentialPluginPolicy: DenyAll\n", PluginPolicy("DenyAll")),
+        (KUBERC + "credentialPluginPolicy: DenyAll\n", PluginPolicy(policy_type="DenyAll")),
         (
             KUBERC.replace("v1beta1", "v1alpha1") + "credentialPluginPolicy: AllowAll\n",
-            PluginPolicy("AllowAll"),
+            PluginPolicy(policy_type="AllowAll"),
         ),
         (
             KUBERC
@@ -202,11 +207,11 @@ credentialPluginAllowlist: [{{command: a, sha256: {DIGEST}}}]
         ),
         (
             PINNED,
-            listing(AllowlistEntry("a", DIGEST)),
+            listing(AllowlistEntry(command="a", sha256=DIGEST)),
         ),
         (
             "kind: Other\napiVersion: v1\n---\n" + KUBERC + "credentialPluginPolicy: DenyAll\n",
-            PluginPolicy("DenyAll"),
+            PluginPolicy(policy_type="DenyAll"),
         ),
         ('{"apiVersion":"kubectl.config.k8s.io/v1beta1","kind":"Preference"}', PluginPolicy()),
         ("\n---\n\n", PluginPolicy()),

@@ -35,7 +35,7 @@ def flood(count: int, to: str = "1") -> str:
 )
 def test_output_up_to_the_limit_is_kept(count: int, ending: Ending) -> None:
     """The limit itself is allowed, the byte after it is not."""
-    outcome = shell(flood(count), limits=Limits(20, stdout_bytes=100))
+    outcome = shell(flood(count), limits=Limits(timeout_seconds=20, stdout_bytes=100))
     assert outcome.ending is ending
     assert len(outcome.stdout) == (count if ending is Ending.EXITED else 0)
 
@@ -50,7 +50,7 @@ def test_output_of_any_size_is_whole(count: int) -> None:
 
 def test_output_before_a_bad_end_is_kept() -> None:
     """What was written before the deadline is there after it."""
-    outcome = shell("echo out; echo err >&2; exec sleep 60", limits=Limits(0.3))
+    outcome = shell("echo out; echo err >&2; exec sleep 60", limits=Limits(timeout_seconds=0.3))
     assert outcome.ending is Ending.TIMED_OUT
     assert (outcome.stdout, outcome.stderr) == (b"out\n", b"err\n")
 
@@ -60,7 +60,7 @@ def test_output_before_a_bad_end_is_kept() -> None:
 )
 def test_errors_up_to_the_limit_are_drained(count: int, ending: Ending) -> None:
     """Standard error beyond what is kept is read up to a limit of its own."""
-    limits = Limits(20, stderr_bytes=10, stderr_drained_bytes=1000)
+    limits = Limits(timeout_seconds=20, stderr_bytes=10, stderr_drained_bytes=1000)
     outcome = shell(flood(count, to="2"), limits=limits)
     assert outcome.ending is ending
     assert len(outcome.stderr) == min(count, 10)
@@ -69,7 +69,7 @@ def test_errors_up_to_the_limit_are_drained(count: int, ending: Ending) -> None:
 @pytest.mark.parametrize("kept", [0, 1, 5, 64 * 1024, 200_000])
 def test_the_tail_of_the_errors_is_kept(kept: int) -> None:
     """Of a long log the last bytes stay, exactly as many as allowed."""
-    outcome = shell("seq 50000 >&2", limits=Limits(20, stderr_bytes=kept))
+    outcome = shell("seq 50000 >&2", limits=Limits(timeout_seconds=20, stderr_bytes=kept))
     log = "".join(f"{number}\n" for number in range(1, 50_001)).encode()
     assert outcome.stderr == log[len(log) - kept :]
 
@@ -77,7 +77,7 @@ def test_the_tail_of_the_errors_is_kept(kept: int) -> None:
 def test_the_tail_of_errors_in_many_pieces_is_kept() -> None:
     """How a log is cut into writes makes no difference."""
     text = 'i=0; while [ $i -lt 2000 ]; do echo "line $i" >&2; i=$((i+1)); done'
-    outcome = shell(text, limits=Limits(20, stderr_bytes=20))
+    outcome = shell(text, limits=Limits(timeout_seconds=20, stderr_bytes=20))
     assert outcome.stderr == b"line 1998\nline 1999\n"
 
 
@@ -116,19 +116,19 @@ def test_input_is_read_and_output_written_at_once() -> None:
 @pytest.mark.parametrize("seconds", [math.inf, 1e15, 1e7], ids=["endless", "ages", "months"])
 def test_a_timeout_longer_than_the_system_can_wait_is_taken(seconds: float) -> None:
     """A timeout that no clock reaches is as good as none."""
-    outcome = shell("sleep 0.1; exec >&- 2>&-; sleep 0.1", limits=Limits(seconds))
+    outcome = shell("sleep 0.1; exec >&- 2>&-; sleep 0.1", limits=Limits(timeout_seconds=seconds))
     assert (outcome.ending, outcome.status) == (Ending.EXITED, 0)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_a_timeout_of_nothing_has_passed_at_once(seconds: float) -> None:
     """Without time a program is ended right after its start."""
-    assert shell("exec sleep 60", limits=Limits(seconds)).ending is Ending.TIMED_OUT
+    assert shell("exec sleep 60", limits=Limits(timeout_seconds=seconds)).ending is Ending.TIMED_OUT
 
 
 def test_a_killed_program_has_a_status() -> None:
     """The program that the deadline ended was collected."""
-    assert shell("exec sleep 60", limits=Limits(0.1)).status == -9
+    assert shell("exec sleep 60", limits=Limits(timeout_seconds=0.1)).status == -9
 
 
 # Ends
@@ -282,9 +282,9 @@ def test_limits_hold(*, is_interactive: bool) -> None:
     reader, writer = os.pipe()
     given = (reader, 2) if is_interactive else None
     try:
-        late = attached("exec sleep 30", limits=Limits(0.2), terminal=given)
+        late = attached("exec sleep 30", limits=Limits(timeout_seconds=0.2), terminal=given)
         assert (late.ending, late.status) == (Ending.TIMED_OUT, -9)
-        limits = Limits(20, stdout_bytes=1000)
+        limits = Limits(timeout_seconds=20, stdout_bytes=1000)
         for size, ending in ((1000, Ending.EXITED), (1001, Ending.STDOUT_LIMIT)):
             script = f"head -c {size} /dev/zero; exec 1>&-"
             assert attached(script, limits=limits, terminal=given).ending is ending
@@ -306,7 +306,7 @@ def test_the_end_of_a_long_standard_error_is_whole_lines() -> None:
 
 def test_the_standard_error_has_no_limit() -> None:
     """As in client-go, which passes its own on."""
-    limits = Limits(20, stderr_drained_bytes=1000)
+    limits = Limits(timeout_seconds=20, stderr_drained_bytes=1000)
     assert attached("seq 100000 >&2", limits=limits).ending is Ending.EXITED
 
 
@@ -316,7 +316,7 @@ def test_what_a_program_writes_can_be_read_while_it_runs() -> None:
     script = "echo said >&2; exec sleep 60"
     argv = ("/bin/sh", "-c", script)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, argv, stdin=None, limits=Limits(2), stderr_tail=tail)
+        running = pool.submit(run, argv, stdin=None, limits=Limits(timeout_seconds=2), stderr_tail=tail)
         wait_until(lambda: tail.whole_lines == b"said\n", "the line")
         assert not running.done()
         assert running.result(timeout=20).stderr == b"said\n"

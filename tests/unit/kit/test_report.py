@@ -8,26 +8,28 @@ from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.report import Report, ReportedViolation, Result, Status, to_document, to_junit
 
-BROKEN = ReportedViolation("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
+BROKEN = ReportedViolation(
+    experiment="good", found="exit \x1b[31m1 \ud800 <&>", expected="exit 0", repeat="printf '' | plugin"
+)
 
 
 def report() -> Report:
     """One result of every kind."""
     return Report(
-        "/plugin",
-        PluginKind.IMAGE,
-        "credentialprovider.kubelet.k8s.io/v1",
-        (
-            Result(CHECKS["KP101"], Status.FAILED, (BROKEN,)),
-            Result(CHECKS["KP108"], Status.FAILED, (BROKEN,)),
-            Result(CHECKS["KP110"], Status.FAILED, (BROKEN,)),
-            Result(CHECKS["KP106"], Status.PASSED),
-            Result(CHECKS["KP302"], Status.UNCHECKED, reason="no /proc"),
-            Result(CHECKS["KP303"], Status.SKIPPED, reason="excluded by --skip"),
+        plugin="/plugin",
+        kind=PluginKind.IMAGE,
+        api_version="credentialprovider.kubelet.k8s.io/v1",
+        results=(
+            Result(check=CHECKS["KP101"], status=Status.FAILED, broken=(BROKEN,)),
+            Result(check=CHECKS["KP108"], status=Status.FAILED, broken=(BROKEN,)),
+            Result(check=CHECKS["KP110"], status=Status.FAILED, broken=(BROKEN,)),
+            Result(check=CHECKS["KP106"], status=Status.PASSED),
+            Result(check=CHECKS["KP302"], status=Status.UNCHECKED, reason="no /proc"),
+            Result(check=CHECKS["KP303"], status=Status.SKIPPED, reason="excluded by --skip"),
         ),
-        49,
-        1.25,
-        ("a note",),
+        runs=49,
+        seconds=1.25,
+        notes=("a note",),
     )
 
 

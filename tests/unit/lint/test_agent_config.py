@@ -96,8 +96,8 @@ def test_the_values_are_read() -> None:
     text = "stopTimeout: 1m\naccess:\n- gids: [3]\n  registries: [r.example]\nmanage:\n- uids: [7]\n"
     config = check_agent_config("x", (HEAD + text).encode()).config
     assert config.settings == {"stopTimeout": 60_000_000_000}
-    assert config.access == (AccessRule((), (3,), ("r.example",)),)
-    assert config.manage == (ManageRule((7,)),)
+    assert config.access == (AccessRule(uids=(), gids=(3,), registries=("r.example",)),)
+    assert config.manage == (ManageRule(uids=(7,)),)
 
 
 def test_lint_recognises_the_file_and_its_writers(tmp_path: Path) -> None:

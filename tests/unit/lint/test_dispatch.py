@@ -83,7 +83,7 @@ def test_a_single_record_is_recognised(tmp_path: Path) -> None:
     path = tmp_path / "sha256-copy"
     path.write_bytes(encode_record(record(), ALPHA))
     assert codes(lint_any(str(path))) == ["KF422"]
-    path.write_bytes(encode_intent(ImagePullIntent(IMAGE))[:-4])
+    path.write_bytes(encode_intent(ImagePullIntent(image=IMAGE))[:-4])
     assert codes(lint_any(str(path))) == ["KF401"]
 
 

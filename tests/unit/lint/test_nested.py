@@ -110,7 +110,7 @@ def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
     path = write(tmp_path, "kind: ConfigMap\napiVersion: v1\ndata: {a: CredentialProviderConfig}\n")
     report = lint_any(path)
     assert [each.code for each in report.findings] == ["KF105"]
-    broken = LintReport(path, "1.36", findings=report.findings)
+    broken = LintReport(path=path, kubernetes="1.36", findings=report.findings)
     assert add_nested(broken, b"a: [", {}) == broken
 
 

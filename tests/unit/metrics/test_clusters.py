@@ -39,7 +39,7 @@ def certificate(begin: datetime = BEGIN, days: int = 1, name: str = "user") -> C
     end = datetime.fromtimestamp(begin.timestamp() + days * 86400, UTC)
     builder = x509.CertificateBuilder(subject, subject, KEY.public_key(), 1, begin, end)
     pem = builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
-    return ClusterCredential("", pem, key_pem(KEY))
+    return ClusterCredential(token="", certificate_pem=pem, key_pem=key_pem(KEY))
 
 
 def authenticator(
@@ -85,7 +85,7 @@ def test_names_and_types_are_exact() -> None:
 
 def test_without_a_certificate_there_is_all_the_time_in_the_world() -> None:
     assert samples(CallMetrics())[TTL] == float("inf")
-    token = authenticator(ClusterCredential("t", expires_ns=BEGIN_NS + SECOND))
+    token = authenticator(ClusterCredential(token="t", expires_ns=BEGIN_NS + SECOND))
     token.credential()
     assert samples(CallMetrics(), [token, authenticator()])[TTL] == float("inf")
 
@@ -102,7 +102,7 @@ def test_the_earliest_end_of_all_certificates_counts_and_goes_below_zero() -> No
 
 
 def test_a_certificate_that_cannot_be_read_does_not_break_the_page() -> None:
-    odd = authenticator(ClusterCredential("", "no certificate", "no key"))
+    odd = authenticator(ClusterCredential(token="", certificate_pem="no certificate", key_pem="no key"))
     odd.credential()
     assert samples(CallMetrics(), [odd])[TTL] == float("inf")
 
@@ -166,7 +166,13 @@ def test_only_a_replaced_certificate_has_an_age() -> None:
     """Neither the first one, nor the same again, nor one that follows a token; one that ends does."""
     calls, clock = CallMetrics(), SteppedClock(BEGIN_NS)
     one = certificate()
-    answers = (ClusterCredential("t"), one, one, ClusterCredential("t"), ClusterCredential("u"))
+    answers = (
+        ClusterCredential(token="t"),
+        one,
+        one,
+        ClusterCredential(token="t"),
+        ClusterCredential(token="u"),
+    )
     each = authenticator(*answers, calls=calls, clock=clock)
     counted, last = [], None
     for _ in answers:
@@ -182,9 +188,9 @@ def test_calls_are_counted_by_code_and_status(tmp_path: Path) -> None:
     calls = CallMetrics()
 
     def run(command: str, policy: str = "") -> None:
-        config = ExecConfig(command, api_version=API_VERSION, interactive_mode="Never")
+        config = ExecConfig(command=command, api_version=API_VERSION, interactive_mode="Never")
         try:
-            ExecRunner(config, policy=PluginPolicy(policy), recorder=calls).run()
+            ExecRunner(config, policy=PluginPolicy(policy_type=policy), recorder=calls).run()
         except KeyferryError:
             pass
 

@@ -172,7 +172,9 @@ def test_a_missing_account_is_a_failure_by_its_reason() -> None:
     clock = Clock()
     asked = provider(Scripted(response()), clock, configured(token_attributes=attributes()), Accounts({}))
     providers = Providers([asked], clock=clock)
-    providers.lookup("reg.io/app", pod=keyferry.Pod("ns", "pod", "uid", "builder"))
+    providers.lookup(
+        "reg.io/app", pod=keyferry.Pod(namespace="ns", name="pod", uid="uid", service_account_name="builder")
+    )
     samples = scraped(providers)
     assert samples['keyferry_plugin_failures_total{cause="service-account",plugin_name="plugin"}'] == 1
     assert samples['keyferry_plugin_runs_total{plugin_name="plugin"}'] == 0
@@ -213,7 +215,7 @@ def test_both_caches_are_shown_with_their_limits() -> None:
     """What everybody gets, and what was got with a token that somebody passed on."""
     clock = Clock()
     plugin = Scripted(response(cache_key_type="Image"))
-    asked = Provider(configured(), plugin, clock=clock, cache_limits=CacheLimits(2, 1 << 20))
+    asked = Provider(configured(), plugin, clock=clock, cache_limits=CacheLimits(entries=2, bytes=1 << 20))
     providers = Providers([asked], clock=clock)
     for name in ("a", "b", "c"):
         providers.lookup(f"reg.io/{name}")

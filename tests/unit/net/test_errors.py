@@ -13,7 +13,7 @@ from keyferry._net import errors
 from keyferry._net.errors import NetworkError, explain
 from keyferry._net.proxy import Origin
 
-PROXY = Origin("http", "proxy.example", 3128, "", "me:pass-word")
+PROXY = Origin(scheme="http", host="proxy.example", port=3128, target="", user_info="me:pass-word")
 
 
 def unverified(code: int) -> ssl.SSLCertVerificationError:

@@ -10,12 +10,12 @@ from keyferry._net.listen_address import ListenAddress, parse_listen_address
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("127.0.0.1:9750", ListenAddress("127.0.0.1", 9750, is_loopback=True)),
-        ("127.1.2.3:0", ListenAddress("127.1.2.3", 0, is_loopback=True)),
-        ("0.0.0.0:9750", ListenAddress("0.0.0.0", 9750, is_loopback=False)),
-        ("10.1.2.3:65535", ListenAddress("10.1.2.3", 65535, is_loopback=False)),
-        ("[::1]:9750", ListenAddress("::1", 9750, is_loopback=True)),
-        ("[::]:9750", ListenAddress("::", 9750, is_loopback=False)),
+        ("127.0.0.1:9750", ListenAddress(host="127.0.0.1", port=9750, is_loopback=True)),
+        ("127.1.2.3:0", ListenAddress(host="127.1.2.3", port=0, is_loopback=True)),
+        ("0.0.0.0:9750", ListenAddress(host="0.0.0.0", port=9750, is_loopback=False)),
+        ("10.1.2.3:65535", ListenAddress(host="10.1.2.3", port=65535, is_loopback=False)),
+        ("[::1]:9750", ListenAddress(host="::1", port=9750, is_loopback=True)),
+        ("[::]:9750", ListenAddress(host="::", port=9750, is_loopback=False)),
     ],
 )
 def test_an_address_is_read_and_written_alike(text: str, expected: ListenAddress) -> None:

@@ -7,12 +7,17 @@ import pytest
 from keyferry.page.latency import draw_latency
 from keyferry.page.model import LatencyBucket
 
-BUCKETS = (LatencyBucket(0.1, 0), LatencyBucket(0.5, 30), LatencyBucket(2.5, 9), LatencyBucket(None, 1))
+BUCKETS = (
+    LatencyBucket(up_to_seconds=0.1, runs=0),
+    LatencyBucket(up_to_seconds=0.5, runs=30),
+    LatencyBucket(up_to_seconds=2.5, runs=9),
+    LatencyBucket(up_to_seconds=None, runs=1),
+)
 
 
 def test_without_runs_there_is_no_picture() -> None:
     assert draw_latency(()) is None
-    assert draw_latency((LatencyBucket(1, 0),)) is None
+    assert draw_latency((LatencyBucket(up_to_seconds=1, runs=0),)) is None
 
 
 def test_bars_fill_the_width_and_the_highest_fills_the_height() -> None:
@@ -39,7 +44,7 @@ def test_the_picture_is_told_in_words() -> None:
 
 
 def test_one_limit_is_named_once() -> None:
-    picture = draw_latency((LatencyBucket(0.1, 1),))
+    picture = draw_latency((LatencyBucket(up_to_seconds=0.1, runs=1),))
     assert picture is not None
     assert picture.summary == "95 % within 100 ms"
 
@@ -54,6 +59,8 @@ def test_one_limit_is_named_once() -> None:
 def test_runs_beyond_the_last_limit_are_not_said_to_stay_within_one(
     runs: tuple[int, int], summary: str
 ) -> None:
-    picture = draw_latency(tuple(map(LatencyBucket, (0.1, None), runs)))
+    picture = draw_latency(
+        (LatencyBucket(up_to_seconds=0.1, runs=runs[0]), LatencyBucket(up_to_seconds=None, runs=runs[1]))
+    )
     assert picture is not None
     assert picture.summary == summary

@@ -10,16 +10,16 @@ from keyferry.page.listing import ListPage, find_page, searched
 @pytest.mark.parametrize(
     ("total", "page", "expected"),
     [
-        (0, "", ListPage(0, 1, 1, 0, 0)),
-        (7, "", ListPage(7, 1, 1, 0, 7)),
-        (101, "1", ListPage(101, 1, 3, 0, 50)),
-        (101, "3", ListPage(101, 3, 3, 100, 101)),
-        (101, "4", ListPage(101, 3, 3, 100, 101)),
-        (101, "0", ListPage(101, 1, 3, 0, 50)),
-        (101, "-1", ListPage(101, 1, 3, 0, 50)),
-        (101, "two", ListPage(101, 1, 3, 0, 50)),
-        (101, "٣", ListPage(101, 1, 3, 0, 50)),
-        (101, "9" * 5000, ListPage(101, 1, 3, 0, 50)),
+        (0, "", ListPage(total=0, page=1, pages=1, start=0, last=0)),
+        (7, "", ListPage(total=7, page=1, pages=1, start=0, last=7)),
+        (101, "1", ListPage(total=101, page=1, pages=3, start=0, last=50)),
+        (101, "3", ListPage(total=101, page=3, pages=3, start=100, last=101)),
+        (101, "4", ListPage(total=101, page=3, pages=3, start=100, last=101)),
+        (101, "0", ListPage(total=101, page=1, pages=3, start=0, last=50)),
+        (101, "-1", ListPage(total=101, page=1, pages=3, start=0, last=50)),
+        (101, "two", ListPage(total=101, page=1, pages=3, start=0, last=50)),
+        (101, "٣", ListPage(total=101, page=1, pages=3, start=0, last=50)),
+        (101, "9" * 5000, ListPage(total=101, page=1, pages=3, start=0, last=50)),
     ],
 )
 def test_a_page_is_the_nearest_to_the_one_asked_for(total: int, page: str, expected: ListPage) -> None:

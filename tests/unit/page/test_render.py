@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 
-from keyferry._core.values import Value, replace
+from keyferry._core.values import Value, fields, replace
 from keyferry.page import model as models
 from keyferry.page.model import ExplainedPull, PageModel, ProviderState
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
@@ -144,7 +144,7 @@ def test_every_link_of_every_view_leads_to_a_view() -> None:
 def texts(cls: type[Value]) -> Iterator[str]:
     """The fields of a class that hold text: one, or a tuple of them."""
     for name, hint in cls.__annotations__.items():
-        if hint in (str, tuple[str, ...], tuple[tuple[str, str, str], ...]):
+        if hint in ("str", "tuple[str, ...]", "tuple[tuple[str, str, str], ...]"):
             yield name
 
 
@@ -160,7 +160,7 @@ def spoilt(value: Any, cls: str, field: str) -> Any:
         return tuple(spoilt(each, cls, field) for each in value)
     if not isinstance(value, Value):
         return value
-    own = {name: spoilt(getattr(value, name), cls, field) for name in value._names}
+    own = {name: spoilt(getattr(value, name), cls, field) for name in fields(value)}
     if type(value).__name__ == cls:
         own[field] = hostile(own[field])
     return replace(value, **own)

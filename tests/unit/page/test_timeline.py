@@ -13,17 +13,17 @@ from keyferry.page.timeline import SPANS, draw_density, draw_life, make_axis
 NOW = 1_790_000_000.0  # 14:13:20 UTC
 HOUR = 3600
 LIFE = Life(
-    7,
-    "ecr",
-    "reg.example",
-    "",
-    NOW - 2 * HOUR,
-    NOW + 6 * HOUR,
-    NOW + 2 * HOUR,
-    NOW + 5 * HOUR,
-    NOW + 3 * HOUR,
-    0,
-    1,
+    identifier=7,
+    provider="ecr",
+    scope="reg.example",
+    account="",
+    got=NOW - 2 * HOUR,
+    expires=NOW + 6 * HOUR,
+    refresh_from=NOW + 2 * HOUR,
+    refresh_until=NOW + 5 * HOUR,
+    refresh_at=NOW + 3 * HOUR,
+    failures=0,
+    credentials=1,
 )
 
 

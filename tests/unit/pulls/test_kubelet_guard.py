@@ -244,7 +244,7 @@ def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Process
         assert reader.decide(IMAGE, REF).rule == "everybody"
         with pytest.raises(RecordError, match="for reading only"):
             reader.record_intent(IMAGE)
-        for write in (lambda: records.prune([]), lambda: records.recover(lambda: [Present(REF)])):
+        for write in (lambda: records.prune([]), lambda: records.recover(lambda: [Present(id=REF)])):
             with pytest.raises(EnvironmentProblem, match="is the root of a kubelet"):
                 write()
         assert len(records.list().values) == 1

@@ -17,7 +17,7 @@ from keyferry.pulls.manifest import (
     read_config_platform,
     read_manifest,
 )
-from keyferry.pulls.platform import Platform
+from keyferry.pulls.platform import Platform, parse_platform
 from support.images import DOCKER, OCI, build, build_index
 
 IMAGE = build(b"one", b"two")
@@ -130,7 +130,7 @@ def choose(platform: str, *architectures: tuple[str, str], attested: bool = True
     index = build_index(*images, attested=attested)
     found = read_manifest(index.manifest, index.media_type, index.digest)
     assert isinstance(found, ImageIndex)
-    chosen = choose_manifest(found, Platform(*platform.split("/")))
+    chosen = choose_manifest(found, parse_platform(platform))
     return {image.digest: str(image.platform) for image in images}[chosen.digest]
 
 
@@ -169,7 +169,7 @@ def test_what_a_builder_says_of_itself_is_no_image() -> None:
     found = read(document, OCI["index"])
     assert isinstance(found, ImageIndex)
     with pytest.raises(ContentError, match="no image for linux/amd64; there are images for: none"):
-        choose_manifest(found, Platform("linux", "amd64"))
+        choose_manifest(found, Platform(os="linux", architecture="amd64"))
 
 
 def test_the_only_image_counts_if_it_names_no_platform() -> None:
@@ -178,12 +178,12 @@ def test_the_only_image_counts_if_it_names_no_platform() -> None:
     plain = {"schemaVersion": 2, "mediaType": OCI["index"], "manifests": [entry]}
     found = read(plain, OCI["index"])
     assert isinstance(found, ImageIndex)
-    assert choose_manifest(found, Platform("linux", "amd64")).digest == entry["digest"]
+    assert choose_manifest(found, Platform(os="linux", architecture="amd64")).digest == entry["digest"]
     entry["platform"] = {"os": "linux", "architecture": "s390x"}
     other = read(plain, OCI["index"])
     assert isinstance(other, ImageIndex)
     with pytest.raises(ContentError, match="no image for linux/amd64; there are images for: linux/s390x"):
-        choose_manifest(other, Platform("linux", "amd64"))
+        choose_manifest(other, Platform(os="linux", architecture="amd64"))
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
@@ -196,7 +196,7 @@ def test_digests_of_three_kinds_are_made_and_checked(algorithm: str) -> None:
 
 def test_a_config_names_its_platform() -> None:
     assert read_config_platform(b'{"os":"linux","architecture":"arm64","variant":"v8"}') == Platform(
-        "linux", "arm64"
+        os="linux", architecture="arm64"
     )
     with pytest.raises(ContentError):
         read_config_platform(b'{"os":7}')

@@ -35,19 +35,25 @@ def test_what_is_no_platform_is_said_with_an_example(text: str) -> None:
 
 
 def test_older_variants_run_on_newer_ones_and_not_the_other_way() -> None:
-    assert [str(each) for each in preferences(Platform("linux", "arm", "v7"))] == [
+    assert [str(each) for each in preferences(Platform(os="linux", architecture="arm", variant="v7"))] == [
         "linux/arm/v7",
         "linux/arm/v6",
         "linux/arm/v5",
     ]
-    assert Platform("linux", "arm", "v7") in preferences(Platform("linux", "arm64"))
-    assert Platform("linux", "arm64") not in preferences(Platform("linux", "arm", "v7"))
-    assert [str(each) for each in preferences(Platform("linux", "amd64", "v3"))] == [
+    assert Platform(os="linux", architecture="arm", variant="v7") in preferences(
+        Platform(os="linux", architecture="arm64")
+    )
+    assert Platform(os="linux", architecture="arm64") not in preferences(
+        Platform(os="linux", architecture="arm", variant="v7")
+    )
+    assert [str(each) for each in preferences(Platform(os="linux", architecture="amd64", variant="v3"))] == [
         "linux/amd64/v3",
         "linux/amd64/v2",
         "linux/amd64",
     ]
-    assert [str(each) for each in preferences(Platform("linux", "riscv64"))] == ["linux/riscv64"]
+    assert [str(each) for each in preferences(Platform(os="linux", architecture="riscv64"))] == [
+        "linux/riscv64"
+    ]
 
 
 def test_this_machine_is_one_of_them() -> None:

@@ -12,11 +12,13 @@ from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.trial import AttemptResult, Renewal, Trial
 from support.pulling import refusal
 
-HERE = AttemptResult("sha256:id")
+HERE = AttemptResult(image_ref="sha256:id")
 
 
 def of(provider: str, password: str, kind: SourceKind = SourceKind.PROVIDER) -> Credential:
-    return Credential("user", password, Source(kind, provider), "reg.io")
+    return Credential(
+        username="user", password=password, source=Source(kind=kind, name=provider), key="reg.io"
+    )
 
 
 def taking(
@@ -34,7 +36,7 @@ class Giving:
     """A provider that is asked once more: gives what it is told to, and counts."""
 
     def __init__(self, *credentials: Credential, failures: tuple[Failure, ...] = ()) -> None:
-        self.renewal = Renewal(credentials, failures)
+        self.renewal = Renewal(credentials=credentials, failures=failures)
         self.asked: list[str] = []
 
     def __call__(self, refused: Credential) -> Renewal:
@@ -106,7 +108,7 @@ def test_the_same_again_is_not_tried_twice() -> None:
 
 def test_a_provider_that_has_nothing_more_leaves_the_rest_to_be_tried() -> None:
     """Why it had nothing is kept."""
-    failure = Failure("p", PluginError("p", "down"))
+    failure = Failure(provider="p", error=PluginError("p", "down"))
     trial = Trial(taking("old too"), Giving(failures=(failure,)))
     assert trial.run([of("p", "old"), of("p", "old too")]) == HERE
     assert trial.renewals == [failure]

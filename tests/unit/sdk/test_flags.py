@@ -11,12 +11,12 @@ from keyferry.errors import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, parse_flags, read_flags
 
 FLAGS = (
-    Flag("region", "where", default="eu", short="r"),
-    Flag("role-arn", "whom to be", aliases=("role", "x")),
-    Flag("scope", "what for", is_repeated=True, default="one"),
-    Flag("mode", "how", choices=("a", "b")),
-    Flag("compat", "quirks", is_switch=True),
-    Flag("cache", "keep", is_switch=True, default="true", short="c"),
+    Flag(name="region", about="where", default="eu", short="r"),
+    Flag(name="role-arn", about="whom to be", aliases=("role", "x")),
+    Flag(name="scope", about="what for", is_repeated=True, default="one"),
+    Flag(name="mode", about="how", choices=("a", "b")),
+    Flag(name="compat", about="quirks", is_switch=True),
+    Flag(name="cache", about="keep", is_switch=True, default="true", short="c"),
     *LOG_FLAGS,
 )
 

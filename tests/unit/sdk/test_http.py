@@ -30,8 +30,8 @@ def test_one_attempt_is_one() -> None:
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_what_is_transient(status: int) -> None:
     """By default."""
-    assert Retry().is_transient(Reply("u", status, (), b""))
-    assert not Retry().is_transient(Reply("u", status + 100, (), b""))
+    assert Retry().is_transient(Reply(url="u", status=status, headers=(), body=b""))
+    assert not Retry().is_transient(Reply(url="u", status=status + 100, headers=(), body=b""))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,10 @@ def test_what_is_transient(status: int) -> None:
 )
 def test_the_pause_that_a_reply_asks_for(value: str, seconds: int) -> None:
     """In whole seconds, within bounds."""
-    assert Reply("u", 429, (("retry-after", value),), b"").retry_after_seconds == seconds
-    assert Reply("u", 429, (), b"").retry_after_seconds == 0
+    assert (
+        Reply(url="u", status=429, headers=(("retry-after", value),), body=b"").retry_after_seconds == seconds
+    )
+    assert Reply(url="u", status=429, headers=(), body=b"").retry_after_seconds == 0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_the_pause_that_a_reply_asks_for(value: str, seconds: int) -> None:
 def test_a_date_to_wait_for_counts_from_the_servers_own(until: str, seconds: int) -> None:
     """Its clock may be years from ours."""
     headers = (("retry-after", f"Wed, 21 Oct 2099 {until} GMT"), ("date", "Wed, 21 Oct 2099 07:28:00 GMT"))
-    reply = Reply("u", 429, headers, b"")
+    reply = Reply(url="u", status=429, headers=headers, body=b"")
     assert reply.retry_after_seconds == seconds
     assert reply.sent_at == 4096250880
 
@@ -74,7 +76,9 @@ def test_a_date_to_wait_for_counts_from_our_clock_if_the_server_tells_none(
     from email.utils import formatdate
 
     start = time.time()
-    reply = Reply("u", 503, (("retry-after", formatdate(start + 600, usegmt=True)), *date), b"")
+    reply = Reply(
+        url="u", status=503, headers=(("retry-after", formatdate(start + 600, usegmt=True)), *date), body=b""
+    )
     found = reply.retry_after_seconds
     passed = time.time() - start
     assert 599 - passed <= found <= 600
@@ -84,7 +88,7 @@ def test_a_date_to_wait_for_counts_from_our_clock_if_the_server_tells_none(
 @pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])
 def test_success_is_two_hundred_and_something(status: int, is_success: bool) -> None:
     """And nothing else."""
-    assert Reply("u", status, (), b"").is_success is is_success
+    assert Reply(url="u", status=status, headers=(), body=b"").is_success is is_success
 
 
 def test_a_deadline_counts_down_and_is_never_extended() -> None:
@@ -124,4 +128,13 @@ def test_an_error_says_what_and_then_what_to_do() -> None:
 
 def test_a_route_trusts_the_system_by_default() -> None:
     """And goes through the environment's proxy."""
-    assert HttpOptions() == HttpOptions(True, "", "", False, "", 5.0, 15.0, 10 * 1024 * 1024)
+    assert HttpOptions() == HttpOptions(
+        use_proxy=True,
+        ca_file="",
+        ca_data="",
+        is_insecure=False,
+        address="",
+        connect_seconds=5.0,
+        attempt_seconds=15.0,
+        most_bytes=10 * 1024 * 1024,
+    )

@@ -16,17 +16,21 @@ from support.sdk_plugins import IMAGE_GROUP, request_bytes
 )
 def test_the_registry_is_what_stands_before_the_first_slash(image: str, registry: str) -> None:
     """With its port."""
-    assert Request(image).registry == registry
+    assert Request(image=image).registry == registry
 
 
 def test_a_login_for_a_registry_and_one_for_an_image() -> None:
     """The key and the scope go together."""
-    request = Request("r.example:5000/team/app")
+    request = Request(image="r.example:5000/team/app")
     assert Response.for_registry(request, "u", "p", cache_seconds=1) == Response(
-        {"r.example:5000": AuthConfig("u", "p")}, REGISTRY, 1
+        auth={"r.example:5000": AuthConfig(username="u", password="p")},
+        cache_key_type=REGISTRY,
+        cache_seconds=1,
     )
     assert Response.for_image(request, "u", "p") == Response(
-        {"r.example:5000/team/app": AuthConfig("u", "p")}, IMAGE, None
+        auth={"r.example:5000/team/app": AuthConfig(username="u", password="p")},
+        cache_key_type=IMAGE,
+        cache_seconds=None,
     )
 
 
@@ -36,15 +40,25 @@ def test_the_function_gets_all_that_the_kubelet_sends() -> None:
 
     def provide(request: Request) -> Response:
         seen.append(request)
-        return Response({}, GLOBAL)
+        return Response(auth={}, cache_key_type=GLOBAL)
 
     respond(provide, request_bytes("r/a", serviceAccountToken="t", serviceAccountAnnotations={"a": "b"}))
     respond(
         provide, request_bytes("r/a", "v1beta1", serviceAccountToken=None, serviceAccountAnnotations=None)
     )
     assert seen == [
-        Request("r/a", "t", {"a": "b"}, f"{IMAGE_GROUP}/v1"),
-        Request("r/a", "", {}, f"{IMAGE_GROUP}/v1beta1"),
+        Request(
+            image="r/a",
+            service_account_token="t",
+            service_account_annotations={"a": "b"},
+            api_version=f"{IMAGE_GROUP}/v1",
+        ),
+        Request(
+            image="r/a",
+            service_account_token="",
+            service_account_annotations={},
+            api_version=f"{IMAGE_GROUP}/v1beta1",
+        ),
     ]
 
 

@@ -26,9 +26,9 @@ def test_a_function_is_asked_as_the_kubelet_asks() -> None:
 
     outcome = ask(provide, "r/a", service_account_token="t", service_account_annotations={"a": "b"})
     assert (outcome.status, outcome.stderr, outcome.cache_seconds) == (0, "", 1.5)
-    assert outcome.auth == {"r/a": AuthConfig("t-b", V1)}
+    assert outcome.auth == {"r/a": AuthConfig(username="t-b", password=V1)}
     older = ask(provide, "r/a", service_account_token="t", api_version="v1beta1")
-    assert older.auth == {"r/a": AuthConfig("-None", f"{IMAGE_GROUP}/v1beta1")}
+    assert older.auth == {"r/a": AuthConfig(username="-None", password=f"{IMAGE_GROUP}/v1beta1")}
     assert ask(lambda _: Response(), "r/a").cache_seconds is None
 
 
@@ -37,15 +37,15 @@ def test_a_function_is_asked_as_a_client_asks() -> None:
 
     def provide(request: ExecRequest) -> ExecResponse:
         server = "" if request.cluster is None else request.cluster.server
-        return ExecResponse(f"{server}-{request.interactive}", time.time() + 100)
+        return ExecResponse(token=f"{server}-{request.interactive}", expires_at=time.time() + 100)
 
-    outcome = ask_cluster(provide, interactive=True, cluster=ClusterInfo("https://c"))
+    outcome = ask_cluster(provide, interactive=True, cluster=ClusterInfo(server="https://c"))
     assert outcome.credential.token == "https://c-True"
     assert 0 < (outcome.lifetime_seconds or 0) <= 100
     older = ask_cluster(provide, api_version="v1beta1")
     assert older.document("ExecCredential")["apiVersion"] == f"{CLUSTER_GROUP}/v1beta1"
     assert older.credential.token == "-False"
-    assert ask_cluster(lambda _: ExecResponse("t")).lifetime_seconds is None
+    assert ask_cluster(lambda _: ExecResponse(token="t")).lifetime_seconds is None
 
 
 def test_a_provide_error_is_an_outcome_and_a_bug_is_a_bug() -> None:
@@ -94,7 +94,7 @@ def test_an_answer_that_the_kubelet_would_refuse_fails_a_test(case: tuple[str, s
     """Of a plugin in any language."""
     stdout, words = case
     with pytest.raises(AssertionError, match=words):
-        _ = Outcome(0, stdout.encode()).response
+        _ = Outcome(status=0, stdout=stdout.encode()).response
 
 
 REFUSED_CREDENTIALS = {
@@ -111,9 +111,9 @@ def test_a_credential_that_a_client_would_refuse_fails_a_test(case: tuple[str, s
     text, words = case
     whole = text.replace("{", '{"kind":"ExecCredential","new":1' + ("," if text != "{}" else ""), 1)
     with pytest.raises(AssertionError, match=words):
-        _ = Outcome(0, whole.encode()).credential
+        _ = Outcome(status=0, stdout=whole.encode()).credential
     fine = '{"kind":"ExecCredential","new":1,"status":{"token":"t"}}'
-    assert Outcome(0, fine.encode()).credential.token == "t"
+    assert Outcome(status=0, stdout=fine.encode()).credential.token == "t"
 
 
 def test_programs_are_run_as_the_kubelet_and_a_client_run_them(tmp_path: Path) -> None:
@@ -122,10 +122,13 @@ def test_programs_are_run_as_the_kubelet_and_a_client_run_them(tmp_path: Path) -
         tmp_path / "image", image_plugin("return Response.for_registry(request, 'u', os.environ['P'])")
     )
     cluster = write_plugin(
-        tmp_path / "cluster", cluster_plugin("return ExecResponse(os.environ['P'] + request.cluster.server)")
+        tmp_path / "cluster",
+        cluster_plugin("return ExecResponse(token=os.environ['P'] + request.cluster.server)"),
     )
-    assert run([str(image)], "r/a", env={"P": "pw"}).auth == {"r": AuthConfig("u", "pw")}
-    outcome = run_cluster([str(cluster)], env={"P": "pw"}, cluster=ClusterInfo("-c"), api_version="v1beta1")
+    assert run([str(image)], "r/a", env={"P": "pw"}).auth == {"r": AuthConfig(username="u", password="pw")}
+    outcome = run_cluster(
+        [str(cluster)], env={"P": "pw"}, cluster=ClusterInfo(server="-c"), api_version="v1beta1"
+    )
     assert outcome.credential.token == "pw-c"
 
 

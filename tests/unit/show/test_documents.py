@@ -33,7 +33,7 @@ def test_a_member_of_a_word_enum_is_written_as_its_text(output: str, read: type)
 
 def test_the_words_of_a_reason_are_plain_texts() -> None:
     """Stage and outcome are what they were before there were enums for them."""
-    reason = Reason(ReasonStage.KEY, "reg.io", ReasonOutcome.NO_MATCH, "why")
+    reason = Reason(stage=ReasonStage.KEY, subject="reg.io", outcome=ReasonOutcome.NO_MATCH, text="why")
     document = reason_document(reason)
     assert (document["stage"], document["outcome"]) == ("key", "no-match")
     assert {type(document[name]) for name in ("stage", "outcome")} == {str}

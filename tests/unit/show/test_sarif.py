@@ -8,14 +8,18 @@ from keyferry._core.severity import Severity
 from keyferry.show.reports import SarifResult, SarifRule, to_sarif
 
 RULES = (
-    SarifRule("A1", Severity.ERROR, "one", "why one", "do one"),
-    SarifRule("A2", Severity.INFO, "two", "why two", "do two"),
+    SarifRule(code="A1", severity=Severity.ERROR, title="one", why="why one", fix="do one"),
+    SarifRule(code="A2", severity=Severity.INFO, title="two", why="why two", fix="do two"),
 )
 
 
 def test_a_finding_points_to_its_rule_and_place() -> None:
-    finding = SarifResult("A2", Severity.INFO, "found", path="a.b", file="some folder/x.yaml", line=3)
-    document: Any = to_sarif(RULES, [finding, SarifResult("A1", Severity.ERROR, "nowhere")])
+    finding = SarifResult(
+        code="A2", severity=Severity.INFO, message="found", path="a.b", file="some folder/x.yaml", line=3
+    )
+    document: Any = to_sarif(
+        RULES, [finding, SarifResult(code="A1", severity=Severity.ERROR, message="nowhere")]
+    )
     run = document["runs"][0]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["A1", "A2"]
     assert len(run["results"][0].pop("partialFingerprints")["keyferryFinding/v1"]) == 66
@@ -67,14 +71,38 @@ def _prints(*findings: SarifResult) -> list[str]:
 
 def test_a_fingerprint_survives_what_moves_a_finding() -> None:
     """Lines and indices change when something is added above; the code, the file and the message stay."""
-    first = SarifResult("A1", Severity.ERROR, "'x': first at line 3", "a[0].b", "x.yaml", 4, 2)
-    moved = SarifResult("A1", Severity.ERROR, "'x': first at line 9", "a[7].b", "x.yaml", 10, 2)
-    other = SarifResult("A1", Severity.ERROR, "'y': first at line 3", "a[0].b", "x.yaml", 4, 2)
+    first = SarifResult(
+        code="A1",
+        severity=Severity.ERROR,
+        message="'x': first at line 3",
+        path="a[0].b",
+        file="x.yaml",
+        line=4,
+        column=2,
+    )
+    moved = SarifResult(
+        code="A1",
+        severity=Severity.ERROR,
+        message="'x': first at line 9",
+        path="a[7].b",
+        file="x.yaml",
+        line=10,
+        column=2,
+    )
+    other = SarifResult(
+        code="A1",
+        severity=Severity.ERROR,
+        message="'y': first at line 3",
+        path="a[0].b",
+        file="x.yaml",
+        line=4,
+        column=2,
+    )
     assert _prints(first) == _prints(moved)
     assert _prints(first) != _prints(other)
 
 
 def test_equal_findings_of_a_run_are_told_apart() -> None:
-    finding = SarifResult("A1", Severity.ERROR, "same", "a", "x.yaml", 4)
+    finding = SarifResult(code="A1", severity=Severity.ERROR, message="same", path="a", file="x.yaml", line=4)
     one, two = _prints(finding, finding)
     assert (one[:64], one[-2:], two[-2:]) == (two[:64], ":1", ":2")

@@ -20,7 +20,9 @@ SPEC: Json = {
 def make(kind: ObjectKind, spec: Json, **metadata: str) -> KubernetesObject:
     """Return an object as read from a file."""
     return KubernetesObject(
-        "file", kind, {"kind": str(kind), "metadata": {"name": "web", **metadata}, "spec": spec}
+        origin="file",
+        kind=kind,
+        value={"kind": str(kind), "metadata": {"name": "web", **metadata}, "spec": spec},
     )
 
 
@@ -34,22 +36,31 @@ def test_every_workload_has_its_pod(kind: ObjectKind) -> None:
         spec = {"jobTemplate": {"spec": {"template": {"spec": SPEC}}}}
     found = read_pod(make(kind, spec, uid="u"), "shop")
     is_pod = kind is ObjectKind.POD
-    assert found.pod == (Pod("shop", "web", "u", "puller") if is_pod else Pod("shop", "", "", "puller"))
+    assert found.pod == (
+        Pod(namespace="shop", name="web", uid="u", service_account_name="puller")
+        if is_pod
+        else Pod(namespace="shop", name="", uid="", service_account_name="puller")
+    )
     assert found.listed_secrets == ("a", "b")
     assert found.node_name == ("node1" if is_pod else "")
     assert (found.is_template, found.is_created) == (not is_pod, is_pod)
     assert found.by_image == {
-        "x": (PodContainer(ContainerRole.INIT, "zero", "x"), PodContainer(ContainerRole.MAIN, "one", "x")),
-        "y": (PodContainer(ContainerRole.MAIN, "two", "y"),),
+        "x": (
+            PodContainer(role=ContainerRole.INIT, name="zero", image="x"),
+            PodContainer(role=ContainerRole.MAIN, name="one", image="x"),
+        ),
+        "y": (PodContainer(role=ContainerRole.MAIN, name="two", image="y"),),
     }
-    assert found.without_image == (PodContainer(ContainerRole.MAIN, "no image", ""),)
+    assert found.without_image == (PodContainer(role=ContainerRole.MAIN, name="no image", image=""),)
 
 
 def test_a_bare_pod_has_the_defaults_of_admission() -> None:
     """The namespace default, the account default, the deprecated name of the account's field."""
-    assert read_pod(make(ObjectKind.POD, {})).pod == Pod("default", "web", "", "default")
+    assert read_pod(make(ObjectKind.POD, {})).pod == Pod(
+        namespace="default", name="web", uid="", service_account_name="default"
+    )
     assert read_pod(make(ObjectKind.POD, {"serviceAccount": "old"}, namespace="n")).pod == Pod(
-        "n", "web", "", "old"
+        namespace="n", name="web", uid="", service_account_name="old"
     )
 
 

@@ -14,7 +14,7 @@ CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
 def secret(
     name: str = "mine", namespace: str = "shop", kind: str = TYPE, content: bytes = CONTENT
 ) -> PullSecret:
-    return PullSecret(namespace, name, kind, {".dockerconfigjson": content})
+    return PullSecret(namespace=namespace, name=name, type=kind, data={".dockerconfigjson": content})
 
 
 @pytest.mark.parametrize(

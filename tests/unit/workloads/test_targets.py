@@ -26,7 +26,7 @@ from keyferry.workloads.targets import Target, parse_target
     ],
 )
 def test_a_workload_is_named_as_for_kubectl(text: str, kind: ObjectKind) -> None:
-    assert parse_target(text) == Target(kind, "web")
+    assert parse_target(text) == Target(kind=kind, name="web")
 
 
 @pytest.mark.parametrize(

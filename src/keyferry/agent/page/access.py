@@ -56,7 +56,7 @@ class PageAccess:
 
     def make_link(self, caller: Caller) -> str:
         """Return the key of a new link for a caller."""
-        grant = _Grant(caller, self._clock() + LINK_SECONDS, None)
+        grant = _Grant(caller=caller, until=self._clock() + LINK_SECONDS, peer_uid=None)
         return self._add(self._links, grant, _MOST_LINKS)
 
     def open_session(self, key: str, peer_uid: int | None) -> str | LinkProblem:
@@ -75,7 +75,7 @@ class PageAccess:
         if found.caller.uid and peer_uid not in (None, 0, found.caller.uid):
             return LinkProblem.OTHER_USER
         self._spend(digest, LinkProblem.USED)
-        grant = _Grant(found.caller, self._clock() + SESSION_SECONDS, peer_uid)
+        grant = _Grant(caller=found.caller, until=self._clock() + SESSION_SECONDS, peer_uid=peer_uid)
         return self._add(self._sessions, grant, _MOST_SESSIONS)
 
     def find_caller(self, key: str, peer_uid: int | None) -> Caller | None:

@@ -39,7 +39,7 @@ class PageConnection(AgentConnection, EventSink):
     def identify(self, transport: asyncio.BaseTransport) -> Caller:
         """Return the user at the other end, if the kernel tells; it has no rights by that."""
         uid = loopback_uid(transport.get_extra_info("socket"))
-        return Caller(UNKNOWN_UID if uid is None else uid, _NO_GROUPS)
+        return Caller(uid=UNKNOWN_UID if uid is None else uid, gids=_NO_GROUPS)
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse what has been read; what a client sends into a stream is not."""

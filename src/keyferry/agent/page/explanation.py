@@ -45,7 +45,7 @@ def explain_cached(snapshot: PageSnapshot, image: str, account: str = "") -> Exp
 
 def _refuse(image: str, account: str, why: str) -> ExplainedPull:
     shown, named = printable(shorten_name(image)), printable(shorten_name(account))
-    return ExplainedPull(shown, named, printable(why), (), (), ())
+    return ExplainedPull(image=shown, account=named, verdict=printable(why), steps=(), cures=(), in_full=())
 
 
 class _Explainer:
@@ -64,7 +64,7 @@ class _Explainer:
         options = ("--service-account", account) if account else ()
         self._command = shlex.join(("keyferry", "explain", answer.image, *options, *settings.place_options()))
         self._facts = Facts(
-            answer,
+            answer=answer,
             config={"path": settings.text("providerConfig"), "binDir": settings.text("binDir")},
             command=self._command,
         )
@@ -73,20 +73,22 @@ class _Explainer:
         """Return the steps in the kubelet's order, and the verdict."""
         verdict = self._verdict()
         steps = (
-            ExplainedStep("secrets", "Pull secrets", StepState.UNKNOWN, (_SECRETS,)),
-            ExplainedStep("node-config", "Node config", StepState.UNKNOWN, (_NODE_CONFIG,)),
+            ExplainedStep(name="secrets", title="Pull secrets", state=StepState.UNKNOWN, lines=(_SECRETS,)),
+            ExplainedStep(
+                name="node-config", title="Node config", state=StepState.UNKNOWN, lines=(_NODE_CONFIG,)
+            ),
             self._providers(),
             self._keys(),
             self._order(),
-            ExplainedStep("verdict", "Verdict", self._verdict_state(), (verdict,)),
+            ExplainedStep(name="verdict", title="Verdict", state=self._verdict_state(), lines=(verdict,)),
         )
         return ExplainedPull(
-            printable(self._answer.image),
-            printable(self._account),
-            verdict,
-            steps,
-            tuple(dict.fromkeys(self._cures())),
-            self._in_full(),
+            image=printable(self._answer.image),
+            account=printable(self._account),
+            verdict=verdict,
+            steps=steps,
+            cures=tuple(dict.fromkeys(self._cures())),
+            in_full=self._in_full(),
         )
 
     def _in_full(self) -> tuple[Advice, ...]:
@@ -114,7 +116,12 @@ class _Explainer:
         lines = [*self._provider_lines(), *self._missed(), *self._traps()]
         more = len(lines) - _MOST_LINES
         shown = [*lines[:_MOST_LINES], f"and {more} more"] if more > 0 else lines
-        return ExplainedStep("providers", "Providers", self._provider_state(), tuple(map(printable, shown)))
+        return ExplainedStep(
+            name="providers",
+            title="Providers",
+            state=self._provider_state(),
+            lines=tuple(map(printable, shown)),
+        )
 
     def _provider_state(self) -> StepState:
         if any(self._is_failing(each.provider) for each in self._unknown):
@@ -169,7 +176,7 @@ class _Explainer:
         if not found:
             lines = ["No key is known before a plugin has answered" if self._unknown else "There is no key"]
             state = StepState.UNKNOWN if self._unknown else StepState.PASSED
-        return ExplainedStep("keys", "Keys", state, tuple(map(printable, lines)))
+        return ExplainedStep(name="keys", title="Keys", state=state, lines=tuple(map(printable, lines)))
 
     def _order(self) -> ExplainedStep:
         credentials = self._answer.credentials
@@ -181,7 +188,7 @@ class _Explainer:
         if not lines:
             state = StepState.UNKNOWN if self._unknown else StepState.PASSED
             lines = ["Nothing to put in order"]
-        return ExplainedStep("order", "Order", state, tuple(map(printable, lines)))
+        return ExplainedStep(name="order", title="Order", state=state, lines=tuple(map(printable, lines)))
 
     def _verdict(self) -> str:
         answer = self._answer
@@ -235,7 +242,7 @@ class _Explainer:
 
 
 def _advice(text: str, *lines: str) -> Advice:
-    return Advice(printable(text), tuple(map(printable, lines)))
+    return Advice(text=printable(text), lines=tuple(map(printable, lines)))
 
 
 def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision]:

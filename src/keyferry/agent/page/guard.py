@@ -48,13 +48,14 @@ def refuse_headers(headers: Mapping[bytes, bytes], hosts: frozenset[str]) -> Pag
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if host not in hosts:
         text = f"this server is {' or '.join(sorted(hosts))}; if a port is forwarded, its number has to stay the same"
-        return PageRefusal(421, text)
+        return PageRefusal(status=421, text=text)
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
-        return PageRefusal(403, "the request comes from another page")
+        return PageRefusal(status=403, text="the request comes from another page")
     if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
         return PageRefusal(
-            403, "the request comes from another page; type or paste the link into the address bar"
+            status=403,
+            text="the request comes from another page; type or paste the link into the address bar",
         )
     return None
 

@@ -28,19 +28,29 @@ def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) ->
     """Return whether all is well, and since when."""
     found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
     if not found and not providers:
-        return Health(False, "No provider is configured", snapshot.reloads[-1].since)
+        return Health(is_well=False, headline="No provider is configured", since=snapshot.reloads[-1].since)
     if not found:
-        return Health(True, "All is well", _well_since(snapshot, providers))
+        return Health(is_well=True, headline="All is well", since=_well_since(snapshot, providers))
     number = len(found)
     headline = f"{number} problem{'' if number == 1 else 's'}"
-    return Health(False, headline, min(each.since for each in found), tuple(each.problem for each in found))
+    return Health(
+        is_well=False,
+        headline=headline,
+        since=min(each.since for each in found),
+        problems=tuple(each.problem for each in found),
+    )
 
 
 def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
     if snapshot.taken_over_at is None:
         return []
     text = "Another process has the socket now; this one serves only those who are connected to it"
-    return [_Dated(HealthProblem(text, f"kill {os.getpid()}", "/settings"), snapshot.taken_over_at)]
+    return [
+        _Dated(
+            problem=HealthProblem(text=text, cure=f"kill {os.getpid()}", link="/settings"),
+            since=snapshot.taken_over_at,
+        )
+    ]
 
 
 def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
@@ -50,19 +60,21 @@ def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
     settings = snapshot.state.settings
     configs = (settings.config_file, settings.text("providerConfig"))
     command = shlex.join(("keyferry", "lint", *filter(None, configs)))
-    problem = HealthProblem("The new config is refused; the old one is in force", command, "/reloads")
-    return [_Dated(problem, last.since)]
+    problem = HealthProblem(
+        text="The new config is refused; the old one is in force", cure=command, link="/reloads"
+    )
+    return [_Dated(problem=problem, since=last.since)]
 
 
 def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
     return [
         _Dated(
-            HealthProblem(
-                f"Provider {printable(card.name)} {_WORDS[card.state]}",
-                card.cure,
-                link_to("providers", card.name),
+            problem=HealthProblem(
+                text=f"Provider {printable(card.name)} {_WORDS[card.state]}",
+                cure=card.cure,
+                link=link_to("providers", card.name),
             ),
-            card.streak_since or 0.0,
+            since=card.streak_since or 0.0,
         )
         for card in providers
         if card.state in _WORDS

@@ -66,26 +66,26 @@ class ModelBuilder:
         lives = self._make_lives(snapshot, held, planned)
         accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
         return PageModel(
-            __version__,
-            snapshot.node,
-            snapshot.now,
-            snapshot.started,
-            snapshot.socket,
-            judge_health(snapshot, cards),
-            cards,
-            lives,
-            sum(len(answers) for _, answers in held),
-            self._make_decisions(snapshot),
-            snapshot.entries_total,
-            tuple(
-                ReloadRow(each.at, each.is_applied, each.problems, each.notes)
+            version=__version__,
+            node=snapshot.node,
+            now=snapshot.now,
+            started=snapshot.started,
+            socket=snapshot.socket,
+            health=judge_health(snapshot, cards),
+            providers=cards,
+            lives=lives,
+            lives_total=sum(len(answers) for _, answers in held),
+            decisions=self._make_decisions(snapshot),
+            decisions_total=snapshot.entries_total,
+            reloads=tuple(
+                ReloadRow(at=each.at, is_applied=each.is_applied, problems=each.problems, notes=each.notes)
                 for each in snapshot.reloads[::-1]
             ),
-            tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
-            tuple(sorted(map(printable, accounts))),
-            _settings(snapshot),
-            _options(snapshot.state.settings.place_options()),
-            _options(snapshot.socket_options),
+            callers=tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
+            accounts=tuple(sorted(map(printable, accounts))),
+            settings=_settings(snapshot),
+            place_options=_options(snapshot.state.settings.place_options()),
+            socket_options=_options(snapshot.socket_options),
         )
 
     def _notice_clock(self, snapshot: PageSnapshot) -> None:
@@ -235,31 +235,31 @@ def account_text(account: ServiceAccountRef | None) -> str:
 def _decision(entry: JournalEntry) -> DecisionRow:
     decision, result = entry.decision, entry.decision.result
     return DecisionRow(
-        entry.number,
-        entry.at,
-        entry.caller.uid,
-        printable(entry.caller.program),
-        printable(decision.image),
-        printable(decision.account),
+        identifier=entry.number,
+        at=entry.at,
+        uid=entry.caller.uid,
+        program=printable(entry.caller.program),
+        image=printable(decision.image),
+        account=printable(decision.account),
         # As they are, like the names of the cards: templates make them harmless.
-        result.providers or ((decision.provider,) if decision.provider else ()),
-        str(result.outcome),
-        result.source,
-        printable(result.reason),
-        entry.seconds * _MILLISECONDS,
+        providers=result.providers or ((decision.provider,) if decision.provider else ()),
+        outcome=str(result.outcome),
+        source=result.source,
+        reason=printable(result.reason),
+        milliseconds=entry.seconds * _MILLISECONDS,
     )
 
 
 def _caller(snapshot: PageSnapshot, uid: int) -> CallerRow:
     used, last = snapshot.users[uid], snapshot.last_of_user.get(uid)
     return CallerRow(
-        uid,
-        _user_name(uid),
-        "" if last is None else printable(last.caller.program),
-        used.requests,
-        used.refused,
-        used.last_at,
-        "" if last is None else printable(last.decision.image),
+        uid=uid,
+        name=_user_name(uid),
+        program="" if last is None else printable(last.caller.program),
+        requests=used.requests,
+        refused=used.refused,
+        last_at=used.last_at,
+        last_image="" if last is None else printable(last.decision.image),
     )
 
 

@@ -56,7 +56,7 @@ class _Address(Value):
 
 
 def _read_address(path: str, query: str) -> _Address:
-    return _Address(decode_text(path), decode_query(query))
+    return _Address(path=decode_text(path), query=decode_query(query))
 
 
 class PageServer:
@@ -191,13 +191,13 @@ class PageServer:
         if not view.startswith("/"):
             return _text_reply(404, "there is no such view")
         return AgentReply(
-            200,
-            b"",
-            _EVENTS,
-            0,
-            None,
-            SECURITY_HEADERS,
-            lambda sink: self._hub.follow(view, sink, lambda: self._is_allowed(request)),
+            status=200,
+            body=b"",
+            content_type=_EVENTS,
+            retry_after_seconds=0,
+            decision=None,
+            headers=SECURITY_HEADERS,
+            follow=lambda sink: self._hub.follow(view, sink, lambda: self._is_allowed(request)),
         )
 
     async def _show(self, address: _Address) -> AgentReply:
@@ -253,7 +253,7 @@ def _static(name: str) -> AgentReply:
     found = static_file(name)
     if found is None:
         return _text_reply(404, "there is no such file")
-    return AgentReply(200, found[0], found[1].encode(), headers=SECURITY_HEADERS)
+    return AgentReply(status=200, body=found[0], content_type=found[1].encode(), headers=SECURITY_HEADERS)
 
 
 # Those without a link get the same few again and again.
@@ -263,8 +263,12 @@ def _notice(status: int, title: str, text: str, command: str) -> AgentReply:
 
 
 def _html_reply(status: int, html: str) -> AgentReply:
-    return AgentReply(status, html.encode("utf-8", "replace"), _HTML, headers=SECURITY_HEADERS)
+    return AgentReply(
+        status=status, body=html.encode("utf-8", "replace"), content_type=_HTML, headers=SECURITY_HEADERS
+    )
 
 
 def _text_reply(status: int, text: str, more: bytes = b"") -> AgentReply:
-    return AgentReply(status, f"{text}\n".encode(), _TEXT, headers=SECURITY_HEADERS + more)
+    return AgentReply(
+        status=status, body=f"{text}\n".encode(), content_type=_TEXT, headers=SECURITY_HEADERS + more
+    )

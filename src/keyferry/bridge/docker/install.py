@@ -61,12 +61,14 @@ def plan_docker_install(path: str, hosts: Sequence[str]) -> FileChange:
         f"{host} keeps its helper {helpers[host]!r}" for host in hosts if helpers.get(host, HELPER) != HELPER
     ]
     if not added:
-        return FileChange(path, before, before, notes=tuple(notes))
+        return FileChange(path=path, before=before, after=before, notes=tuple(notes))
     text = before if before and before.strip() else _NEW
     # A member that is there twice may prevent the edit.
     wanted = {**document, _KEY: {**helpers, **added}}
     after = check_edit(path, _add(text, added), json.loads, wanted)
-    return FileChange(path, before, after, _diff(path, before, after), tuple(notes))
+    return FileChange(
+        path=path, before=before, after=after, diff=_diff(path, before, after), notes=tuple(notes)
+    )
 
 
 def plan_docker_uninstall(path: str, hosts: Sequence[str] = ()) -> FileChange:
@@ -76,12 +78,12 @@ def plan_docker_uninstall(path: str, hosts: Sequence[str] = ()) -> FileChange:
     helpers = _helpers(path, document)
     removed = [host for host in helpers if helpers[host] == HELPER and (not hosts or host in hosts)]
     if before is None or not removed:
-        return FileChange(path, before, before)
+        return FileChange(path=path, before=before, after=before)
     kept = {host: helper for host, helper in helpers.items() if host not in removed}
     wanted = {name: value for name, value in document.items() if name != _KEY}
     wanted |= {_KEY: kept} if kept else {}
     after = check_edit(path, _remove(before, removed, has_others=bool(kept)), json.loads, wanted)
-    return FileChange(path, before, after, _diff(path, before, after))
+    return FileChange(path=path, before=before, after=after, diff=_diff(path, before, after))
 
 
 def helped_hosts(path: str) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ def plan_containers_uninstall(folder: str) -> FileChange:
 
 def _own_change(path: str, before: str | None, after: str | None) -> FileChange:
     diff = make_diff(path, before or "", after or "")
-    return FileChange(path, before, after, diff, mode=0o644, folder_mode=0o755)
+    return FileChange(path=path, before=before, after=after, diff=diff, mode=0o644, folder_mode=0o755)
 
 
 def _parse(path: str, text: str | None) -> dict[str, object]:

@@ -51,10 +51,12 @@ def plan_entry_install(
     _check(path, before, "is refused by the kubelet as it is")
     present = next((each for each in _entries(path, before) if each.get("name") == name), None)
     if present is not None and (not is_own or present.get("matchImages") == entry["matchImages"]):
-        return FileChange(path, before, before, notes=(_already(path, name, is_own=is_own),))
+        return FileChange(
+            path=path, before=before, after=before, notes=(_already(path, name, is_own=is_own),)
+        )
     after = _add(path, before, entry) if present is None else _change(path, before, entry)
     _check(path, after, f"would be refused by the kubelet with the provider {name!r}")
-    return FileChange(path, before, after, _diff(path, present, entry))
+    return FileChange(path=path, before=before, after=after, diff=_diff(path, present, entry))
 
 
 def _already(path: str, name: str, *, is_own: bool) -> str:
@@ -70,18 +72,22 @@ def plan_entry_uninstall(path: str, name: str) -> FileChange:
     if os.path.isdir(path):
         own = _own_path(path, name)
         text = _read_own(own)
-        return FileChange(own, text, None, make_diff(own, text or "", ""))
+        return FileChange(path=own, before=text, after=None, diff=make_diff(own, text or "", ""))
     if not os.path.lexists(path):
-        return FileChange(path, None, None, notes=(f"{path} is gone, and with it the entry of {name!r}",))
+        return FileChange(
+            path=path, before=None, after=None, notes=(f"{path} is gone, and with it the entry of {name!r}",)
+        )
     before = _read(path)
     entries = _entries(path, before)
     at = next((at for at, each in enumerate(entries) if each.get("name") == name), None)
     if at is None:
-        return FileChange(path, before, before)
+        return FileChange(path=path, before=before, after=before)
     if len(entries) == 1:
-        return FileChange(path, before, before, notes=(f"{path} has no other provider than {name!r}",))
+        return FileChange(
+            path=path, before=before, after=before, notes=(f"{path} has no other provider than {name!r}",)
+        )
     after = _remove(path, before, at)
-    return FileChange(path, before, after, _diff(path, entries[at], None))
+    return FileChange(path=path, before=before, after=after, diff=_diff(path, entries[at], None))
 
 
 def _diff(path: str, before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
@@ -101,10 +107,16 @@ def _install_file(folder: str, name: str, entry: Mapping[str, object]) -> FileCh
         after = _change(path, before, entry)
     _check(path, after, f"would be refused by the kubelet with the provider {name!r}")
     if before == after:
-        return FileChange(path, before, before, notes=(_already(folder, name, is_own=True),))
+        return FileChange(
+            path=path, before=before, after=before, notes=(_already(folder, name, is_own=True),)
+        )
     if before is None and any(provider.name == name for provider in read_config(folder).providers):
-        return FileChange(path, before, before, notes=(_already(folder, name, is_own=False),))
-    return FileChange(path, before, after, make_diff(path, before or "", after), mode=0o644)
+        return FileChange(
+            path=path, before=before, after=before, notes=(_already(folder, name, is_own=False),)
+        )
+    return FileChange(
+        path=path, before=before, after=after, diff=make_diff(path, before or "", after), mode=0o644
+    )
 
 
 def _own_path(folder: str, name: str) -> str:

@@ -175,7 +175,14 @@ def _describe(bin_dir: str, name: str, *, has_shim: bool) -> InstalledShim:
         is_broken = os.path.lexists(path + IN_FRONT) or os.path.lexists(path + BESIDE)
         position = ShimPosition.BROKEN if is_broken and not behind else ShimPosition.BESIDE
     language = _language(path) if has_shim else ""
-    return InstalledShim(name, position, behind, _socket(path), language, _agent_user(path))
+    return InstalledShim(
+        name=name,
+        position=position,
+        plugin=behind,
+        socket=_socket(path),
+        language=language,
+        agent_user=_agent_user(path),
+    )
 
 
 def _socket(path: str) -> str:

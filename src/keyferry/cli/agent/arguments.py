@@ -115,7 +115,7 @@ def add_socket_argument(parser: argparse.ArgumentParser) -> None:
 def given_settings(args: argparse.Namespace) -> Given:
     """Return the flags and the environment of this command."""
     flags = {name: text for name in NAMES if (text := getattr(args, name)) is not None}
-    return Given(flags, args.agent_config, os.environ)
+    return Given(flags=flags, config_file=args.agent_config, environ=os.environ)
 
 
 def socket_path(args: argparse.Namespace) -> str:

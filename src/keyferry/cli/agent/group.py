@@ -31,11 +31,17 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "run": Command("keyferry.cli.agent.run", "run the agent in the foreground"),
-    "status": Command("keyferry.cli.agent.status", "show providers, cache, refreshes, failures and callers"),
-    "reload": Command("keyferry.cli.agent.reload", "read all configs again"),
-    "config": Command("keyferry.cli.agent.config", "show every setting in force, and its origin"),
-    "page": Command("keyferry.cli.agent.page", "print a link to the agent's page, which works once"),
+    "run": Command(module="keyferry.cli.agent.run", summary="run the agent in the foreground"),
+    "status": Command(
+        module="keyferry.cli.agent.status", summary="show providers, cache, refreshes, failures and callers"
+    ),
+    "reload": Command(module="keyferry.cli.agent.reload", summary="read all configs again"),
+    "config": Command(
+        module="keyferry.cli.agent.config", summary="show every setting in force, and its origin"
+    ),
+    "page": Command(
+        module="keyferry.cli.agent.page", summary="print a link to the agent's page, which works once"
+    ),
 }
 
 

@@ -27,8 +27,12 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "kubelet": Command("keyferry.cli.bridge.kubelet", "put a shim into the kubelet's folder of plugins"),
-    "docker": Command("keyferry.cli.bridge.docker", "let docker's tools use docker-credential-keyferry"),
+    "kubelet": Command(
+        module="keyferry.cli.bridge.kubelet", summary="put a shim into the kubelet's folder of plugins"
+    ),
+    "docker": Command(
+        module="keyferry.cli.bridge.docker", summary="let docker's tools use docker-credential-keyferry"
+    ),
 }
 
 

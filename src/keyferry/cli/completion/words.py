@@ -59,7 +59,13 @@ def _commands(words: tuple[str, ...], entry: Command) -> Iterator[CompletedComma
     below: Mapping[str, Command] = getattr(module, "SUBCOMMANDS", None) or {}
     summaries = {name: each.summary for name, each in below.items()}
     options, values = _read(words, module)
-    yield CompletedCommand(words, entry.summary, options, summaries, () if below else values)
+    yield CompletedCommand(
+        words=words,
+        summary=entry.summary,
+        options=options,
+        subcommands=summaries,
+        values=() if below else values,
+    )
     for name, each in below.items():
         yield from _commands((*words, name), each)
 
@@ -82,7 +88,13 @@ def _options(words: tuple[str, ...], action: argparse.Action) -> Iterator[Option
     text = (action.help or "").split(" (")[0]
     for name in action.option_strings:
         if name.startswith("--"):
-            yield Option(name, short, text, action.nargs != 0, _values(words, action))
+            yield Option(
+                name=name,
+                short=short,
+                help=text,
+                takes_value=action.nargs != 0,
+                values=_values(words, action),
+            )
 
 
 def _values(words: tuple[str, ...], action: argparse.Action) -> tuple[str, ...]:

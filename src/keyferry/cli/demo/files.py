@@ -97,7 +97,7 @@ stringData:
 _PILOT = """\
 from time import time
 from keyferry.sdk import ExecResponse, serve_cluster
-serve_cluster(lambda request: ExecResponse("a-token-nobody-sees", expires_at=time() - 3600))
+serve_cluster(lambda request: ExecResponse(token="a-token-nobody-sees", expires_at=time() - 3600))
 """
 
 _HARBOUR = """\

@@ -57,44 +57,57 @@ class Command(Value):
 
 COMMANDS = {
     "get": Command(
-        "keyferry.cli.image.get", "print the credentials for an image, in the order the kubelet tries them"
+        module="keyferry.cli.image.get",
+        summary="print the credentials for an image, in the order the kubelet tries them",
     ),
     "explain": Command(
-        "keyferry.cli.image.explain",
-        "explain why the kubelet has, or does not have, credentials for an image",
+        module="keyferry.cli.image.explain",
+        summary="explain why the kubelet has, or does not have, credentials for an image",
     ),
     "can-pull": Command(
-        "keyferry.cli.image.can_pull", "check with the registry whether an image can be pulled"
+        module="keyferry.cli.image.can_pull", summary="check with the registry whether an image can be pulled"
     ),
-    "pull": Command("keyferry.cli.image.pull", "pull images as the kubelet does, and write its pull records"),
+    "pull": Command(
+        module="keyferry.cli.image.pull",
+        summary="pull images as the kubelet does, and write its pull records",
+    ),
     "doctor": Command(
-        "keyferry.cli.doctor", "check this machine as a node, and name the next command to type"
+        module="keyferry.cli.doctor",
+        summary="check this machine as a node, and name the next command to type",
     ),
-    "lint": Command("keyferry.cli.lint.command", "list every problem of a config file, with line and column"),
+    "lint": Command(
+        module="keyferry.cli.lint.command",
+        summary="list every problem of a config file, with line and column",
+    ),
     "diff": Command(
-        "keyferry.cli.diff", "show what changes between two provider configs, and for which images"
+        module="keyferry.cli.diff",
+        summary="show what changes between two provider configs, and for which images",
     ),
     "records": Command(
-        "keyferry.cli.records.group",
-        "show and maintain the records of who may use the images of this node",
+        module="keyferry.cli.records.group",
+        summary="show and maintain the records of who may use the images of this node",
     ),
     "kube": Command(
-        "keyferry.cli.kube.group",
-        "authenticate to any cluster that kubectl can reach, and explain failures",
+        module="keyferry.cli.kube.group",
+        summary="authenticate to any cluster that kubectl can reach, and explain failures",
     ),
-    "plugin": Command("keyferry.cli.plugin.group", "create, test, trace and install credential plugins"),
+    "plugin": Command(
+        module="keyferry.cli.plugin.group", summary="create, test, trace and install credential plugins"
+    ),
     "agent": Command(
-        "keyferry.cli.agent.group", "run the node agent: one shared cache for everybody on this node"
+        module="keyferry.cli.agent.group",
+        summary="run the node agent: one shared cache for everybody on this node",
     ),
     "bridge": Command(
-        "keyferry.cli.bridge.group", "connect the kubelet and docker's tools to the node agent, reversibly"
+        module="keyferry.cli.bridge.group",
+        summary="connect the kubelet and docker's tools to the node agent, reversibly",
     ),
     "demo": Command(
-        "keyferry.cli.demo.command",
-        "show six common problems and the commands that explain them, on this machine",
+        module="keyferry.cli.demo.command",
+        summary="show six common problems and the commands that explain them, on this machine",
     ),
     "completion": Command(
-        "keyferry.cli.completion.command", "print the completion script for bash, zsh or fish"
+        module="keyferry.cli.completion.command", summary="print the completion script for bash, zsh or fish"
     ),
 }
 

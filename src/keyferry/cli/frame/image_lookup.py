@@ -152,21 +152,23 @@ def gather_inputs(args: argparse.Namespace, images: Sequence[str], sources: Sour
     found = discover(
         args.config, args.bin_dir, node=args.node, needs_config=needs_config, needs_bin_dir=needs_plugins
     )
-    environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
+    environment = plugin_environment(args, found) if found.config else PluginEnvironment(owner="this process")
     machine = (
         *deprecation_notes(args),
         *(_image_notes(images) if args.is_start else ()),
         *machine_notes(args, found, sources.node_name),
     )
     missing = (*sources.missing, *missing_node(args, found))
-    return Inputs(replace(sources, missing=missing), found, environment, machine)
+    return Inputs(
+        sources=replace(sources, missing=missing), found=found, environment=environment, machine=machine
+    )
 
 
 def _read_sources(args: argparse.Namespace, images: Sequence[str]) -> Sources:
     """Read the files that the options name, for images; raise EnvironmentProblem, PullSecretError or WrongUsage."""
     options = (args.filename, args.pod, args.secret, args.service_account, args.service_account_token)
     if not any(each is not None and each != [] for each in options):
-        return Sources(missing=(MissingInput(LookupInput.POD),))
+        return Sources(missing=(MissingInput(input=LookupInput.POD),))
     # Imported here: most lookups have no such files.
     from keyferry.cli.frame.source_files import read_source_files
 
@@ -186,9 +188,13 @@ def _with_requested_token(args: argparse.Namespace, sources: Sources) -> Sources
 
     pod = sources.pod
     account = sources.accounts.get(pod.namespace, pod.service_account_name)
-    node = NodeTokens(sources.node_name or "", sources.token_audiences)
+    node = NodeTokens(name=sources.node_name or "", volume_audiences=sources.token_audiences)
     tokens = RequestedTokens(
-        open_session(args), account, node, args.timeout, is_requested=bool(args.request_token)
+        session=open_session(args),
+        account=account,
+        node=node,
+        timeout_seconds=args.timeout,
+        is_requested=bool(args.request_token),
     )
     return replace(sources, accounts=tokens)
 
@@ -224,12 +230,14 @@ def look_up(args: argparse.Namespace, image: ImageName, inputs: Inputs, provider
     if sources.unreadable is not None:
         from keyferry.images.lookup import Providers
 
-        return ImageLookup(Providers(()).lookup(image), inputs)
+        return ImageLookup(answer=Providers(()).lookup(image), inputs=inputs)
     with Waiting(_programs(providers, image.repository), args.timeout):
         answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     is_run_here = not all(provision.is_from_agent for provision in answer.provisions)
     environment = environment_notes(args, inputs.environment) if is_run_here else ()
-    return ImageLookup(replace(answer, not_given=sources.missing), inputs, environment)
+    return ImageLookup(
+        answer=replace(answer, not_given=sources.missing), inputs=inputs, environment=environment
+    )
 
 
 def _programs(providers: Providers, name: str) -> str:

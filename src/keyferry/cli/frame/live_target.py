@@ -56,9 +56,9 @@ def live_sources(args: argparse.Namespace, live: LiveWorkload) -> Sources:
         given, live.pod, live.account, owner=pod, problem=live.account_problem, refused=live.refused
     )
     return Sources(
-        pod,
-        chosen.used,
-        accounts_of(live.account, pod, args),
+        pod=pod,
+        pull_secrets=chosen.used,
+        accounts=accounts_of(live.account, pod, args),
         notes=live.notes,
         unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
         missing=chosen.missing,

@@ -81,10 +81,10 @@ def missing_node(args: argparse.Namespace, found: Discovery) -> tuple[MissingInp
     """Return the node as a missing input if its provider config is not known, else its docker config if that is not."""
     node: Node = args.node
     if found.config and node.elsewhere and args.docker_config is None:
-        return (MissingInput(LookupInput.DOCKER_CONFIG, instead=node.elsewhere),)
+        return (MissingInput(input=LookupInput.DOCKER_CONFIG, instead=node.elsewhere),)
     if found.config or args.here or (node.kubelet is not None and not node.elsewhere):
         return ()
-    return (MissingInput(LookupInput.NODE, instead=node.elsewhere or NO_KUBELET),)
+    return (MissingInput(input=LookupInput.NODE, instead=node.elsewhere or NO_KUBELET),)
 
 
 def machine_notes(args: argparse.Namespace, found: Discovery, node_name: str | None) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _docker_config(
     if node.elsewhere or (kubelet is None and not args.here):
         # The files in this user's home are not those of a kubelet.
         why = node.elsewhere or NO_KUBELET
-        return None, (MissingInput(LookupInput.DOCKER_CONFIG, _AUTO, why),)
+        return None, (MissingInput(input=LookupInput.DOCKER_CONFIG, name=_AUTO, instead=why),)
     home, cwd = _places(kubelet)
     for path, _ in node_config_candidates(_kubelet_root(args), cwd, home):
         seen = path if kubelet is None else kubelet.inside(path)
@@ -177,13 +177,15 @@ def _missing_docker_config(args: argparse.Namespace, option: str | None) -> Iter
             is_there = stat.S_ISREG(os.stat(path).st_mode)
         except PermissionError:
             yield MissingInput(
-                LookupInput.DOCKER_CONFIG, path, "no permission to see whether it exists; try with sudo"
+                input=LookupInput.DOCKER_CONFIG,
+                name=path,
+                instead="no permission to see whether it exists; try with sudo",
             )
             return
         except OSError:
             continue
         if is_there and option is None:
-            yield MissingInput(LookupInput.DOCKER_CONFIG, path)
+            yield MissingInput(input=LookupInput.DOCKER_CONFIG, name=path)
             return
 
 

@@ -160,9 +160,11 @@ def plugin_environment(args: argparse.Namespace, found: Discovery) -> PluginEnvi
     kubelet = found.kubelet or (node.kubelet if args.env_from == KUBELET else None)
     variables = None if kubelet is None or args.env_from == SELF else kubelet.read_environment()
     if variables is not None:
-        return PluginEnvironment(str(kubelet), variables)
+        return PluginEnvironment(owner=str(kubelet), variables=variables)
     if args.env_from != KUBELET:
-        return PluginEnvironment("this process", traps=() if kubelet is None else (_trap(args, kubelet),))
+        return PluginEnvironment(
+            owner="this process", traps=() if kubelet is None else (_trap(args, kubelet),)
+        )
     if kubelet is None:
         raise EnvironmentProblem("--env-from kubelet: found no running kubelet")
     raise EnvironmentProblem(
@@ -184,4 +186,4 @@ def _trap(args: argparse.Namespace, kubelet: Kubelet) -> Reason:
         f"plugins get the environment of this process, not that of {kubelet}, {why}: "
         "proxies, regions and credentials may differ, and so may the result"
     )
-    return Reason(ReasonStage.TRAP, "environment", ReasonOutcome.ENVIRONMENT, text)
+    return Reason(stage=ReasonStage.TRAP, subject="environment", outcome=ReasonOutcome.ENVIRONMENT, text=text)

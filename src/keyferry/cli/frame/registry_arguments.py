@@ -115,7 +115,7 @@ def check_credentials(
         attempts = ask(mirrors)
         is_doubted = mirrors is not None and bool(mirrors.doubt)
         without_file = ask(None) if is_doubted else ()
-    return RegistryCheck(args.image, attempts, mirrors=mirrors, without_file=without_file)
+    return RegistryCheck(image=args.image, attempts=attempts, mirrors=mirrors, without_file=without_file)
 
 
 def image_mirrors(args: argparse.Namespace, found: Discovery, *, is_here: bool = False) -> Mirrors | None:
@@ -140,9 +140,9 @@ def _mirror_places(args: argparse.Namespace, found: Discovery) -> MirrorPlaces:
 
     root = os.environ.get(ROOT_VARIABLE) or "/"
     if args.hosts_dir or args.registries_conf:
-        return MirrorPlaces(root, hosts_dir=args.hosts_dir, registries_conf=args.registries_conf)
+        return MirrorPlaces(root=root, hosts_dir=args.hosts_dir, registries_conf=args.registries_conf)
     if found.kubelet is None:
-        return MirrorPlaces(root)
+        return MirrorPlaces(root=root)
     endpoint = args.node.settings_of(found.kubelet).endpoint
     return running_places(args.node.kubelets.runtimes, "" if endpoint is None else endpoint.value, root=root)
 

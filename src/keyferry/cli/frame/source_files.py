@@ -128,11 +128,11 @@ def sources_of(
         chosen = choose_secrets(given, None, namespace)
     else:
         chosen = choose_for_pod(given, workload, account, owner=pod or workload.pod)
-    unknown = (MissingInput(LookupInput.POD),) if workload is None and not chosen.used else ()
+    unknown = (MissingInput(input=LookupInput.POD),) if workload is None and not chosen.used else ()
     return Sources(
-        pod,
-        chosen.used,
-        accounts_of(account, pod, args),
+        pod=pod,
+        pull_secrets=chosen.used,
+        accounts=accounts_of(account, pod, args),
         notes=tuple(_other_images(workload, images)),
         unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
@@ -151,7 +151,7 @@ def changes_of(objects: Sequence[KubernetesObject], chosen: PodSecrets) -> Itera
         namespace = item.text("metadata", "namespace")
         at = item.changed_at
         if item.kind is ObjectKind.SECRET and (namespace, item.name) in used and at is not None:
-            yield Change(f"pull secret {namespace}/{item.name}", at)
+            yield Change(what=f"pull secret {namespace}/{item.name}", at=at)
 
 
 def choose_for_pod(
@@ -167,7 +167,7 @@ def choose_for_pod(
     names, unknown = secret_names(workload, account), None
     if names is None:
         name = f"{owner.namespace}/{owner.service_account_name}"
-        unknown = MissingInput(LookupInput.ACCOUNT_SECRETS, name, problem)
+        unknown = MissingInput(input=LookupInput.ACCOUNT_SECRETS, name=name, instead=problem)
     return choose_secrets(given, names or (), owner.namespace, refused, unknown)
 
 
@@ -185,9 +185,9 @@ def _pod(workload: WorkloadPod | None, args: argparse.Namespace) -> Pod | None:
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
     if workload is None:
-        return Pod(namespace, "", "", name) if name else None
+        return Pod(namespace=namespace, name="", uid="", service_account_name=name) if name else None
     pod = workload.pod
-    return Pod(namespace, pod.name, pod.uid, name) if name else pod
+    return Pod(namespace=namespace, name=pod.name, uid=pod.uid, service_account_name=name) if name else pod
 
 
 def _account_object(objects: Sequence[KubernetesObject], pod: Pod) -> KubernetesObject | None:
@@ -206,8 +206,12 @@ def accounts_of(
                 f"--service-account-token requires the token's account: add --service-account or {FILES}"
             )
         return None
-    account = ServiceAccount("", None) if item is None else ServiceAccount(item.uid, item.annotations)
-    return StaticAccount(account, None if path is None else _read_token(path))
+    account = (
+        ServiceAccount(uid="", annotations=None)
+        if item is None
+        else ServiceAccount(uid=item.uid, annotations=item.annotations)
+    )
+    return StaticAccount(account=account, token_text=None if path is None else _read_token(path))
 
 
 def _read_token(path: str) -> str:

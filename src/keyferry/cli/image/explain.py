@@ -129,7 +129,7 @@ def _explain_one(
     seen = Seen()
     if pod is not None:
         events, unread = events_about(pod.workload, objects), find_unread(args, lookup.inputs)
-        seen = Seen(pod, pod.using(args.image), events, unread)
+        seen = Seen(pod=pod, containers=pod.using(args.image), events=events, unread=unread)
     explanation = explain_image(args, lookup, (args.image,), seen)
     if args.output in ("json", "yaml"):
         print(render_document(explanation_document(explanation), args.output))

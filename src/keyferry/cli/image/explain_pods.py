@@ -98,7 +98,9 @@ def _explain_pod(
 ) -> ExplainedPod:
     own = copy(args)
     if not pod.containers:
-        return ExplainedPod(pod, problem="it has no container with an image, so there is nothing to explain")
+        return ExplainedPod(
+            pod=pod, problem="it has no container with an image, so there is nothing to explain"
+        )
     inputs, providers = open_providers(own, gather_inputs(own, (), sources))
     unread = find_unread(own, inputs)
     # The command line to repeat names the workload, not the image.
@@ -111,13 +113,17 @@ def _explain_pod(
             image = parse_image(each.image)
         except ImageNameError as error:
             return ExplainedContainers(
-                containers, hide_user_info(each.image), problem=f"InvalidImageName: {error}"
+                containers=containers, image=hide_user_info(each.image), problem=f"InvalidImageName: {error}"
             )
         lookup = look_up(each, image, inputs, providers)
-        explanation = explain_image(each, lookup, words, Seen(pod, containers, events, unread))
-        return ExplainedContainers(containers, each.image, explanation)
+        explanation = explain_image(
+            each, lookup, words, Seen(pod=pod, containers=containers, events=events, unread=unread)
+        )
+        return ExplainedContainers(containers=containers, image=each.image, explanation=explanation)
 
-    return ExplainedPod(pod, tuple(map(explain_containers, _groups(pod))), inputs, events)
+    return ExplainedPod(
+        pod=pod, images=tuple(map(explain_containers, _groups(pod))), inputs=inputs, events=events
+    )
 
 
 def _groups(pod: WorkloadPod) -> Iterator[tuple[PodContainer, ...]]:

@@ -103,9 +103,9 @@ def explain_image(
     is_checked = args.check_registry and sources.unreadable is None
     # The agent's plugins have its environment, not the one that was found for plugins that are run here.
     if answer.provisions and all(provision.is_from_agent for provision in answer.provisions):
-        inputs = replace(inputs, environment=PluginEnvironment("the node agent"))
+        inputs = replace(inputs, environment=PluginEnvironment(owner="the node agent"))
     facts = Facts(
-        answer,
+        answer=answer,
         evidence=_evidence(args, answer, inputs, seen, mirrors),
         check=check_answer(args, answer, mirrors) if is_checked else None,
         mirrors=mirrors,
@@ -157,7 +157,7 @@ def _runtime_changes(mirrors: Mirrors) -> Iterator[Change]:
     for path in dict.fromkeys((mirrors.file, *trusted)):
         at = changed_at(path)
         if at is not None:
-            yield Change(path, at)
+            yield Change(what=path, at=at)
 
 
 def find_unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
@@ -200,7 +200,9 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
     yield from (change for change in sources.changes if change.what in secrets)
     account = next((source.service_account for source in found if source.service_account is not None), None)
     if account is not None and sources.account_changed_at is not None:
-        yield Change(f"service account {account.namespace}/{account.name}", sources.account_changed_at)
+        yield Change(
+            what=f"service account {account.namespace}/{account.name}", at=sources.account_changed_at
+        )
     if node.elsewhere or node.kubelet is None:
         return
     providers = [source.name for source in found if source.kind == SourceKind.PROVIDER]
@@ -209,15 +211,17 @@ def _changes(node: Node, answer: Answer, inputs: Inputs, unread: tuple[Newer, ..
         files.append(inputs.found.config)
     if providers and node.kubelet.started is not None:
         # It has read its config again, and forgotten the answers of plugins.
-        yield Change("the kubelet", node.kubelet.started, "restarted")
+        yield Change(what="the kubelet", at=node.kubelet.started, how="restarted")
     for path in filter(None, files):
         at = changed_at(path)
         if at is not None:
-            yield Change(path, at)
+            yield Change(what=path, at=at)
     is_used = any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found)
     at = changed_at(sources.docker_config) if is_used and sources.docker_config else None
     if at is not None:
-        yield Change(f"docker config {sources.docker_config}", at, delay_seconds=_DOCKER_CONFIG_SECONDS)
+        yield Change(
+            what=f"docker config {sources.docker_config}", at=at, delay_seconds=_DOCKER_CONFIG_SECONDS
+        )
 
 
 # The inputs, for people and programs.

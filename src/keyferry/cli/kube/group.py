@@ -42,14 +42,17 @@ examples:
 _PLAIN = (Kind.UNREACHABLE, Kind.TIMEOUT)
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "token": Command("keyferry.cli.kube.token", "print the credential as an ExecCredential"),
-    "whoami": Command("keyferry.cli.kube.whoami", "print your identity as the server sees it"),
-    "raw": Command("keyferry.cli.kube.raw", "send a GET request for any path of the server"),
-    "exec-info": Command("keyferry.cli.kube.exec_info", "print the input of a plugin"),
+    "token": Command(module="keyferry.cli.kube.token", summary="print the credential as an ExecCredential"),
+    "whoami": Command(module="keyferry.cli.kube.whoami", summary="print your identity as the server sees it"),
+    "raw": Command(module="keyferry.cli.kube.raw", summary="send a GET request for any path of the server"),
+    "exec-info": Command(module="keyferry.cli.kube.exec_info", summary="print the input of a plugin"),
     "contexts": Command(
-        "keyferry.cli.kube.contexts", "list the contexts and their users' authentication mechanisms"
+        module="keyferry.cli.kube.contexts",
+        summary="list the contexts and their users' authentication mechanisms",
     ),
-    "explain": Command("keyferry.cli.kube.explain", "explain why a context works or does not work"),
+    "explain": Command(
+        module="keyferry.cli.kube.explain", summary="explain why a context works or does not work"
+    ),
 }
 
 

@@ -99,15 +99,15 @@ def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding], *, st
     found = [_case(finding, strict=strict) for finding in findings]
     named = {finding.file for finding in findings}
     clean = [file for report in reports for file in report.files or (report.path,) if file not in named]
-    return to_junit("keyferry lint", [*found, *(Case(file, "no problems") for file in clean)], 0.0)
+    return to_junit("keyferry lint", [*found, *(Case(group=file, name="no problems") for file in clean)], 0.0)
 
 
 def _case(finding: Finding, *, strict: bool) -> Case:
     from keyferry.show.reports import Case, CaseOutcome
 
     case = Case(
-        finding.file or "-",
-        f"{finding.code} {finding.path}".strip(),
+        group=finding.file or "-",
+        name=f"{finding.code} {finding.path}".strip(),
         text=f"{_place(finding)}: {_message(finding)}",
     )
     if not is_failure(finding.severity, strict=strict):

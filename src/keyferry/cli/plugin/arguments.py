@@ -114,7 +114,7 @@ def make_plugin_under_test(
         PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
     )
     _check_kind(args, kind)
-    plugin = PluginUnderTest("", kind, timeout_seconds=args.timeout)
+    plugin = PluginUnderTest(path="", kind=kind, timeout_seconds=args.timeout)
     plugin = _from_kubeconfig(args, plugin) if kind == PluginKind.CLUSTER else _from_config(args, plugin)
     versions = tuple(_version(kind, version) for version in args.api_version)
     plugin = replace(

@@ -52,7 +52,7 @@ def check_federation(path: str, config: str | None, program: str, *, replace: bo
     report(*(f"{problem.code}: {problem}" for problem in find_doubts(file) if problem.line is not None))
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         report(f"{target} will belong to you: a kubelet that runs as root refuses it until root owns it")
-    return CheckedFederation(target, before, after)
+    return CheckedFederation(target=target, before=before, after=after)
 
 
 def show_change(checked: CheckedFederation) -> None:
@@ -62,7 +62,9 @@ def show_change(checked: CheckedFederation) -> None:
     if checked.before == checked.after:
         report(f"{checked.target} is up to date")
         return
-    for line in masked_diff(FixedFile(checked.target, checked.before, checked.after), checked.target):
+    for line in masked_diff(
+        FixedFile(path=checked.target, before=checked.before, after=checked.after), checked.target
+    ):
         print(line, file=sys.stderr)
 
 

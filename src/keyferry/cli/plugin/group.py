@@ -30,17 +30,21 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "new": Command("keyferry.cli.plugin.new", "create a project for a new plugin"),
-    "test": Command("keyferry.cli.plugin.test", "check whether a plugin meets the rules of Kubernetes"),
+    "new": Command(module="keyferry.cli.plugin.new", summary="create a project for a new plugin"),
+    "test": Command(
+        module="keyferry.cli.plugin.test", summary="check whether a plugin meets the rules of Kubernetes"
+    ),
     "try": Command(
-        "keyferry.cli.plugin.try_image",
-        "try the whole chain from a service account to an image, link by link",
+        module="keyferry.cli.plugin.try_image",
+        summary="try the whole chain from a service account to an image, link by link",
     ),
     "trace": Command(
-        "keyferry.cli.plugin.trace", "record one request and its response without secrets, for a bug report"
+        module="keyferry.cli.plugin.trace",
+        summary="record one request and its response without secrets, for a bug report",
     ),
     "install": Command(
-        "keyferry.cli.plugin.install", "install a plugin in the folder where Kubernetes finds it"
+        module="keyferry.cli.plugin.install",
+        summary="install a plugin in the folder where Kubernetes finds it",
     ),
 }
 

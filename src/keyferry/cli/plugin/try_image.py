@@ -122,15 +122,15 @@ def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str
         if value := getattr(args, option):
             words += [f"--{option}", value]
     return TrialInput(
-        parse_image(args.image),
-        namespace,
-        name,
-        args.pod,
-        args.provider,
-        found.config,
-        found.bin_dir,
-        shlex.join(words),
-        args.timeout,
+        image=parse_image(args.image),
+        namespace=namespace,
+        account=name,
+        pod=args.pod,
+        provider=args.provider,
+        config=found.config,
+        bin_dir=found.bin_dir,
+        kubectl=shlex.join(words),
+        timeout_seconds=args.timeout,
     )
 
 
@@ -138,9 +138,9 @@ def _tools(args: argparse.Namespace, found: Discovery, image: ImageName) -> Tria
     from keyferry.explain.trial import TrialTools
 
     return TrialTools(
-        lambda accounts, listen: _open_providers(args, found, accounts, listen),
-        lambda: open_session(args),
-        lambda credentials: check_credentials(
+        open_providers=lambda accounts, listen: _open_providers(args, found, accounts, listen),
+        open_session=lambda: open_session(args),
+        check_registry=lambda credentials: check_credentials(
             args, image.repository, credentials, image_mirrors(args, found, is_here=True)
         ),
     )

@@ -34,12 +34,22 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "list": Command("keyferry.cli.records.list", "list the recorded images and unfinished pulls"),
-    "show": Command("keyferry.cli.records.show", "show all records of one image"),
-    "who": Command("keyferry.cli.records.who", "show who may use an image on this node, and why"),
-    "plan": Command("keyferry.cli.records.plan", "show what another verification policy would change"),
-    "prune": Command("keyferry.cli.records.prune", "remove the records of images that are no longer present"),
-    "recover": Command("keyferry.cli.records.recover", "complete the records of pulls whose process died"),
+    "list": Command(
+        module="keyferry.cli.records.list", summary="list the recorded images and unfinished pulls"
+    ),
+    "show": Command(module="keyferry.cli.records.show", summary="show all records of one image"),
+    "who": Command(
+        module="keyferry.cli.records.who", summary="show who may use an image on this node, and why"
+    ),
+    "plan": Command(
+        module="keyferry.cli.records.plan", summary="show what another verification policy would change"
+    ),
+    "prune": Command(
+        module="keyferry.cli.records.prune", summary="remove the records of images that are no longer present"
+    ),
+    "recover": Command(
+        module="keyferry.cli.records.recover", summary="complete the records of pulls whose process died"
+    ),
 }
 
 

@@ -43,11 +43,16 @@ def _uses_of(workload: WorkloadPod, objects: Sequence[KubernetesObject]) -> Iter
     sources = sources_of(options, objects, workload)
     pod = workload.pod
     account = _account(sources, pod)
-    unknown = MissingInput(LookupInput.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
+    unknown = MissingInput(
+        input=LookupInput.SERVICE_ACCOUNT, name=f"{pod.namespace}/{pod.service_account_name}"
+    )
     missing = (*sources.missing_secrets, *(() if account else (unknown,)))
     for image in workload.by_image:
         yield ImageUse(
-            f"{pod.namespace}/{pod.name}", image, _credentials(sources.pull_secrets, account, image), missing
+            pod=f"{pod.namespace}/{pod.name}",
+            image=image,
+            credentials=_credentials(sources.pull_secrets, account, image),
+            missing=missing,
         )
 
 
@@ -57,7 +62,7 @@ def _account(sources: Sources, pod: Pod) -> ImagePullServiceAccount | None:
     account = sources.accounts.get(pod.namespace, pod.service_account_name)
     if account.annotations is None:
         return None
-    return ImagePullServiceAccount(account.uid, pod.namespace, pod.service_account_name)
+    return ImagePullServiceAccount(uid=account.uid, namespace=pod.namespace, name=pod.service_account_name)
 
 
 def _credentials(
@@ -68,4 +73,4 @@ def _credentials(
     except PullSecretError as error:
         raise EnvironmentProblem(str(error)) from None
     shown = pod_credentials(lookup_all(keyrings, normalise(image)))
-    return PodCredentials(shown.secrets, account)
+    return PodCredentials(secrets=shown.secrets, service_account=account)

@@ -70,7 +70,7 @@ def _foresee(records: Records, images: Sequence[PresentImage]) -> Recovery:
     waiting = {intent.image for intent in listing.values}
     recovered = tuple(match_intents(waiting, images))
     left = waiting - {image for image, _ in recovered}
-    return Recovery(recovered, tuple(sorted(left)), listing.problems)
+    return Recovery(recovered=recovered, left=tuple(sorted(left)), problems=listing.problems)
 
 
 def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]:

@@ -138,7 +138,7 @@ def diagnose(
 
     The plugin gets the terminal only if it does not run without one.
     """
-    diagnosis = Diagnosis(loaded, config, time_ns(), is_trusted=trust)
+    diagnosis = Diagnosis(loaded=loaded, config=config, now_ns=time_ns(), is_trusted=trust)
     tail = Tail()
     try:
         diagnosis = _look_at_policy(diagnosis)
@@ -243,7 +243,7 @@ class _WatchedAccess(ClusterAccess):
         renewed = super().renew(refused)
         if self.authenticator is not None:
             credential = renewed.credential if renewed is not None else None
-            self.renewal = Renewal(credential, self.authenticator.last_error)
+            self.renewal = Renewal(credential=credential, error=self.authenticator.last_error)
         return renewed
 
 

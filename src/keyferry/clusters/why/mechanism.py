@@ -29,8 +29,8 @@ def find_mechanism(user: AuthInfo, server: str) -> Mechanism:
     static = tuple(_static(user))
     plugin = (f"exec {base_name(clean_path(user.exec.command))}",) if user.exec is not None else ()
     if not is_https(server):
-        return Mechanism((), (*static, *plugin))
-    return Mechanism(static, plugin) if static else Mechanism(plugin)
+        return Mechanism(used=(), ignored=(*static, *plugin))
+    return Mechanism(used=static, ignored=plugin) if static else Mechanism(used=plugin)
 
 
 def is_https(server: str) -> bool:

@@ -31,12 +31,23 @@ def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
     untrusted = {file.path: file.untrusted for file in loaded.files}
     for path in loaded.paths:
         if path in loaded.missing:
-            yield Reason(ReasonStage.FILE, path, ReasonOutcome.MISSING, "does not exist, ignored")
+            yield Reason(
+                stage=ReasonStage.FILE,
+                subject=path,
+                outcome=ReasonOutcome.MISSING,
+                text="does not exist, ignored",
+            )
         elif why := untrusted.get(path):
             text = f"read; another user could have written it: {why}"
-            yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, text, {"untrusted": why})
+            yield Reason(
+                stage=ReasonStage.FILE,
+                subject=path,
+                outcome=ReasonOutcome.READ,
+                text=text,
+                facts={"untrusted": why},
+            )
         else:
-            yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, "read")
+            yield Reason(stage=ReasonStage.FILE, subject=path, outcome=ReasonOutcome.READ, text="read")
 
 
 def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -52,11 +63,23 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
     text = (
         f"{which}, cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
-    yield Reason(ReasonStage.CONTEXT, config.context, ReasonOutcome.CHOSEN, text, facts)
+    yield Reason(
+        stage=ReasonStage.CONTEXT,
+        subject=config.context,
+        outcome=ReasonOutcome.CHOSEN,
+        text=text,
+        facts=facts,
+    )
     shown = hide_in_url(config.server)
     proxy = f", through the proxy {hide_in_url(config.proxy_url)}" if config.proxy_url else ""
     facts = {"server": shown, "file": config.cluster_origin}
-    yield Reason(ReasonStage.CLUSTER, config.cluster_name, ReasonOutcome.CHOSEN, f"{shown}{proxy}", facts)
+    yield Reason(
+        stage=ReasonStage.CLUSTER,
+        subject=config.cluster_name,
+        outcome=ReasonOutcome.CHOSEN,
+        text=f"{shown}{proxy}",
+        facts=facts,
+    )
 
 
 def _underlying(error: KeyferryError | None) -> KeyferryError | None:
@@ -85,13 +108,13 @@ def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
     if diagnosis.stage is ReasonStage.USER:
         outcome = ReasonOutcome.FAILED
         text += f"; failed: {_words(diagnosis.error)}"
-    yield Reason(ReasonStage.USER, config.user_name, outcome, text, facts)
+    yield Reason(stage=ReasonStage.USER, subject=config.user_name, outcome=outcome, text=text, facts=facts)
     if config.impersonate:
         yield Reason(
-            ReasonStage.USER,
-            config.user_name,
-            ReasonOutcome.IMPERSONATES,
-            f"impersonates {config.impersonate!r}",
+            stage=ReasonStage.USER,
+            subject=config.user_name,
+            outcome=ReasonOutcome.IMPERSONATES,
+            text=f"impersonates {config.impersonate!r}",
         )
 
 
@@ -114,23 +137,27 @@ def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
         facts["path"] = diagnosis.permit.path
         yield _found(diagnosis, command, facts)
     yield Reason(
-        ReasonStage.PROGRAM, command, ReasonOutcome.COMMAND, f"command: {_line((command, *arguments))}", facts
+        stage=ReasonStage.PROGRAM,
+        subject=command,
+        outcome=ReasonOutcome.COMMAND,
+        text=f"command: {_line((command, *arguments))}",
+        facts=facts,
     )
     env = ", ".join(names) or "none"
     own = f"the {len(os.environ)} of this process and KUBERNETES_EXEC_INFO"
     yield Reason(
-        ReasonStage.PROGRAM,
-        command,
-        ReasonOutcome.ENVIRONMENT,
-        f"variables from the kubeconfig: {env}; plus {own}",
+        stage=ReasonStage.PROGRAM,
+        subject=command,
+        outcome=ReasonOutcome.ENVIRONMENT,
+        text=f"variables from the kubeconfig: {env}; plus {own}",
     )
     told = "with" if plugin.provide_cluster_info else "without"
     text = f"input {told} the cluster (provideClusterInfo), apiVersion {plugin.api_version}"
     yield Reason(
-        ReasonStage.PROGRAM,
-        command,
-        ReasonOutcome.PROTOCOL,
-        f"{text}, interactiveMode {plugin.interactive_mode}",
+        stage=ReasonStage.PROGRAM,
+        subject=command,
+        outcome=ReasonOutcome.PROTOCOL,
+        text=f"{text}, interactiveMode {plugin.interactive_mode}",
     )
 
 
@@ -142,19 +169,40 @@ def _found(diagnosis: Diagnosis, command: str, facts: dict[str, object]) -> Reas
     permit = diagnosis.permit
     if permit is not None and permit.problem:
         return Reason(
-            ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"cannot be found: {permit.problem}", facts
+            stage=ReasonStage.PROGRAM,
+            subject=command,
+            outcome=ReasonOutcome.NOT_FOUND,
+            text=f"cannot be found: {permit.problem}",
+            facts=facts,
         )
     path = permit.path if permit is not None else command
     if not os.path.exists(path):
-        return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"{path} does not exist", facts)
+        return Reason(
+            stage=ReasonStage.PROGRAM,
+            subject=command,
+            outcome=ReasonOutcome.NOT_FOUND,
+            text=f"{path} does not exist",
+            facts=facts,
+        )
     where = "by its path" if os.sep in command else "in PATH"
-    return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.FOUND, f"found {where}: {path}", facts)
+    return Reason(
+        stage=ReasonStage.PROGRAM,
+        subject=command,
+        outcome=ReasonOutcome.FOUND,
+        text=f"found {where}: {path}",
+        facts=facts,
+    )
 
 
 def _policy(diagnosis: Diagnosis) -> Iterator[Reason]:
     subject = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
     if diagnosis.stage is ReasonStage.POLICY:
-        yield Reason(ReasonStage.POLICY, subject, ReasonOutcome.DENIED, f"refused: {_words(diagnosis.error)}")
+        yield Reason(
+            stage=ReasonStage.POLICY,
+            subject=subject,
+            outcome=ReasonOutcome.DENIED,
+            text=f"refused: {_words(diagnosis.error)}",
+        )
     if diagnosis.stage is ReasonStage.POLICY or not diagnosis.uses_plugin:
         return
     loaded = diagnosis.kuberc
@@ -166,7 +214,13 @@ def _policy(diagnosis: Diagnosis) -> Iterator[Reason]:
     else:
         pinned = ", with its digest" if diagnosis.permit is not None and diagnosis.permit.digests else ""
         text = f"allowed: it is in the allowlist of {loaded.path}{pinned}"
-    yield Reason(ReasonStage.POLICY, subject, ReasonOutcome.ALLOWED, text, {"policy": kind or "AllowAll"})
+    yield Reason(
+        stage=ReasonStage.POLICY,
+        subject=subject,
+        outcome=ReasonOutcome.ALLOWED,
+        text=text,
+        facts={"policy": kind or "AllowAll"},
+    )
 
 
 def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -176,12 +230,17 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
     command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
     if diagnosis.stage is ReasonStage.PLUGIN:
         text = _words(_underlying(diagnosis.error))
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
+        yield Reason(stage=ReasonStage.PLUGIN, subject=command, outcome=ReasonOutcome.FAILED, text=text)
         yield from _standard_error(diagnosis, command)
         return
     credential = diagnosis.credential
     if credential is None:
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.NOT_RUN, "not run (--no-run)")
+        yield Reason(
+            stage=ReasonStage.PLUGIN,
+            subject=command,
+            outcome=ReasonOutcome.NOT_RUN,
+            text="not run (--no-run)",
+        )
         return
     kinds = [
         name
@@ -201,7 +260,9 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
         "seconds": round(diagnosis.seconds, 6),
     }
     text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
-    yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text, facts)
+    yield Reason(
+        stage=ReasonStage.PLUGIN, subject=command, outcome=ReasonOutcome.ANSWERED, text=text, facts=facts
+    )
     yield from _certificate(diagnosis)
     if diagnosis.renewal is None:
         yield from _standard_error(diagnosis, command)
@@ -211,12 +272,18 @@ def _standard_error(diagnosis: Diagnosis, command: str) -> Iterator[Reason]:
     tail = diagnosis.stderr_tail
     if tail:
         text = f"its standard error, with secrets masked: {in_one_line(tail)}"
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text, {"stderr": tail})
+        yield Reason(
+            stage=ReasonStage.PLUGIN,
+            subject=command,
+            outcome=ReasonOutcome.STDERR,
+            text=text,
+            facts={"stderr": tail},
+        )
     elif diagnosis.needs_terminal and os.isatty(0):
         text = (
             "it had the terminal (interactiveMode is Always): what it wrote there was neither masked nor kept"
         )
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.STDERR, text)
+        yield Reason(stage=ReasonStage.PLUGIN, subject=command, outcome=ReasonOutcome.STDERR, text=text)
 
 
 def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -224,23 +291,34 @@ def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
     if pair is not None:
         facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_instant(pair.not_after_ns)}
         text = f"certificate of {pair.subject!r}, which {diagnosis.ending(pair.not_after_ns)}"
-        yield Reason(ReasonStage.PLUGIN, pair.subject, ReasonOutcome.CERTIFICATE, text, facts)
+        yield Reason(
+            stage=ReasonStage.PLUGIN,
+            subject=pair.subject,
+            outcome=ReasonOutcome.CERTIFICATE,
+            text=text,
+            facts=facts,
+        )
 
 
 def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
     answer, server = diagnosis.review, hide_in_url(diagnosis.config.server)
     yield from _renewal(diagnosis, server)
     if diagnosis.stage is ReasonStage.SERVER:
-        yield Reason(ReasonStage.SERVER, server, ReasonOutcome.FAILED, _words(diagnosis.error))
+        yield Reason(
+            stage=ReasonStage.SERVER,
+            subject=server,
+            outcome=ReasonOutcome.FAILED,
+            text=_words(diagnosis.error),
+        )
     elif answer is not None and not answer.status:
         groups = f", in {', '.join(answer.groups)}" if answer.groups else ""
         facts: dict[str, object] = {"username": answer.username, "groups": list(answer.groups)}
         yield Reason(
-            ReasonStage.SERVER,
-            server,
-            ReasonOutcome.ACCEPTED,
-            f"identifies you as {answer.username!r}{groups}",
-            facts,
+            stage=ReasonStage.SERVER,
+            subject=server,
+            outcome=ReasonOutcome.ACCEPTED,
+            text=f"identifies you as {answer.username!r}{groups}",
+            facts=facts,
         )
     elif answer is not None:
         yield from _refusals(diagnosis, answer)
@@ -252,15 +330,21 @@ def _renewal(diagnosis: Diagnosis, server: str) -> Iterator[Reason]:
     if renewal is None:
         return
     text = "responded 401 to the credential of the plugin's first run"
-    yield Reason(ReasonStage.SERVER, server, ReasonOutcome.REFUSED, text, {"status": 401})
+    yield Reason(
+        stage=ReasonStage.SERVER,
+        subject=server,
+        outcome=ReasonOutcome.REFUSED,
+        text=text,
+        facts={"status": 401},
+    )
     command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
     if renewal.credential is None:
         text = f"run again after the response 401, it gave no other credential: {_words(renewal.error)}"
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
+        yield Reason(stage=ReasonStage.PLUGIN, subject=command, outcome=ReasonOutcome.FAILED, text=text)
     else:
         which = "the same" if renewal.credential == diagnosis.credential else "another"
         text = f"run again after the response 401, it answered with {which} credential"
-        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text)
+        yield Reason(stage=ReasonStage.PLUGIN, subject=command, outcome=ReasonOutcome.ANSWERED, text=text)
     yield from _standard_error(diagnosis, command)
 
 
@@ -268,7 +352,13 @@ def _refusals(diagnosis: Diagnosis, answer: Review) -> Iterator[Reason]:
     server, version, renewal = hide_in_url(diagnosis.config.server), diagnosis.version, diagnosis.renewal
     if version is not None and diagnosis.is_accepted:
         text = f"does not identify you (status {answer.status}), but /version has status {version.status}"
-        yield Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": version.status})
+        yield Reason(
+            stage=ReasonStage.SERVER,
+            subject=server,
+            outcome=ReasonOutcome.ANSWERS,
+            text=text,
+            facts={"status": version.status},
+        )
         return
     if renewal is None or renewal.credential is not None:
         which = "" if renewal is None else " to the credential of its second run"
@@ -282,4 +372,6 @@ def _refusal(server: str, answer: Review, which: str) -> Reason:
     if answer.denied is not None:
         facts |= {"username": answer.username, "denied": str(answer.denied)}
     text = f"responded {answer.status}{which}: {answer.problem}"
-    return Reason(ReasonStage.SERVER, server, ReasonOutcome.REFUSED, text, facts)
+    return Reason(
+        stage=ReasonStage.SERVER, subject=server, outcome=ReasonOutcome.REFUSED, text=text, facts=facts
+    )

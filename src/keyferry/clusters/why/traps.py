@@ -45,7 +45,7 @@ def traps_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
 
 
 def _trap(outcome: ClusterTrap, subject: str, text: str) -> Reason:
-    return Reason(ReasonStage.TRAP, subject, outcome, text)
+    return Reason(stage=ReasonStage.TRAP, subject=subject, outcome=outcome, text=text)
 
 
 def _plugins(diagnosis: Diagnosis) -> Iterator[ExecConfig]:

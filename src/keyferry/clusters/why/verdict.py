@@ -60,18 +60,23 @@ def find_verdict(diagnosis: Diagnosis, problem: str) -> ClusterVerdict:
     context, answer = f"context {diagnosis.config.context!r}", diagnosis.last_response
     if diagnosis.error is not None and diagnosis.stage is not None:
         text = f"{context} does not work: {_FAILURES.get(diagnosis.stage, 'a step failed')}"
-        return ClusterVerdict(Works.NO, text, _why_failed(diagnosis, problem), _cures(diagnosis))
+        return ClusterVerdict(
+            outcome=Works.NO, text=text, cause=_why_failed(diagnosis, problem), cures=_cures(diagnosis)
+        )
     if answer is None:
-        return ClusterVerdict(Works.UNKNOWN, f"{context} was not tried (--no-run)")
+        return ClusterVerdict(outcome=Works.UNKNOWN, text=f"{context} was not tried (--no-run)")
     if diagnosis.is_accepted:
         if answer.status:
-            return ClusterVerdict(Works.YES, f"{context} works, but its server cannot say who you are")
-        return ClusterVerdict(Works.YES, f"{context} works: you are {answer.username!r}")
+            return ClusterVerdict(
+                outcome=Works.YES, text=f"{context} works, but its server cannot say who you are"
+            )
+        return ClusterVerdict(outcome=Works.YES, text=f"{context} works: you are {answer.username!r}")
     failure = "does not work"
     if answer.status == _FORBIDDEN and answer.username not in ("", ANONYMOUS):
         failure = "is authenticated, but not permitted"
     text = f"{context} {failure}: its server responded {answer.status}"
-    return ClusterVerdict(Works.NO, text, *_judge_response(diagnosis, answer))
+    cause, cures = _judge_response(diagnosis, answer)
+    return ClusterVerdict(outcome=Works.NO, text=text, cause=cause, cures=cures)
 
 
 def _judge_response(diagnosis: Diagnosis, answer: Review) -> tuple[str, tuple[str, ...]]:

@@ -68,4 +68,4 @@ def _command(agent: AgentFacts, name: str) -> str:
 
 
 def _line(level: HealthLevel, text: str, next_command: str = "") -> HealthLine:
-    return HealthLine(level, "agent", text, next_command)
+    return HealthLine(level=level, subject="agent", text=text, next_command=next_command)

@@ -24,16 +24,23 @@ def check_kubelet(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterat
     kubelet, kubelets = facts.kubelet, facts.kubelets
     for other in kubelets.found:
         if not other.is_trusted:
-            yield HealthLine(HealthLevel.WARNING, "kubelet", _foreign(other), f"ps -fp {other.pid}")
+            yield HealthLine(
+                level=HealthLevel.WARNING,
+                subject="kubelet",
+                text=_foreign(other),
+                next_command=f"ps -fp {other.pid}",
+            )
     if kubelet is None:
         yield _none(kubelets.hidden, hints, is_root=is_root)
         return
-    yield HealthLine(HealthLevel.OK, "kubelet", f"process {kubelet.pid} ({kubelet.program}) runs")
+    yield HealthLine(
+        level=HealthLevel.OK, subject="kubelet", text=f"process {kubelet.pid} ({kubelet.program}) runs"
+    )
     if len(kubelets.trusted) > 1:
         others = ", ".join(str(each.pid) for each in kubelets.trusted[1:])
         text = f"other kubelets run here too, processes {others}; the settings are those of {kubelet.pid}"
-        yield HealthLine(HealthLevel.WARNING, "kubelet", text)
-    yield HealthLine(HealthLevel.OK, "flags", _flags(kubelet))
+        yield HealthLine(level=HealthLevel.WARNING, subject="kubelet", text=text)
+    yield HealthLine(level=HealthLevel.OK, subject="flags", text=_flags(kubelet))
     yield from _files(facts, hints, is_root=is_root)
     yield from (_newer(each, kubelet) for each in facts.newer)
     yield from _parallel_pulls(facts)
@@ -47,12 +54,17 @@ def _foreign(kubelet: Kubelet) -> str:
 def _none(hidden: str, hints: Hints, *, is_root: bool) -> HealthLine:
     if hidden:
         command = "" if is_root else hints.doctor(is_root=True)
-        return HealthLine(HealthLevel.UNKNOWN, "kubelet", f"no kubelet is visible, and {hidden}", command)
+        return HealthLine(
+            level=HealthLevel.UNKNOWN,
+            subject="kubelet",
+            text=f"no kubelet is visible, and {hidden}",
+            next_command=command,
+        )
     return HealthLine(
-        HealthLevel.WARNING,
-        "kubelet",
-        "no kubelet is running",
-        "systemctl status kubelet; journalctl -u kubelet -e",
+        level=HealthLevel.WARNING,
+        subject="kubelet",
+        text="no kubelet is running",
+        next_command="systemctl status kubelet; journalctl -u kubelet -e",
     )
 
 
@@ -67,15 +79,20 @@ def _files(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[Heal
         return
     for note in settings.notes:
         if is_root:
-            yield HealthLine(HealthLevel.PROBLEM, "config file", note)
+            yield HealthLine(level=HealthLevel.PROBLEM, subject="config file", text=note)
         else:
-            yield HealthLine(HealthLevel.UNKNOWN, "config file", note, hints.doctor(is_root=True))
+            yield HealthLine(
+                level=HealthLevel.UNKNOWN,
+                subject="config file",
+                text=note,
+                next_command=hints.doctor(is_root=True),
+            )
     for text in settings.ignored:
-        yield HealthLine(HealthLevel.WARNING, "config file", text)
+        yield HealthLine(level=HealthLevel.WARNING, subject="config file", text=text)
     named = [settings.kubelet.flags.get(flag, "") for flag in ("--config", "--config-dir")]
     files = ", ".join(filter(None, named))
     if files and not settings.notes and not settings.ignored:
-        yield HealthLine(HealthLevel.OK, "config file", f"{files} can be read")
+        yield HealthLine(level=HealthLevel.OK, subject="config file", text=f"{files} can be read")
 
 
 def _newer(newer: Newer, kubelet: Kubelet) -> HealthLine:
@@ -86,7 +103,7 @@ def _newer(newer: Newer, kubelet: Kubelet) -> HealthLine:
         "not have read it as it is now; restart the kubelet"
     )
     command = "systemctl restart kubelet" if kubelet.program == "kubelet" else ""
-    return HealthLine(HealthLevel.WARNING, "restart", text, command)
+    return HealthLine(level=HealthLevel.WARNING, subject="restart", text=text, next_command=command)
 
 
 def _parallel_pulls(facts: KubeletFacts) -> Iterator[HealthLine]:
@@ -99,6 +116,6 @@ def _parallel_pulls(facts: KubeletFacts) -> Iterator[HealthLine]:
     if not facts.version:
         if settings.gates.get(RECORDS_GATE) is not False:
             text += "; the version of this kubelet is not known (--kubernetes)"
-            yield HealthLine(HealthLevel.WARNING, "maxParallelImagePulls", text)
+            yield HealthLine(level=HealthLevel.WARNING, subject="maxParallelImagePulls", text=text)
     elif panics_beyond(facts.version, settings.gates):
-        yield HealthLine(HealthLevel.PROBLEM, "maxParallelImagePulls", text)
+        yield HealthLine(level=HealthLevel.PROBLEM, subject="maxParallelImagePulls", text=text)

@@ -23,25 +23,34 @@ def check_registries(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
         yield _answer(probe, hints)
     left = len(facts.registries) - len(facts.probes)
     if left > 0:
-        yield HealthLine(HealthLevel.UNKNOWN, "registries", f"{left} more registries were not asked")
+        yield HealthLine(
+            level=HealthLevel.UNKNOWN, subject="registries", text=f"{left} more registries were not asked"
+        )
     if not facts.registries:
         text = "no pattern names a registry without a wildcard, so none was asked"
-        yield HealthLine(HealthLevel.OK, "registries", text, hints.about_image("can-pull"))
+        yield HealthLine(
+            level=HealthLevel.OK, subject="registries", text=text, next_command=hints.about_image("can-pull")
+        )
 
 
 def _answer(probe: RegistryProbe, hints: Hints) -> HealthLine:
     if probe.route.is_socks:
         text = f"was not asked: {probe.route.owner or 'keyferry'} has a SOCKS proxy for it, which keyferry cannot use"
-        return HealthLine(HealthLevel.UNKNOWN, probe.registry, text)
+        return HealthLine(level=HealthLevel.UNKNOWN, subject=probe.registry, text=text)
     how = _how(probe.route)
     if probe.problem:
-        return HealthLine(HealthLevel.PROBLEM, probe.registry, probe.problem + how, _curl(probe))
+        return HealthLine(
+            level=HealthLevel.PROBLEM,
+            subject=probe.registry,
+            text=probe.problem + how,
+            next_command=_curl(probe),
+        )
     meaning = _ANSWERS.get(probe.status)
     if meaning is not None:
-        return HealthLine(HealthLevel.OK, probe.registry, meaning + how)
+        return HealthLine(level=HealthLevel.OK, subject=probe.registry, text=meaning + how)
     text = f"answers with status {probe.status} where a registry answers with 200 or 401{how}"
     command = hints.about_image("can-pull", f"{probe.registry}/image")
-    return HealthLine(HealthLevel.WARNING, probe.registry, text, command)
+    return HealthLine(level=HealthLevel.WARNING, subject=probe.registry, text=text, next_command=command)
 
 
 def _how(route: ProbeRoute) -> str:
@@ -71,11 +80,13 @@ def check_clock(probes: Sequence[RegistryProbe]) -> Iterator[HealthLine]:
     skew, registry = min(dated, key=lambda each: abs(each[0]))
     seconds = round(abs(skew))
     if seconds <= _WARN_SECONDS:
-        yield HealthLine(HealthLevel.OK, "clock", f"within {_WARN_SECONDS} s of {registry}")
+        yield HealthLine(
+            level=HealthLevel.OK, subject="clock", text=f"within {_WARN_SECONDS} s of {registry}"
+        )
         return
     how = "behind" if skew > 0 else "ahead of"
     text = (
         f"this machine's clock is {seconds} s {how} that of {registry}: signatures and tokens may be refused"
     )
     level = HealthLevel.WARNING if seconds <= _WRONG_SECONDS else HealthLevel.PROBLEM
-    yield HealthLine(level, "clock", text, "timedatectl status")
+    yield HealthLine(level=level, subject="clock", text=text, next_command="timedatectl status")

@@ -26,13 +26,23 @@ def check_config(facts: ConfigFacts | None, kubelet: KubeletFacts, hints: Hints)
     if facts is None:
         if kubelet.kubelet is not None:
             text = "none: the kubelet uses pull secrets and the node's docker config alone"
-            yield HealthLine(HealthLevel.OK, "provider config", text, hints.about_image("explain"))
+            yield HealthLine(
+                level=HealthLevel.OK,
+                subject="provider config",
+                text=text,
+                next_command=hints.about_image("explain"),
+            )
         return
     found, report = facts.found, facts.report
     lint = hints.lint(found.config, found.bin_dir)
     if not found.bin_dir:
         text = f"{found.config} has no bin dir beside it, and a kubelet needs both; set {BIN_DIR_FLAG}"
-        yield HealthLine(HealthLevel.PROBLEM, "bin dir", text, hints.doctor("--bin-dir", "DIR"))
+        yield HealthLine(
+            level=HealthLevel.PROBLEM,
+            subject="bin dir",
+            text=text,
+            next_command=hints.doctor("--bin-dir", "DIR"),
+        )
     rest = [each for each in _findings(facts) if not _is_plugin(each) and not _is_pattern(each)]
     yield from _shown(rest, "provider config", lint)
     counts = ", ".join(
@@ -43,7 +53,12 @@ def check_config(facts: ConfigFacts | None, kubelet: KubeletFacts, hints: Hints)
     refused = "" if report.accepted else "; a kubelet does not start with it"
     text = f"{found.config} ({found.config_from}): {len(facts.providers)} providers; lint: {counts or 'no findings'}"
     level = HealthLevel.OK if report.accepted else HealthLevel.PROBLEM
-    yield HealthLine(level, "provider config", f"{text}{refused}", lint if report.findings else "")
+    yield HealthLine(
+        level=level,
+        subject="provider config",
+        text=f"{text}{refused}",
+        next_command=lint if report.findings else "",
+    )
 
 
 def check_plugins(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:
@@ -65,7 +80,7 @@ def _plugin(provider: ProviderFacts) -> HealthLine:
     assert provider.plugin is not None  # noqa: S101 - the caller has checked it
     text = f"{provider.plugin.path} is executable and {_owner(provider.plugin)}"
     if provider.shim is None:
-        return HealthLine(HealthLevel.OK, provider.name, text)
+        return HealthLine(level=HealthLevel.OK, subject=provider.name, text=text)
     return _shim(provider.name, text, provider.shim)
 
 
@@ -81,12 +96,27 @@ def _shim(name: str, text: str, shim: ShimFacts) -> HealthLine:
     behind = shim.plugin
     if behind is None:
         if not shim.is_broken:
-            return HealthLine(HealthLevel.OK, name, f"{text}, with a provider of its own", command)
-        return HealthLine(HealthLevel.WARNING, name, f"{text}, and the plugin behind it is missing", command)
+            return HealthLine(
+                level=HealthLevel.OK,
+                subject=name,
+                text=f"{text}, with a provider of its own",
+                next_command=command,
+            )
+        return HealthLine(
+            level=HealthLevel.WARNING,
+            subject=name,
+            text=f"{text}, and the plugin behind it is missing",
+            next_command=command,
+        )
     if not behind.mode & 0o111:
         text += f", and {behind.path} behind it is not executable"
-        return HealthLine(HealthLevel.WARNING, name, text, command)
-    return HealthLine(HealthLevel.OK, name, f"{text}; behind it, {behind.path} {_owner(behind)}", command)
+        return HealthLine(level=HealthLevel.WARNING, subject=name, text=text, next_command=command)
+    return HealthLine(
+        level=HealthLevel.OK,
+        subject=name,
+        text=f"{text}; behind it, {behind.path} {_owner(behind)}",
+        next_command=command,
+    )
 
 
 def check_patterns(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:
@@ -102,7 +132,7 @@ def check_patterns(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLi
             shown = ", ".join(provider.patterns[:_MOST_PATTERNS])
             more = len(provider.patterns) - _MOST_PATTERNS
             text = f"{shown}, and {more} more" if more > 0 else shown
-            yield HealthLine(HealthLevel.OK, provider.name, text or "none")
+            yield HealthLine(level=HealthLevel.OK, subject=provider.name, text=text or "none")
 
 
 def _findings(facts: ConfigFacts) -> Iterator[Finding]:
@@ -129,8 +159,10 @@ def _shown(findings: list[Finding], subject: str, command: str) -> Iterator[Heal
     for finding in ranked[:_MOST_LINES]:
         where = f"{finding.file}:{finding.line}: " if finding.line is not None else ""
         text = f"{where}{finding.message} ({finding.code})"
-        yield HealthLine(_LEVELS[finding.severity], subject, text, command)
+        yield HealthLine(level=_LEVELS[finding.severity], subject=subject, text=text, next_command=command)
     left = Counter(finding.severity for finding in ranked[_MOST_LINES:])
     for severity, number in left.items():
         text = f"and {number} more {severity}{'s' * (number > 1)}"
-        yield HealthLine(_LEVELS[severity], subject, text, command, number)
+        yield HealthLine(
+            level=_LEVELS[severity], subject=subject, text=text, next_command=command, count=number
+        )

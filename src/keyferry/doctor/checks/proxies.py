@@ -44,12 +44,17 @@ def _environment(
 ) -> Iterator[HealthLine]:
     if environ is None:
         command = "" if facts.is_root else hints.doctor(is_root=True)
-        yield HealthLine(HealthLevel.UNKNOWN, who, "the environment cannot be read", command)
+        yield HealthLine(
+            level=HealthLevel.UNKNOWN,
+            subject=who,
+            text="the environment cannot be read",
+            next_command=command,
+        )
         return
     problems = list(_problems(who, environ))
     yield from problems
     if not problems:
-        yield HealthLine(HealthLevel.OK, who, _route(environ, facts.registries))
+        yield HealthLine(level=HealthLevel.OK, subject=who, text=_route(environ, facts.registries))
 
 
 def _route(environ: Mapping[str, str], registries: Sequence[str]) -> str:
@@ -68,13 +73,13 @@ def _route(environ: Mapping[str, str], registries: Sequence[str]) -> str:
 def _problems(who: str, environ: Mapping[str, str]) -> Iterator[HealthLine]:
     """Yield the proxies that cannot be used; the message does not quote them, as they may have a password."""
     for scheme in ("https", "http"):
-        name, text = find_proxy(Origin(scheme, _ANY_HOST, 1), environ)
+        name, text = find_proxy(Origin(scheme=scheme, host=_ANY_HOST, port=1), environ)
         if not text or text.startswith(SOCKS):
             continue
         try:
             parse_proxy(text, name)
         except UrlError as error:
-            yield HealthLine(HealthLevel.PROBLEM, who, str(error))
+            yield HealthLine(level=HealthLevel.PROBLEM, subject=who, text=str(error))
 
 
 def _metadata(environ: Mapping[str, str], facts: NodeFacts) -> Iterator[HealthLine]:
@@ -90,7 +95,7 @@ def _metadata(environ: Mapping[str, str], facts: NodeFacts) -> Iterator[HealthLi
             f"HTTP_PROXY covers {_names(asked)}, where the plugins of cloud registries learn who the node is: a plugin "
             f"that honours it asks the proxy instead; add {','.join(asked)} to the kubelet's NO_PROXY"
         )
-        yield HealthLine(HealthLevel.WARNING, "NO_PROXY", text)
+        yield HealthLine(level=HealthLevel.WARNING, subject="NO_PROXY", text=text)
 
 
 def _origin(registry: str) -> Origin:

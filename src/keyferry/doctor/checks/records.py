@@ -26,19 +26,21 @@ def check_records(facts: RecordsFacts | None, hints: Hints, *, is_root: bool) ->
         return
     if facts.is_off:
         text = f"the feature gate {RECORDS_GATE} is off: every pod may use every image that is on the node"
-        yield HealthLine(HealthLevel.OK, "policy", text)
+        yield HealthLine(level=HealthLevel.OK, subject="policy", text=text)
     elif facts.policy_problem:
-        yield HealthLine(HealthLevel.PROBLEM, "policy", f"{facts.policy_from}: {facts.policy_problem}")
+        yield HealthLine(
+            level=HealthLevel.PROBLEM, subject="policy", text=f"{facts.policy_from}: {facts.policy_problem}"
+        )
     else:
-        yield HealthLine(HealthLevel.OK, "policy", f"{facts.policy} ({facts.policy_from})")
+        yield HealthLine(level=HealthLevel.OK, subject="policy", text=f"{facts.policy} ({facts.policy_from})")
     folder = f"{facts.root}/image_manager"
     if facts.unreadable:
         command = "" if is_root else hints.doctor(is_root=True)
         text = f"{folder} cannot be read: {facts.unreadable}"
-        yield HealthLine(HealthLevel.UNKNOWN, "records", text, command)
+        yield HealthLine(level=HealthLevel.UNKNOWN, subject="records", text=text, next_command=command)
     elif facts.report is None:
         text = f"{folder} does not exist: kubelets keep records from 1.35 on, or with the gate {RECORDS_GATE}"
-        yield HealthLine(HealthLevel.OK, "records", text)
+        yield HealthLine(level=HealthLevel.OK, subject="records", text=text)
     else:
         yield from _folder(folder, facts.count, facts.report, hints)
 
@@ -47,12 +49,16 @@ def _folder(folder: str, count: int, report: LintReport, hints: Hints) -> Iterat
     counts = Counter(finding.severity for finding in report.findings)
     text = f"{folder} has {count} records"
     if not counts[Severity.ERROR] and not counts[Severity.WARNING]:
-        yield HealthLine(HealthLevel.OK, "records", text, "keyferry records list")
+        yield HealthLine(
+            level=HealthLevel.OK, subject="records", text=text, next_command="keyferry records list"
+        )
     for severity, level in _LEVELS.items():
         number = counts[severity]
         if number:
             found = f"{text}; lint: {number} {severity}{'s' * (number > 1)}"
-            yield HealthLine(level, "records", found, hints.lint(folder), number)
+            yield HealthLine(
+                level=level, subject="records", text=found, next_command=hints.lint(folder), count=number
+            )
 
 
 def check_disk(facts: DiskFacts | None) -> Iterator[HealthLine]:
@@ -62,10 +68,12 @@ def check_disk(facts: DiskFacts | None) -> Iterator[HealthLine]:
     percent = 100 * facts.free // facts.total
     text = f"{facts.path}: {_size(facts.free)} of {_size(facts.total)} are free ({percent} %)"
     if percent >= _LEAST_FREE_PERCENT:
-        yield HealthLine(HealthLevel.OK, "disk", text)
+        yield HealthLine(level=HealthLevel.OK, subject="disk", text=text)
     else:
         text = f"{text}; below {_LEAST_FREE_PERCENT} % the kubelet evicts pods and removes images by default"
-        yield HealthLine(HealthLevel.WARNING, "disk", text, f"df -h {facts.path}")
+        yield HealthLine(
+            level=HealthLevel.WARNING, subject="disk", text=text, next_command=f"df -h {facts.path}"
+        )
 
 
 def _size(size: int) -> str:

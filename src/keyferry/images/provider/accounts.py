@@ -196,7 +196,13 @@ def _relay(attributes: ServiceAccountTokenAttributes, relayed: Relayed) -> Ident
     if lacking:
         raise _lacks(lacking)
     _check_audience(relayed.token, attributes.service_account_token_audience)
-    return Identity(relayed.ref, relayed.token, annotations, key=relayed.key, until_ns=relayed.until_ns)
+    return Identity(
+        ref=relayed.ref,
+        token=relayed.token,
+        annotations=annotations,
+        key=relayed.key,
+        until_ns=relayed.until_ns,
+    )
 
 
 def _lacks(annotation: str) -> NotApplicable:
@@ -231,7 +237,7 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
     _check_audience(token, attributes.service_account_token_audience)
     if lacking:
         raise NotGivenError(missing)
-    return Identity(ref, token, annotations, missing)
+    return Identity(ref=ref, token=token, annotations=annotations, missing=missing)
 
 
 def _missing_annotations(

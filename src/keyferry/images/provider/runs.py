@@ -44,7 +44,7 @@ class LastAnswer(Value):
     def has_key(self) -> bool:
         """Whether a key matches the image."""
         keyring = Keyring()
-        keyring.add(Source(SourceKind.PROVIDER, ""), ((key, "", "", "") for key in self.keys))
+        keyring.add(Source(kind=SourceKind.PROVIDER, name=""), ((key, "", "", "") for key in self.keys))
         return bool(keyring.lookup(self.image))
 
 

@@ -130,7 +130,7 @@ def _providers(answer: Answer) -> Iterator[Miss]:
     matching = dict(answer.matching)
     for index, provider in enumerate(answer.providers):
         if index not in matching:
-            source = Source(SourceKind.PROVIDER, provider.name)
+            source = Source(kind=SourceKind.PROVIDER, name=provider.name)
             yield _nearest(source, provider.match_images or ("",), answer.name)
 
 
@@ -194,7 +194,8 @@ def _compare(source: Source, pattern: str, name: str) -> Miss:
         image = parse_registry_url(name)
         parsed = parse_pattern(pattern)
     except MatchError as error:
-        return Miss(source, pattern, *_compare_texts(pattern, name, str(error)))
+        kind, why, like = _compare_texts(pattern, name, str(error))
+        return Miss(source=source, pattern=pattern, kind=kind, why=why, wanted=like)
     kind, why, host = _compare_hosts(parsed, image)
     if kind is MissKind.OTHER_HOST:
         return Miss(source=source, pattern=pattern, kind=kind)

@@ -39,14 +39,25 @@ def reasons_for(answer: Answer) -> tuple[Reason, ...]:
 
 def _image(answer: Answer) -> Reason:
     if answer.image == answer.name:
-        return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.AS_IS, "looked up under this name")
+        return Reason(
+            stage=ReasonStage.IMAGE,
+            subject=answer.image,
+            outcome=ReasonOutcome.AS_IS,
+            text="looked up under this name",
+        )
     changes = []
     if not answer.image.startswith(answer.name):
         changes.append("the registry is added")
     if ":" in answer.image.rpartition("/")[2]:
         changes.append("tag and digest are dropped")
     text = f"looked up as {answer.name}: {' and '.join(changes) or 'the name is normalised'}"
-    return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.NORMALISED, text, {"name": answer.name})
+    return Reason(
+        stage=ReasonStage.IMAGE,
+        subject=answer.image,
+        outcome=ReasonOutcome.NORMALISED,
+        text=text,
+        facts={"name": answer.name},
+    )
 
 
 def _providers(answer: Answer) -> Iterator[Reason]:
@@ -64,7 +75,9 @@ def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     shown = hide_user_info(pattern)
     facts: dict[str, object] = {"pattern": shown, "rule": "matched"}
     text = f"pattern {shown!r} matches the image: {explain_match(pattern, name).why}"
-    return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.MATCHED, text, facts)
+    return Reason(
+        stage=ReasonStage.MATCH, subject=provider.name, outcome=ReasonOutcome.MATCHED, text=text, facts=facts
+    )
 
 
 def _no_match(provider: CredentialProvider, name: str) -> Reason:
@@ -75,7 +88,13 @@ def _no_match(provider: CredentialProvider, name: str) -> Reason:
         else "its pattern does not match the image"
     )
     patterns = [_verdict_facts(pattern, verdict) for pattern, verdict in verdicts]
-    return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.NO_MATCH, text, {"patterns": patterns})
+    return Reason(
+        stage=ReasonStage.MATCH,
+        subject=provider.name,
+        outcome=ReasonOutcome.NO_MATCH,
+        text=text,
+        facts={"patterns": patterns},
+    )
 
 
 def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
@@ -96,7 +115,13 @@ def _provision(provision: Provision, answered_ns: int) -> Reason:
     if provision.missing and provision.outcome is not ProvisionOutcome.UNKNOWN:
         text += f"; the kubelet may get another response: {_say(provision.missing)}"
     facts = _provision_facts(provision, answered_ns)
-    return Reason(ReasonStage.PROVIDER, provision.provider, provision.outcome, text, facts)
+    return Reason(
+        stage=ReasonStage.PROVIDER,
+        subject=provision.provider,
+        outcome=provision.outcome,
+        text=text,
+        facts=facts,
+    )
 
 
 def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object]:
@@ -180,7 +205,7 @@ def _keys(keyring: Keyring, answer: Answer) -> Iterator[Reason]:
             yield _key(key, credential, answer.name, is_given=id(credential) in given)
     for dropped in keyring.dropped:
         text = f"is dropped, since it does not parse: {dropped.why}"
-        yield Reason(ReasonStage.KEY, dropped.key, ReasonOutcome.DROPPED, text)
+        yield Reason(stage=ReasonStage.KEY, subject=dropped.key, outcome=ReasonOutcome.DROPPED, text=text)
 
 
 def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
@@ -192,17 +217,27 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
     }
     if verdict.matched:
         return Reason(
-            ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"matches the image: {verdict.why}", facts
+            stage=ReasonStage.KEY,
+            subject=credential.key,
+            outcome=ReasonOutcome.COVERS,
+            text=f"matches the image: {verdict.why}",
+            facts=facts,
         )
     if is_given and key == LOGIN_HOST:
         text = "is used as the key of Docker Hub, since no other key of its source matches the image"
-        return Reason(ReasonStage.KEY, credential.key, ReasonOutcome.DEFAULT_REGISTRY, text, facts)
+        return Reason(
+            stage=ReasonStage.KEY,
+            subject=credential.key,
+            outcome=ReasonOutcome.DEFAULT_REGISTRY,
+            text=text,
+            facts=facts,
+        )
     return Reason(
-        ReasonStage.KEY,
-        credential.key,
-        ReasonOutcome.NO_MATCH,
-        f"does not match the image: {verdict.why}",
-        facts,
+        stage=ReasonStage.KEY,
+        subject=credential.key,
+        outcome=ReasonOutcome.NO_MATCH,
+        text=f"does not match the image: {verdict.why}",
+        facts=facts,
     )
 
 
@@ -210,7 +245,9 @@ def _credential(at: int, credential: Credential) -> Reason:
     user = redact(credential.username)  # a token may stand in the place of the user name
     text = f"user {user!r} of {credential.source}, key {credential.key!r}"
     facts: dict[str, object] = {"order": at, "source": str(credential.source), "key": credential.key}
-    return Reason(ReasonStage.CREDENTIAL, user, ReasonOutcome.TRIED, text, facts)
+    return Reason(
+        stage=ReasonStage.CREDENTIAL, subject=user, outcome=ReasonOutcome.TRIED, text=text, facts=facts
+    )
 
 
 def _decision(answer: Answer) -> Reason:
@@ -222,7 +259,11 @@ def _decision(answer: Answer) -> Reason:
         "missing": missing_documents(answer.missing),
     }
     return Reason(
-        ReasonStage.DECISION, answer.name, answer.outcome, _DECISIONS[answer.outcome](answer), facts
+        stage=ReasonStage.DECISION,
+        subject=answer.name,
+        outcome=answer.outcome,
+        text=_DECISIONS[answer.outcome](answer),
+        facts=facts,
     )
 
 

@@ -43,7 +43,7 @@ def traps_for(answer: Answer) -> tuple[Reason, ...]:
 
 
 def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
-    return Reason(ReasonStage.TRAP, subject, outcome, text)
+    return Reason(stage=ReasonStage.TRAP, subject=subject, outcome=outcome, text=text)
 
 
 def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -56,7 +56,7 @@ def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
 
 def _wanted(provider: str, pattern: str, answer: Answer) -> str:
     """Return the pattern that would match instead of one that nearly does."""
-    return find_near_miss(Source(SourceKind.PROVIDER, provider), pattern, answer.name).wanted
+    return find_near_miss(Source(kind=SourceKind.PROVIDER, name=provider), pattern, answer.name).wanted
 
 
 def _port(answer: Answer) -> Iterator[Reason]:

@@ -23,7 +23,7 @@ class Check(Value):
 
 
 CHECKS: dict[str, Check] = {
-    code: Check(code, Severity(severity), title, why, fix)
+    code: Check(code=code, severity=Severity(severity), title=title, why=why, fix=fix)
     for table in (IMAGE_CODES, CLUSTER_CODES, PROCESS_CODES)
     for code, (severity, title, why, fix) in table.items()
 }

@@ -44,7 +44,7 @@ def cluster_experiments(plugin: PluginUnderTest) -> Iterator[Experiment]:
 def _ask(name: str, api_version: str, cluster: ClusterInfo | None) -> Experiment:
     text = encode_exec_info(api_version, cluster, interactive=False)
     shown = write_document(exec_info_document(text)).encode()
-    return Experiment(name, None, shown, api_version=api_version, env=((EXEC_INFO, text),))
+    return Experiment(name=name, stdin=None, shown=shown, api_version=api_version, env=((EXEC_INFO, text),))
 
 
 def _broken(plugin: PluginUnderTest) -> Iterator[Experiment]:
@@ -62,7 +62,9 @@ def _broken(plugin: PluginUnderTest) -> Iterator[Experiment]:
     }
     for name, text in texts.items():
         shown = text.encode() if len(text) < _HUGE else b"a very long text"
-        yield Experiment(name, None, shown, api_version=plugin.api_version, env=((EXEC_INFO, text),))
+        yield Experiment(
+            name=name, stdin=None, shown=shown, api_version=plugin.api_version, env=((EXEC_INFO, text),)
+        )
 
 
 def _info(api_version: str, /, **other: object) -> str:

@@ -83,7 +83,7 @@ def _members(leader: int, mark: str) -> Iterator[Process]:
         if not fields or fields[0] in (b"Z", b"X") or _began(fields) < began:
             continue
         if int(fields[3]) == leader or wanted in _read(pid, "environ").split(b"\0"):
-            yield Process(pid, shown)
+            yield Process(pid=pid, name=shown)
 
 
 def _stat(pid: int) -> tuple[str, list[bytes]]:

@@ -68,12 +68,18 @@ def ask(
     if with_account or plugin.token:
         token = plugin.token or CANARY
         annotations = {**plugin.annotations, **(_ANNOTATIONS if with_account else {})}
-    request = CredentialProviderRequest(image, token, annotations)
-    shown = CredentialProviderRequest(image, MASK if plugin.token else token, annotations)
+    request = CredentialProviderRequest(
+        image=image, service_account_token=token, service_account_annotations=annotations
+    )
+    shown = CredentialProviderRequest(
+        image=image,
+        service_account_token=MASK if plugin.token else token,
+        service_account_annotations=annotations,
+    )
     return Experiment(
-        name,
-        encode_request(request, version),
-        encode_request(shown, version),
+        name=name,
+        stdin=encode_request(request, version),
+        shown=encode_request(shown, version),
         image=image,
         api_version=version,
         is_sampled=is_sampled,
@@ -90,7 +96,7 @@ def _plain(name: str, data: bytes, plugin: PluginUnderTest, feed: str = "", **fi
     shown = b"" if feed else data
     if plugin.token:
         shown = shown.replace(plugin.token.encode(), MASK.encode())
-    return Experiment(name, data, shown, feed, api_version=plugin.api_version, **fields)  # type: ignore[arg-type] # by name, and the caller knows them
+    return Experiment(name=name, stdin=data, shown=shown, feed=feed, api_version=plugin.api_version, **fields)  # type: ignore[arg-type] # by name, and the caller knows them
 
 
 def _refusable(plugin: PluginUnderTest, image: str) -> Iterator[Experiment]:

@@ -98,7 +98,7 @@ def find_leaks(folder: str, secrets: Secrets) -> Iterator[LeakedFile]:
             continue
         if secrets.found_in(data):
             is_open = bool(status.st_mode & (stat.S_IRGRP | stat.S_IROTH))
-            yield LeakedFile(os.path.relpath(path, folder), is_open)
+            yield LeakedFile(path=os.path.relpath(path, folder), is_open=is_open)
 
 
 def _salvage(stdout: bytes) -> object:

@@ -47,7 +47,7 @@ def read_claims(text: str) -> Claims | None:
     except jwt_claims.JwtError:
         return None
     if isinstance(expiry, int | float) and not isinstance(expiry, bool) and 0 < expiry < _LATEST:
-        return Claims(int(expiry * _SECOND))
+        return Claims(expires_ns=int(expiry * _SECOND))
     return Claims()
 
 

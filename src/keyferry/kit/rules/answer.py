@@ -56,9 +56,9 @@ def decodes(code: str) -> Rule:
         for name, error in errors.items():
             if error is not None and codes[name] == code:
                 found = error.problem + (surplus(evidence.outcome(name).stdout) if code == "KP102" else "")
-                yield Violation(name, found, _EXPECTED[code])
+                yield Violation(experiment=name, found=found, expected=_EXPECTED[code])
 
-    return Rule(GOOD_EXPERIMENTS, judge)
+    return Rule(needs=GOOD_EXPERIMENTS, judge=judge)
 
 
 def surplus(stdout: bytes) -> str:
@@ -84,19 +84,23 @@ def ends_well(evidence: Evidence) -> Iterator[Violation]:
     """Yield a violation for each normal request without exit status 0."""
     for name in evidence.good_experiments():
         if not succeeded(evidence.outcome(name)):
-            yield Violation(name, evidence.describe(name), evidence.good_answer())
+            yield Violation(experiment=name, found=evidence.describe(name), expected=evidence.good_answer())
 
 
 def _newline(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.valid_responses():
         if not evidence.outcome(name).stdout.endswith(b"\n"):
-            yield Violation(name, "no line end after the response", "a newline at the end")
+            yield Violation(
+                experiment=name, found="no line end after the response", expected="a newline at the end"
+            )
 
 
 def _flood(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.good_experiments():
         if evidence.outcome(name).ending is Ending.STDOUT_LIMIT:
-            yield Violation(name, "more than 16 MB on standard output", "a few kilobytes")
+            yield Violation(
+                experiment=name, found="more than 16 MB on standard output", expected="a few kilobytes"
+            )
 
 
 def _duration(evidence: Evidence) -> Iterator[Violation]:
@@ -107,13 +111,13 @@ def _duration(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked(NO_DURATION)
     for name, duration in durations.items():
         if (duration or 0) < 0:
-            yield Violation(name, "a negative duration", "0s or more")
+            yield Violation(experiment=name, found="a negative duration", expected="0s or more")
 
 
 ANSWER_RULES: dict[str, Rule] = {
-    "KP101": Rule(GOOD_EXPERIMENTS, ends_well),
+    "KP101": Rule(needs=GOOD_EXPERIMENTS, judge=ends_well),
     **{code: decodes(code) for code in ("KP102", "KP103", "KP104", "KP105")},
-    "KP107": Rule(GOOD_EXPERIMENTS, _duration),
-    "KP150": Rule(GOOD_EXPERIMENTS, _newline),
-    "KP151": Rule(GOOD_EXPERIMENTS, _flood),
+    "KP107": Rule(needs=GOOD_EXPERIMENTS, judge=_duration),
+    "KP150": Rule(needs=GOOD_EXPERIMENTS, judge=_newline),
+    "KP151": Rule(needs=GOOD_EXPERIMENTS, judge=_flood),
 }

@@ -82,15 +82,17 @@ def _decodes(code: str) -> Rule:
         if error is not None and found == code:
             stdout = evidence.outcome("good").stdout
             yield Violation(
-                "good", error.problem + (surplus(stdout) if code == "KP202" else ""), _EXPECTED[code]
+                experiment="good",
+                found=error.problem + (surplus(stdout) if code == "KP202" else ""),
+                expected=_EXPECTED[code],
             )
 
-    return Rule(("good",), judge)
+    return Rule(needs=("good",), judge=judge)
 
 
 def _ends_well(evidence: Evidence) -> Iterator[Violation]:
     if not succeeded(evidence.outcome("good")):
-        yield Violation("good", evidence.describe("good"), evidence.good_answer())
+        yield Violation(experiment="good", found=evidence.describe("good"), expected=evidence.good_answer())
 
 
 def _pair(evidence: Evidence) -> Iterator[Violation]:
@@ -111,7 +113,9 @@ def _ended(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked(_NO_TIMESTAMP)
     if end <= evidence.now_ns:
         yield Violation(
-            "good", f"it expired {(evidence.now_ns - end) // _SECOND} s ago", "a time in the future"
+            experiment="good",
+            found=f"it expired {(evidence.now_ns - end) // _SECOND} s ago",
+            expected="a time in the future",
         )
 
 
@@ -134,7 +138,9 @@ def _outlives(evidence: Evidence) -> Iterator[Violation]:
     if end > own:
         late = (end - own) // _SECOND
         yield Violation(
-            "good", f"an expirationTimestamp {late} s after the credential's own expiry", "no later time"
+            experiment="good",
+            found=f"an expirationTimestamp {late} s after the credential's own expiry",
+            expected="no later time",
         )
 
 
@@ -144,7 +150,9 @@ def _no_end(evidence: Evidence) -> Iterator[Violation]:
     if _own_end(evidence) is None:
         raise Unchecked(_NO_OWN_END)
     yield Violation(
-        "good", "no expirationTimestamp for a credential with an expiry", "the time of the expiry"
+        experiment="good",
+        found="no expirationTimestamp for a credential with an expiry",
+        expected="the time of the expiry",
     )
 
 
@@ -153,7 +161,11 @@ def _unsendable(evidence: Evidence) -> Iterator[Violation]:
     if not token:
         raise Unchecked("the plugin returns no token")
     if FORBIDDEN.search(token):
-        yield Violation("good", "a line end or control character in the token", "text on one line")
+        yield Violation(
+            experiment="good",
+            found="a line end or control character in the token",
+            expected="text on one line",
+        )
 
 
 def _versions(evidence: Evidence, *, required: bool) -> list[str]:
@@ -175,12 +187,16 @@ def _required_versions(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked("no second --api-version is given")
     for name in names:
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), f"a response in {evidence.version(name)}")
+            yield Violation(
+                experiment=name,
+                found=evidence.describe(name),
+                expected=f"a response in {evidence.version(name)}",
+            )
 
 
 def _reads_input(evidence: Evidence) -> Iterator[Violation]:
     if evidence.run("input").was_input_read:
-        yield Violation("input", "it reads standard input", "no read")
+        yield Violation(experiment="input", found="it reads standard input", expected="no read")
     else:
         evidence.require_good()
 
@@ -189,9 +205,11 @@ def _like_first(name: str) -> Rule:
     def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), "a response as valid as the first")
+            yield Violation(
+                experiment=name, found=evidence.describe(name), expected="a response as valid as the first"
+            )
 
-    return Rule((name,), judge)
+    return Rule(needs=(name,), judge=judge)
 
 
 def _plain_json(evidence: Evidence) -> Iterator[Violation]:
@@ -201,14 +219,16 @@ def _plain_json(evidence: Evidence) -> Iterator[Violation]:
     except DocumentError:
         document = None
     if not isinstance(document, dict):
-        yield Violation("good", "YAML", "JSON")
+        yield Violation(experiment="good", found="YAML", expected="JSON")
     elif not document.get("kind"):
-        yield Violation("good", "no kind", "'ExecCredential'")
+        yield Violation(experiment="good", found="no kind", expected="'ExecCredential'")
 
 
 def _flood(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("good").ending is Ending.STDOUT_LIMIT:
-        yield Violation("good", "more than 16 MB on standard output", "a few kilobytes")
+        yield Violation(
+            experiment="good", found="more than 16 MB on standard output", expected="a few kilobytes"
+        )
 
 
 _BROKEN = (
@@ -224,22 +244,22 @@ _BROKEN = (
 )
 
 CLUSTER_RULES: dict[str, Rule] = {
-    "KP201": Rule(("good",), _ends_well),
+    "KP201": Rule(needs=("good",), judge=_ends_well),
     **{code: _decodes(code) for code in _EXPECTED},
-    "KP208": Rule(("good",), _pair),
-    "KP210": Rule(("good",), _ended),
-    "KP211": Rule(("good",), _outlives),
-    "KP212": Rule(("good",), _no_end),
-    "KP213": Rule(("good",), _unsendable),
-    "KP214": Rule((Family.VERSION,), _wrong_version),
-    "KP215": Rule((Family.VERSION,), _other_versions),
-    "KP216": Rule(("input",), _reads_input),
+    "KP208": Rule(needs=("good",), judge=_pair),
+    "KP210": Rule(needs=("good",), judge=_ended),
+    "KP211": Rule(needs=("good",), judge=_outlives),
+    "KP212": Rule(needs=("good",), judge=_no_end),
+    "KP213": Rule(needs=("good",), judge=_unsendable),
+    "KP214": Rule(needs=(Family.VERSION,), judge=_wrong_version),
+    "KP215": Rule(needs=(Family.VERSION,), judge=_other_versions),
+    "KP216": Rule(needs=("input",), judge=_reads_input),
     "KP217": _like_first("with cluster"),
     "KP218": survives("no exec info"),
     "KP219": survives(*_BROKEN),
     "KP220": survives("huge exec info"),
     "KP221": _like_first("again"),
-    "KP222": Rule(("good",), _plain_json),
-    "KP223": Rule((Family.VERSION,), _required_versions),
-    "KP251": Rule(("good",), _flood),
+    "KP222": Rule(needs=("good",), judge=_plain_json),
+    "KP223": Rule(needs=(Family.VERSION,), judge=_required_versions),
+    "KP251": Rule(needs=("good",), judge=_flood),
 }

@@ -32,15 +32,17 @@ class Premise(Value):
     otherwise: str
 
 
-_HAS_KEYS = Premise(lambda response: bool(response.auth), "there are no credentials to check")
-_HAS_DURATION = Premise(lambda response: response.cache_duration_ns is not None, NO_DURATION)
+_HAS_KEYS = Premise(holds=lambda response: bool(response.auth), otherwise="there are no credentials to check")
+_HAS_DURATION = Premise(holds=lambda response: response.cache_duration_ns is not None, otherwise=NO_DURATION)
 _HAS_CREDENTIAL = Premise(
-    lambda response: any(auth.username or auth.password for auth in (response.auth or {}).values()),
-    "every entry is anonymous and has no credential to protect",
+    holds=lambda response: any(auth.username or auth.password for auth in (response.auth or {}).values()),
+    otherwise="every entry is anonymous and has no credential to protect",
 )
 _HAS_EXPIRY = Premise(
-    lambda response: any(expiry_of(auth.password) is not None for auth in (response.auth or {}).values()),
-    "no password contains its expiry",
+    holds=lambda response: any(
+        expiry_of(auth.password) is not None for auth in (response.auth or {}).values()
+    ),
+    otherwise="no password contains its expiry",
 )
 
 
@@ -56,9 +58,9 @@ def each_answer(judge_answer: JudgeAnswer, *premises: Premise) -> Rule:
         for name in names:
             image = evidence.experiments[name].image
             for found, expected in judge_answer(evidence.response(name), image, evidence):
-                yield Violation(name, found, expected)
+                yield Violation(experiment=name, found=found, expected=expected)
 
-    return Rule(GOOD_EXPERIMENTS, judge)
+    return Rule(needs=GOOD_EXPERIMENTS, judge=judge)
 
 
 def _key_type(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:

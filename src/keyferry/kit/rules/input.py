@@ -23,9 +23,9 @@ def survives(*names: str) -> Rule:
         if not broken:
             evidence.require_good()
         for name in broken:
-            yield Violation(name, evidence.describe(name), _EXPECTED)
+            yield Violation(experiment=name, found=evidence.describe(name), expected=_EXPECTED)
 
-    return Rule(names, judge)
+    return Rule(needs=names, judge=judge)
 
 
 def _survived(evidence: Evidence, name: str) -> bool:
@@ -43,7 +43,11 @@ def is_answer(evidence: Evidence, name: str) -> bool:
 def _injected(evidence: Evidence) -> Iterator[Violation]:
     names = list(evidence.names(*_SHELL))
     if evidence.canary_made and names:
-        yield Violation(names[0], "a file that a command in the image's name has created", "no such file")
+        yield Violation(
+            experiment=names[0],
+            found="a file that a command in the image's name has created",
+            expected="no such file",
+        )
     else:
         evidence.require_good()
 
@@ -57,5 +61,5 @@ INPUT_RULES: dict[str, Rule] = {
     "KP145": survives("deep nesting"),
     "KP146": survives("huge input"),
     "KP147": survives(Family.IMAGE_NAME),
-    "KP148": Rule(_SHELL, _injected),
+    "KP148": Rule(needs=_SHELL, judge=_injected),
 }

@@ -65,35 +65,51 @@ def _failed(evidence: Evidence) -> list[str]:
 def _silent(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if not evidence.outcome(name).stderr.strip():
-            yield Violation(name, f"{evidence.describe(name)}", "a line with the reason of the failure")
+            yield Violation(
+                experiment=name,
+                found=f"{evidence.describe(name)}",
+                expected="a line with the reason of the failure",
+            )
 
 
 def _half_answer(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         size = len(evidence.outcome(name).stdout)
         if size:
-            yield Violation(name, f"a failure with {size} bytes on standard output", "no output")
+            yield Violation(
+                experiment=name, found=f"a failure with {size} bytes on standard output", expected="no output"
+            )
 
 
 def _crash_report(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if any(mark in evidence.outcome(name).stderr for mark in _CRASHES):
-            yield Violation(name, "a stack trace on standard error", "one sentence")
+            yield Violation(experiment=name, found="a stack trace on standard error", expected="one sentence")
 
 
 def _loud(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*EVERY_EXPERIMENT):
         if evidence.outcome(name).ending is Ending.STDERR_LIMIT:
-            yield Violation(name, "more than 64 MB on standard error", "a few lines")
+            yield Violation(
+                experiment=name, found="more than 64 MB on standard error", expected="a few lines"
+            )
 
 
 def _late(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Violation(name, evidence.describe(name), f"an exit within {evidence.limit(name):g} s")
+            yield Violation(
+                experiment=name,
+                found=evidence.describe(name),
+                expected=f"an exit within {evidence.limit(name):g} s",
+            )
         elif outcome.seconds > _KUBELET_SECONDS:
-            yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_KUBELET_SECONDS:g} s")
+            yield Violation(
+                experiment=name,
+                found=f"it took {outcome.seconds:.0f} s",
+                expected=f"less than {_KUBELET_SECONDS:g} s",
+            )
 
 
 def _slow(evidence: Evidence) -> Iterator[Violation]:
@@ -101,7 +117,11 @@ def _slow(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.EXITED and outcome.seconds > _SLOW_SECONDS:
-            yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_SLOW_SECONDS:g} s")
+            yield Violation(
+                experiment=name,
+                found=f"it took {outcome.seconds:.0f} s",
+                expected=f"less than {_SLOW_SECONDS:g} s",
+            )
 
 
 def _large(evidence: Evidence) -> Iterator[Violation]:
@@ -112,7 +132,7 @@ def _large(evidence: Evidence) -> Iterator[Violation]:
             is_unknown = True
         elif run.peak_bytes > _LARGE_BYTES:
             found = f"{run.peak_bytes // 1024**2} MB"
-            yield Violation(name, found, f"less than {_LARGE_BYTES // 1024**2} MB")
+            yield Violation(experiment=name, found=found, expected=f"less than {_LARGE_BYTES // 1024**2} MB")
     if is_unknown:
         raise Unchecked("the memory of some runs could not be measured")
 
@@ -121,10 +141,12 @@ def _crashed(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_ORDINARY):
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Violation(name, evidence.describe(name), "an exit")
+            yield Violation(experiment=name, found=evidence.describe(name), expected="an exit")
         elif outcome.ending is Ending.EXITED and not succeeded(outcome) and not failed(outcome):
             yield Violation(
-                name, go_exit_text(outcome.status or 0), "an exit status from 0 to 125 or from 252 to 255"
+                experiment=name,
+                found=go_exit_text(outcome.status or 0),
+                expected="an exit status from 0 to 125 or from 252 to 255",
             )
 
 
@@ -135,7 +157,9 @@ def _left_behind(evidence: Evidence) -> Iterator[Violation]:
         run = evidence.run(name)
         if run.left_behind and not run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind}))
-            yield Violation(name, f"still running after its exit: {programs}", "no process")
+            yield Violation(
+                experiment=name, found=f"still running after its exit: {programs}", expected="no process"
+            )
 
 
 def _holding(evidence: Evidence) -> Iterator[Violation]:
@@ -144,7 +168,11 @@ def _holding(evidence: Evidence) -> Iterator[Violation]:
         if run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind or ()}))
             found = "its output is still open a second after its exit"
-            yield Violation(name, found + (f", held by: {programs}" if programs else ""), "closed output")
+            yield Violation(
+                experiment=name,
+                found=found + (f", held by: {programs}" if programs else ""),
+                expected="closed output",
+            )
 
 
 def as_good(*names: str) -> Rule:
@@ -154,9 +182,13 @@ def as_good(*names: str) -> Rule:
         evidence.require_good()
         for name in evidence.names(*names):
             if not evidence.is_good(name):
-                yield Violation(name, evidence.describe(name), "a response as valid as the first")
+                yield Violation(
+                    experiment=name,
+                    found=evidence.describe(name),
+                    expected="a response as valid as the first",
+                )
 
-    return Rule(names, judge)
+    return Rule(needs=names, judge=judge)
 
 
 def _bare(evidence: Evidence) -> Iterator[Violation]:
@@ -168,7 +200,9 @@ def _bare(evidence: Evidence) -> Iterator[Violation]:
 
 def _unread(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("no reader").ending is not Ending.EXITED:
-        yield Violation("no reader", evidence.describe("no reader"), "an exit, with any status")
+        yield Violation(
+            experiment="no reader", found=evidence.describe("no reader"), expected="an exit, with any status"
+        )
     else:
         evidence.require_good()
 
@@ -180,28 +214,30 @@ def _no_network(evidence: Evidence) -> Iterator[Violation]:
     is_worse = not evidence.is_good("no network") and (outcome.status != 0 or evidence.is_good("good"))
     if not refused and is_worse:
         yield Violation(
-            "no network", evidence.describe("no network"), "a valid response, or a failure with a message"
+            experiment="no network",
+            found=evidence.describe("no network"),
+            expected="a valid response, or a failure with a message",
         )
     else:
         evidence.require_good()
 
 
 PROCESS_RULES: dict[str, Rule] = {
-    "KP310": Rule(EVERY_EXPERIMENT, _silent),
-    "KP311": Rule(EVERY_EXPERIMENT, _half_answer),
-    "KP312": Rule(EVERY_EXPERIMENT, _crash_report),
-    "KP313": Rule(EVERY_EXPERIMENT, _loud),
-    "KP320": Rule(GOOD_EXPERIMENTS, _late),
-    "KP321": Rule(GOOD_EXPERIMENTS, _slow),
-    "KP322": Rule(EVERY_EXPERIMENT, _large),
-    "KP323": Rule(_ORDINARY, _crashed),
-    "KP324": Rule(EVERY_EXPERIMENT, _left_behind),
-    "KP325": Rule(EVERY_EXPERIMENT, _holding),
+    "KP310": Rule(needs=EVERY_EXPERIMENT, judge=_silent),
+    "KP311": Rule(needs=EVERY_EXPERIMENT, judge=_half_answer),
+    "KP312": Rule(needs=EVERY_EXPERIMENT, judge=_crash_report),
+    "KP313": Rule(needs=EVERY_EXPERIMENT, judge=_loud),
+    "KP320": Rule(needs=GOOD_EXPERIMENTS, judge=_late),
+    "KP321": Rule(needs=GOOD_EXPERIMENTS, judge=_slow),
+    "KP322": Rule(needs=EVERY_EXPERIMENT, judge=_large),
+    "KP323": Rule(needs=_ORDINARY, judge=_crashed),
+    "KP324": Rule(needs=EVERY_EXPERIMENT, judge=_left_behind),
+    "KP325": Rule(needs=EVERY_EXPERIMENT, judge=_holding),
     "KP326": as_good(Family.SIMULTANEOUS),
     "KP327": as_good(Family.LOCALE),
     "KP328": as_good("working directory /"),
     "KP329": as_good("no home", "home that is no folder"),
-    "KP330": Rule(("bare environment", "no home"), _bare),
-    "KP331": Rule(("no reader",), _unread),
-    "KP332": Rule(("no network",), _no_network),
+    "KP330": Rule(needs=("bare environment", "no home"), judge=_bare),
+    "KP331": Rule(needs=("no reader",), judge=_unread),
+    "KP332": Rule(needs=("no network",), judge=_no_network),
 }

@@ -66,7 +66,11 @@ def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Itera
         other = _logins(evidence.response(name), with_passwords=fixed)
         if other != first:
             image, known = evidence.experiments[name].image, evidence.experiments["good"].image
-            yield Violation(name, f"other credentials for {image} than for {known}", "the same for both")
+            yield Violation(
+                experiment=name,
+                found=f"other credentials for {image} than for {known}",
+                expected="the same for both",
+            )
     if not fixed:
         raise Unchecked(_NEW_PASSWORDS)
 
@@ -85,7 +89,11 @@ def _needless_image(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked(_NEW_PASSWORDS)
     if not any(_differing(evidence, "Image", of_registry=True)):
         image = evidence.experiments[names[0]].image
-        yield Violation(names[0], f"the same credentials for {image}", "credentials that depend on the image")
+        yield Violation(
+            experiment=names[0],
+            found=f"the same credentials for {image}",
+            expected="credentials that depend on the image",
+        )
 
 
 def _echoes(evidence: Evidence) -> bool:
@@ -101,7 +109,9 @@ def _echo(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked("tokenAttributes.cacheType is 'Token', see KP122")
     if _echoes(evidence):
         yield Violation(
-            "account", "the service account's token as a password", "a credential of the registry"
+            experiment="account",
+            found="the service account's token as a password",
+            expected="a credential of the registry",
         )
 
 
@@ -110,7 +120,9 @@ def _allowed_echo(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked("tokenAttributes.cacheType is not 'Token'")
     if _echoes(evidence):
         yield Violation(
-            "account", "the service account's token as a password", "a credential of the registry"
+            experiment="account",
+            found="the service account's token as a password",
+            expected="a credential of the registry",
         )
 
 
@@ -122,26 +134,34 @@ def _account(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked(
             "the plugin refuses an invented token; give a real one with --service-account-token-file"
         )
-    yield Violation("account", evidence.describe("account"), "a valid response")
+    yield Violation(experiment="account", found=evidence.describe("account"), expected="a valid response")
 
 
 def _again(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("again"):
-        yield Violation("again", evidence.describe("again"), "a response as valid as the first")
+        yield Violation(
+            experiment="again", found=evidence.describe("again"), expected="a response as valid as the first"
+        )
         return
     first, second = evidence.response("good"), evidence.response("again")
     if first.cache_key_type != second.cache_key_type:
-        yield Violation("again", "another cacheKeyType than the first time", "the same")
+        yield Violation(
+            experiment="again", found="another cacheKeyType than the first time", expected="the same"
+        )
     if _logins(first, with_passwords=False) != _logins(second, with_passwords=False):
-        yield Violation("again", "other keys or user names than the first time", "the same")
+        yield Violation(
+            experiment="again", found="other keys or user names than the first time", expected="the same"
+        )
 
 
 def _unknown_field(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("unknown field"):
         yield Violation(
-            "unknown field", evidence.describe("unknown field"), "a valid response, as without the field"
+            experiment="unknown field",
+            found=evidence.describe("unknown field"),
+            expected="a valid response, as without the field",
         )
 
 
@@ -160,9 +180,9 @@ def refuses(*names: str) -> Rule:
             evidence.require_good()
         for name in taken:
             ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
-            yield Violation(name, ended, A_FAILURE)
+            yield Violation(experiment=name, found=ended, expected=A_FAILURE)
 
-    return Rule(names, judge)
+    return Rule(needs=names, judge=judge)
 
 
 def _foreign(evidence: Evidence) -> Iterator[Violation]:
@@ -171,7 +191,9 @@ def _foreign(evidence: Evidence) -> Iterator[Violation]:
         return
     for key in evidence.response("foreign").auth or {}:
         if serves(key, FOREIGN):
-            yield Violation("foreign", f"credentials for {FOREIGN}", "none, or a failure")
+            yield Violation(
+                experiment="foreign", found=f"credentials for {FOREIGN}", expected="none, or a failure"
+            )
             return
 
 
@@ -198,7 +220,7 @@ def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Vi
     for name in found:
         if not evidence.is_good(name) and not was_refused(evidence, name):
             expected = f"a response in {evidence.version(name)!r}, or a failure"
-            yield Violation(name, evidence.describe(name), expected)
+            yield Violation(experiment=name, found=evidence.describe(name), expected=expected)
 
 
 def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
@@ -212,7 +234,11 @@ def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
         raise Unchecked("the plugin neither answers nor refuses other versions")
     for name in told:
         if was_refused(evidence, name):
-            yield Violation(name, f"it refuses {evidence.version(name)}", "a response in that version")
+            yield Violation(
+                experiment=name,
+                found=f"it refuses {evidence.version(name)}",
+                expected="a response in that version",
+            )
 
 
 def _required_versions(evidence: Evidence) -> Iterator[Violation]:
@@ -221,23 +247,27 @@ def _required_versions(evidence: Evidence) -> Iterator[Violation]:
         raise Unchecked("no second --api-version is given")
     for name in names:
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), f"a response in {evidence.version(name)}")
+            yield Violation(
+                experiment=name,
+                found=evidence.describe(name),
+                expected=f"a response in {evidence.version(name)}",
+            )
 
 
 SCOPE_RULES: dict[str, Rule] = {
-    "KP116": Rule((Family.NORMAL, "again", "sibling", "foreign"), _global),
-    "KP117": Rule((Family.NORMAL, "again", "sibling"), _registry),
-    "KP118": Rule((Family.NORMAL, "again", "sibling"), _needless_image),
-    "KP121": Rule(("account",), _echo),
-    "KP122": Rule(("account",), _allowed_echo),
-    "KP123": Rule(("account",), _account),
-    "KP124": Rule(("again",), _again),
-    "KP125": Rule(("unknown field",), _unknown_field),
+    "KP116": Rule(needs=(Family.NORMAL, "again", "sibling", "foreign"), judge=_global),
+    "KP117": Rule(needs=(Family.NORMAL, "again", "sibling"), judge=_registry),
+    "KP118": Rule(needs=(Family.NORMAL, "again", "sibling"), judge=_needless_image),
+    "KP121": Rule(needs=("account",), judge=_echo),
+    "KP122": Rule(needs=("account",), judge=_allowed_echo),
+    "KP123": Rule(needs=("account",), judge=_account),
+    "KP124": Rule(needs=("again",), judge=_again),
+    "KP125": Rule(needs=("unknown field",), judge=_unknown_field),
     "KP126": refuses("wrong kind"),
     "KP127": refuses("wrong group", "wrong version"),
     "KP128": refuses("empty image"),
-    "KP129": Rule(("foreign",), _foreign),
-    "KP130": Rule((Family.VERSION,), _wrong_version),
-    "KP131": Rule((Family.VERSION,), _older_versions),
-    "KP132": Rule((Family.VERSION,), _required_versions),
+    "KP129": Rule(needs=("foreign",), judge=_foreign),
+    "KP130": Rule(needs=(Family.VERSION,), judge=_wrong_version),
+    "KP131": Rule(needs=(Family.VERSION,), judge=_older_versions),
+    "KP132": Rule(needs=(Family.VERSION,), judge=_required_versions),
 }

@@ -18,7 +18,11 @@ def _on_stderr(evidence: Evidence) -> Iterator[Violation]:
     if not leaking:
         _require_secrets(evidence)
     for name in leaking:
-        yield Violation(name, "a secret of the request or the response on standard error", "no secret")
+        yield Violation(
+            experiment=name,
+            found="a secret of the request or the response on standard error",
+            expected="no secret",
+        )
 
 
 def _on_command_line(evidence: Evidence) -> Iterator[Violation]:
@@ -32,7 +36,9 @@ def _on_command_line(evidence: Evidence) -> Iterator[Violation]:
         for line in evidence.run(name).command_lines:
             if evidence.secrets.found_in(line):
                 program = line.partition(b"\0")[0].decode("utf-8", "replace")
-                yield Violation(name, f"a secret among the arguments of {program}", "no secret")
+                yield Violation(
+                    experiment=name, found=f"a secret among the arguments of {program}", expected="no secret"
+                )
                 return
 
 
@@ -64,19 +70,25 @@ def _readable(evidence: Evidence) -> Iterator[Violation]:
     if unchecked is not None and not found:
         raise unchecked
     for path in found:
-        yield Violation("good", f"{path} contains a secret and others can read it", "mode 0600")
+        yield Violation(
+            experiment="good", found=f"{path} contains a secret and others can read it", expected="mode 0600"
+        )
 
 
 def _in_temporary(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, "TMPDIR"):
         if not leak.is_open:
-            yield Violation("good", f"TMPDIR/{leak.path} contains a secret", "no such file")
+            yield Violation(
+                experiment="good", found=f"TMPDIR/{leak.path} contains a secret", expected="no such file"
+            )
 
 
 def _in_home(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, "HOME"):
         if not leak.is_open:
-            yield Violation("good", f"HOME/{leak.path} contains a secret", "no such file")
+            yield Violation(
+                experiment="good", found=f"HOME/{leak.path} contains a secret", expected="no such file"
+            )
 
 
 def _left_files(evidence: Evidence) -> Iterator[Violation]:
@@ -86,14 +98,14 @@ def _left_files(evidence: Evidence) -> Iterator[Violation]:
     others = [path for path in files if path not in leaked]
     if others:
         found = f"{len(others)} files in TMPDIR after {len(evidence.runs)} runs, such as {others[0]!r}"
-        yield Violation("good", found, "none")
+        yield Violation(experiment="good", found=found, expected="none")
 
 
 SECRET_RULES: dict[str, Rule] = {
-    "KP301": Rule(EVERY_EXPERIMENT, _on_stderr),
-    "KP302": Rule(("good",), _on_command_line),
-    "KP303": Rule(EVERY_EXPERIMENT, _readable),
-    "KP304": Rule(EVERY_EXPERIMENT, _in_temporary),
-    "KP305": Rule(EVERY_EXPERIMENT, _in_home),
-    "KP306": Rule(EVERY_EXPERIMENT, _left_files),
+    "KP301": Rule(needs=EVERY_EXPERIMENT, judge=_on_stderr),
+    "KP302": Rule(needs=("good",), judge=_on_command_line),
+    "KP303": Rule(needs=EVERY_EXPERIMENT, judge=_readable),
+    "KP304": Rule(needs=EVERY_EXPERIMENT, judge=_in_temporary),
+    "KP305": Rule(needs=EVERY_EXPERIMENT, judge=_in_home),
+    "KP306": Rule(needs=EVERY_EXPERIMENT, judge=_left_files),
 }

@@ -101,18 +101,53 @@ class ProgramState(StrEnum):
 PLUGINS = {
     plugin.name: plugin
     for plugin in (
-        Plugin("ecr", "ecr-credential-provider", PluginKind.IMAGE, "Amazon ECR, private and public"),
         Plugin(
-            "gcr", "auth-provider-gcp", PluginKind.IMAGE, "Google Container Registry and Artifact Registry"
+            name="ecr",
+            upstream="ecr-credential-provider",
+            kind=PluginKind.IMAGE,
+            about="Amazon ECR, private and public",
         ),
-        Plugin("acr", "acr-credential-provider", PluginKind.IMAGE, "Azure Container Registry"),
-        Plugin("static", "", PluginKind.IMAGE, "docker config files and directories of secrets"),
-        Plugin("docker-helper", "", PluginKind.IMAGE, "any docker-credential-* program"),
-        Plugin("federate", "", PluginKind.IMAGE, "any registry that trusts an OpenID Connect issuer"),
-        Plugin("eks", "aws-iam-authenticator", PluginKind.CLUSTER, "Amazon EKS, by a presigned STS request"),
-        Plugin("gke", "gke-gcloud-auth-plugin", PluginKind.CLUSTER, "Google GKE"),
-        Plugin("aks", "kubelogin", PluginKind.CLUSTER, "Azure AKS, by Entra ID"),
-        Plugin("oidc", "kubectl-oidc_login", PluginKind.CLUSTER, "any OpenID Connect issuer"),
+        Plugin(
+            name="gcr",
+            upstream="auth-provider-gcp",
+            kind=PluginKind.IMAGE,
+            about="Google Container Registry and Artifact Registry",
+        ),
+        Plugin(
+            name="acr",
+            upstream="acr-credential-provider",
+            kind=PluginKind.IMAGE,
+            about="Azure Container Registry",
+        ),
+        Plugin(
+            name="static",
+            upstream="",
+            kind=PluginKind.IMAGE,
+            about="docker config files and directories of secrets",
+        ),
+        Plugin(
+            name="docker-helper", upstream="", kind=PluginKind.IMAGE, about="any docker-credential-* program"
+        ),
+        Plugin(
+            name="federate",
+            upstream="",
+            kind=PluginKind.IMAGE,
+            about="any registry that trusts an OpenID Connect issuer",
+        ),
+        Plugin(
+            name="eks",
+            upstream="aws-iam-authenticator",
+            kind=PluginKind.CLUSTER,
+            about="Amazon EKS, by a presigned STS request",
+        ),
+        Plugin(name="gke", upstream="gke-gcloud-auth-plugin", kind=PluginKind.CLUSTER, about="Google GKE"),
+        Plugin(name="aks", upstream="kubelogin", kind=PluginKind.CLUSTER, about="Azure AKS, by Entra ID"),
+        Plugin(
+            name="oidc",
+            upstream="kubectl-oidc_login",
+            kind=PluginKind.CLUSTER,
+            about="any OpenID Connect issuer",
+        ),
     )
 }
 
@@ -128,7 +163,7 @@ def find_own(text: str) -> OwnPlugin | None:
     if _origin(module) is None:
         hint = "install its package with the pip of that Python"
         raise EnvironmentProblem(f"module {module!r} is not installed for {sys.executable}; {hint}")
-    return OwnPlugin(module, function)
+    return OwnPlugin(module=module, function=function)
 
 
 def takes_no_arguments(plugin: OwnPlugin) -> bool:

@@ -183,7 +183,7 @@ def provide(request: ExecRequest) -> ExecResponse:
     \"\"\"Return a token from the file of TOKEN_FILE, else ask the user for one.\"\"\"
     path = os.environ.get(TOKEN_FILE)
     token = read_token(path) if path else ask(request, "Token: ", is_secret=True)
-    return ExecResponse(token, expires_at=time() + LIFETIME_SECONDS)
+    return ExecResponse(token=token, expires_at=time() + LIFETIME_SECONDS)
 
 
 def read_token(path: str) -> str:

@@ -61,7 +61,7 @@ def record(plugin: PluginUnderTest) -> Json:
     experiment = _experiment(plugin)
     outcome, names = _run(plugin, experiment)
     known = {plugin.token, *secret_values(plugin.env)} | secrets_in(outcome.stdout)
-    secrets = Secrets(frozenset(text for text in known if len(text) >= SHORTEST))
+    secrets = Secrets(texts=frozenset(text for text in known if len(text) >= SHORTEST))
     now = time_ns()
     return make_document(
         KIND,
@@ -95,9 +95,13 @@ def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcom
     folder = tempfile.mkdtemp(prefix="keyferry-trace-")
     try:
         home = os.environ.get("HOME", folder)
-        environ = environment(plugin, Surroundings(home, folder, os.environ), experiment)
+        environ = environment(
+            plugin, Surroundings(home=home, temporary=folder, environ=os.environ), experiment
+        )
         limits = Limits(timeout_seconds=plugin.timeout_seconds)
-        what = Launch((plugin.path, *plugin.args), environ, experiment.stdin, limits)
+        what = Launch(
+            argv=(plugin.path, *plugin.args), environ=environ, stdin=experiment.stdin, limits=limits
+        )
         return launch(what).outcome, environ
     except (OSError, ValueError) as error:
         reason = describe_start_problem(plugin.path, error)

@@ -59,7 +59,7 @@ def replay(trace: dict[str, object], now_ns: int | None = None) -> Replay:
             text = str(stdout.get("skeleton") or "")
     lines = trace.get("stderr")
     said = "".join(f"{line}\n" for line in lines) if isinstance(lines, list) else ""
-    return Replay(text, said, _status(trace))
+    return Replay(stdout=text, stderr=said, status=_status(trace))
 
 
 def _status(trace: dict[str, object]) -> int:

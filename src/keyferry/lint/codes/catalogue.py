@@ -102,7 +102,9 @@ def _severity(code: str) -> Severity:
 
 
 CODES: dict[str, Code] = {
-    code: Code(code, _severity(code), title, why, fix, _VERSIONS.get(code, ""))
+    code: Code(
+        code=code, severity=_severity(code), title=title, why=why, fix=fix, kubernetes=_VERSIONS.get(code, "")
+    )
     for table in _TABLES
     for code, (title, why, fix) in table.items()
 }

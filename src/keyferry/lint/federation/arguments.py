@@ -56,7 +56,7 @@ def find_federation(provider: CredentialProvider, beside: Sequence[FederationFil
     both = [f"--{name}" for name in RULE_FLAGS if name in flags]
     if both:
         message = f"--config cannot be used with {', '.join(both)}; write these settings into the config"
-        return ProviderFederation("", code=_ARGUMENTS, message=message)
+        return ProviderFederation(source="", code=_ARGUMENTS, message=message)
     return _from_file(path, _config_place(provider), beside)
 
 
@@ -64,10 +64,12 @@ def _from_arguments(flags: dict[str, list[str]], provider: CredentialProvider) -
     try:
         config, problems = interpret_federation(make_document(flags, _variables(provider)))
     except ProvideError as error:
-        return ProviderFederation("", code=_ARGUMENTS, message=str(error))
+        return ProviderFederation(source="", code=_ARGUMENTS, message=str(error))
     if problems:
-        return ProviderFederation("", code=_ARGUMENTS, message=f"the plugin refuses them: {problems[0][1]}")
-    return ProviderFederation("", config)
+        return ProviderFederation(
+            source="", code=_ARGUMENTS, message=f"the plugin refuses them: {problems[0][1]}"
+        )
+    return ProviderFederation(source="", config=config)
 
 
 def _from_file(path: str, at: Path, beside: Sequence[FederationFile]) -> ProviderFederation:
@@ -77,17 +79,17 @@ def _from_file(path: str, at: Path, beside: Sequence[FederationFile]) -> Provide
         file = _read(path)
     if file is None:
         message = f"the FederationConfig {path!r} does not exist on this machine, or cannot be read"
-        return ProviderFederation(path, None, at, _ABSENT, message)
+        return ProviderFederation(source=path, config=None, at=at, code=_ABSENT, message=message)
     if file.problems:
         # Not quoted: the arguments may name any file, and a message may have a part of it.
         message = f"{file.path!r} is no FederationConfig that the plugin accepts; lint that file"
-        return ProviderFederation(path, None, at, _REFUSED, message)
+        return ProviderFederation(source=path, config=None, at=at, code=_REFUSED, message=message)
     if not is_given and not file.is_json:
         message = (
             f"{path!r} is YAML, and the plugin reads JSON; write it with 'keyferry plugin install federate'"
         )
-        return ProviderFederation(path, None, at, _REFUSED, message)
-    return ProviderFederation(path, file.config, at)
+        return ProviderFederation(source=path, config=None, at=at, code=_REFUSED, message=message)
+    return ProviderFederation(source=path, config=file.config, at=at)
 
 
 def _choose(path: str, beside: Sequence[FederationFile]) -> FederationFile | None:

@@ -17,4 +17,4 @@ def lint_federation(path: str, data: bytes) -> LintReport:
     report = make_report(FileKind.FEDERATION, path, [*file.problems, *find_doubts(file)], "")
     # Kubernetes does not read this file.
     findings = tuple(replace(finding, kubernetes_text="") for finding in report.findings)
-    return replace(report, findings=findings, sources=(SourceFile(path, data),))
+    return replace(report, findings=findings, sources=(SourceFile(path=path, data=data),))

@@ -58,15 +58,17 @@ def decode_federation(path: str, data: bytes) -> FederationFile:
         document = read_document(data)
     except DocumentError as error:
         problem = Problem("", error.message, code=_SYNTAX, file=path, line=error.line, column=error.column)
-        return FederationFile(path, data, None, FederationConfig(), (problem,))
+        return FederationFile(
+            path=path, data=data, document=None, config=FederationConfig(), problems=(problem,)
+        )
     duplicates = tuple(each.path for each in document.duplicates)
     config, found = interpret_federation(document.value, duplicates)
-    file = FederationFile(path, data, document, config)
+    file = FederationFile(path=path, data=data, document=document, config=config)
     problems = tuple(
         file.place(at, problem.message, _code_of(at, problem, config), problem.detail)
         for at, problem in found
     )
-    return FederationFile(path, data, document, config, problems)
+    return FederationFile(path=path, data=data, document=document, config=config, problems=problems)
 
 
 def interpret_federation(

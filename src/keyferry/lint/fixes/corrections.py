@@ -87,7 +87,7 @@ def _without_repetition(
     if correction.change is not TextChange.SET or not isinstance(entries, list):
         return correction
     if text in entries or made.setdefault((at[:-1], text), at) != at:
-        return Correction(at, TextChange.REMOVE)
+        return Correction(at=at, change=TextChange.REMOVE)
     return correction
 
 
@@ -95,15 +95,15 @@ def _correct(finding: Finding, at: Path, document: object) -> Correction | None:
     value = value_at(document, at)
     if finding.code in _WRONG_TYPE:
         is_unquoted = finding.detail is Detail.SCALAR_FOR_TEXT
-        return Correction(at, TextChange.QUOTE) if is_unquoted else None
+        return Correction(at=at, change=TextChange.QUOTE) if is_unquoted else None
     if finding.code == _NO_MODE:
         return _with_mode(at, value)
     if finding.code == _UNKNOWN:
         name = respelt(finding.path)
         is_free = isinstance(parent := value_at(document, at[:-1]), dict) and name not in parent
-        return Correction(at, TextChange.RENAME, name) if name and is_free else None
+        return Correction(at=at, change=TextChange.RENAME, text=name) if name and is_free else None
     text = _new_text(finding.code, value) if isinstance(value, str) else ""
-    return Correction(at, TextChange.SET, text) if text and text != value else None
+    return Correction(at=at, change=TextChange.SET, text=text) if text and text != value else None
 
 
 def _new_text(code: str, value: str) -> str:
@@ -123,7 +123,7 @@ def _new_text(code: str, value: str) -> str:
 def _with_mode(at: Path, value: object) -> Correction | None:
     if not isinstance(value, dict) or value.get("apiVersion") != EXEC_V1 or _MODE[0] in value:
         return None
-    return Correction(at, TextChange.INSERT, _MODE[1], _MODE[0])
+    return Correction(at=at, change=TextChange.INSERT, text=_MODE[1], field=_MODE[0])
 
 
 def value_at(document: object, at: Path) -> object:

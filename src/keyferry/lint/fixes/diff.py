@@ -97,4 +97,10 @@ class _Side:
     def row(self, mark: str, at: int, old: int, new: int) -> _Row:
         """Return a line of this side, with the numbers that it has in both."""
         shown = self._shown[at]
-        return _Row(mark, shown, old, new, shown == self._written[at] == printable(shown, "\t"))
+        return _Row(
+            mark=mark,
+            text=shown,
+            old=old,
+            new=new,
+            is_whole=shown == self._written[at] == printable(shown, "\t"),
+        )

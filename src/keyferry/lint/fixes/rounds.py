@@ -47,7 +47,7 @@ def fix_file(
         if report.accepted and not linted.accepted:
             break
         current, report = new, linted
-    return FixedFile(path, data, current)
+    return FixedFile(path=path, before=data, after=current)
 
 
 def count_fixable(path: str, data: bytes, findings: tuple[Finding, ...]) -> int:

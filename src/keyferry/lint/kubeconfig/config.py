@@ -59,7 +59,7 @@ def lint_kubeconfig(path: str, data: bytes) -> LintReport:
     """Return all problems of the kubeconfig *path*, whose content is *data*."""
     file = decode_file(path, data)
     # As kubectl reads this file alone; relative paths start at the folder of the file.
-    loaded = LoadedKubeconfig(merge_configs([file.config], None), (file,), paths=(path,))
+    loaded = LoadedKubeconfig(config=merge_configs([file.config], None), files=(file,), paths=(path,))
     refusals = [*file.problems, *_invalid(loaded, file)]
     text = file.kubernetes_text
     usable = _readable(loaded)

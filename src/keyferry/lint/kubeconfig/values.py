@@ -130,7 +130,7 @@ def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
 
 def _counts(user: AuthInfo) -> bool:
     config = ClientConfig(
-        "",
+        server="",
         bearer_token=user.token,
         token_file=user.token_file,
         username=user.username,

@@ -55,14 +55,14 @@ def lint(
     refusals = [problem for stage in stages for problem in stage.problems]
     problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir, beside))]
     return LintReport(
-        path,
-        rules.version,
-        bin_dir,
-        tuple(file.path for file in config.files),
-        len(config.providers),
-        tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
-        next((stage.kubernetes_text for stage in stages if stage.problems), ""),
-        sources=tuple(SourceFile(file.path, file.data) for file in config.files),
+        path=path,
+        kubernetes=rules.version,
+        bin_dir=bin_dir,
+        files=tuple(file.path for file in config.files),
+        providers=len(config.providers),
+        findings=tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
+        kubernetes_text=next((stage.kubernetes_text for stage in stages if stage.problems), ""),
+        sources=tuple(SourceFile(path=file.path, data=file.data) for file in config.files),
     )
 
 
@@ -78,11 +78,11 @@ def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator
         is_reading = stage.stage is LoadStage.READ
         if is_reading and not rules.directory and os.path.isdir(config.path):
             refused = refuse_directory(config.path, rules)
-            yield Refusals(LoadStage.READ, (refused,), refused.kubernetes_text)
+            yield Refusals(stage=LoadStage.READ, problems=(refused,), kubernetes_text=refused.kubernetes_text)
         yield stage
         if is_reading:
             newer = tuple(newer_fields(config, rules))
-            yield Refusals(LoadStage.READ, newer, _strict_text(newer))
+            yield Refusals(stage=LoadStage.READ, problems=newer, kubernetes_text=_strict_text(newer))
 
 
 def _strict_text(problems: tuple[Problem, ...]) -> str:

@@ -63,7 +63,7 @@ def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_
 def _report(kind: FileKind, path: str, files: tuple[str, ...], problems: list[Problem]) -> LintReport:
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
-    return LintReport(path, LATEST, files=files, findings=ordered, kind=kind)
+    return LintReport(path=path, kubernetes=LATEST, files=files, findings=ordered, kind=kind)
 
 
 def _check_all(folder: str, files: list[str], now_ns: int) -> Iterator[Problem]:

@@ -92,7 +92,9 @@ class Runtime:
     def version(self) -> RuntimeInfo:
         """Return the name and version of the runtime."""
         answer = self._call(RUNTIME_SERVICE, "Version", message("VersionRequest")())
-        return RuntimeInfo(answer.runtime_name, answer.runtime_version, answer.runtime_api_version)
+        return RuntimeInfo(
+            name=answer.runtime_name, version=answer.runtime_version, api_version=answer.runtime_api_version
+        )
 
     def find_image(self, image: str) -> StoredImage | None:
         """Return the image with that name or id, or None if the runtime has none."""
@@ -177,7 +179,11 @@ def classify(code: str, said: str) -> Kind:
 
 def _to_image(image: Any) -> StoredImage:
     return StoredImage(
-        image.id, tuple(image.repo_tags), tuple(image.repo_digests), int(image.size), bool(image.pinned)
+        id=image.id,
+        tags=tuple(image.repo_tags),
+        digests=tuple(image.repo_digests),
+        size=int(image.size),
+        is_pinned=bool(image.pinned),
     )
 
 

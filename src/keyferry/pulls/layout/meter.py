@@ -59,4 +59,10 @@ class Meter:
             self._tell(self._progress())
 
     def _progress(self) -> Progress:
-        return Progress(self._done, self._total, self._layers_done, len(self._layers), self._found)
+        return Progress(
+            done=self._done,
+            total=self._total,
+            layers_done=self._layers_done,
+            layers=len(self._layers),
+            found=self._found,
+        )

@@ -72,7 +72,9 @@ class LayoutPull:
                     registry.name, 0, f"{self._image.text!r}: {error}", Kind.CONTENT
                 ) from None
         stored = self._store(manifest, platform)
-        return AttemptResult(stored.id, registry.asked_for_credential, fetched.digest, stored)
+        return AttemptResult(
+            image_ref=stored.id, was_asked=registry.asked_for_credential, digest=fetched.digest, stored=stored
+        )
 
     def cancel(self) -> None:
         """Cancel the pull, from another thread; the next pull resumes from the bytes that were fetched."""
@@ -95,7 +97,9 @@ class LayoutPull:
 
     def _fetch(self, registry: Registry, manifest: ImageManifest) -> Platform:
         meter = Meter(manifest, self._layout, self._on_progress)
-        work = FetchContext(registry, self._layout, self._deadline, meter, self._stop)
+        work = FetchContext(
+            registry=registry, layout=self._layout, deadline=self._deadline, meter=meter, stop=self._stop
+        )
         fetch_blobs(work, [manifest.config], 1, self._transport.interrupt)
         platform = read_config_platform(self._layout.read(manifest.config.digest) or b"")
         # Checked only if a platform was requested: an image for a single, other platform may be wanted on purpose.
@@ -107,7 +111,14 @@ class LayoutPull:
     def _store(self, manifest: ImageManifest, platform: Platform) -> StoredImage:
         image, size = self._image.in_full(), len(manifest.content)
         self._layout.put(manifest.content, manifest.digest)
-        entry = IndexEntry(manifest.media_type, manifest.digest, size, platform, image.text, image.tag)
+        entry = IndexEntry(
+            media_type=manifest.media_type,
+            digest=manifest.digest,
+            size=size,
+            platform=platform,
+            image=image.text,
+            tag=image.tag,
+        )
         name = self._layout.add(entry)
         return describe_image(manifest, image, name, platform)
 
@@ -119,10 +130,10 @@ def describe_image(
     tags, by_digest = ((), (image.text,)) if image.digest else ((image.text,), ())
     digests = dict.fromkeys((f"{image.repository}@{manifest.digest}", *by_digest))
     return StoredImage(
-        manifest.config.digest,
-        tags,
-        tuple(digests),
-        len(manifest.content) + sum(blob.size for blob in manifest.blobs),
+        id=manifest.config.digest,
+        tags=tags,
+        digests=tuple(digests),
+        size=len(manifest.content) + sum(blob.size for blob in manifest.blobs),
         name=name,
         manifest_digest=manifest.digest,
         platform=platform,

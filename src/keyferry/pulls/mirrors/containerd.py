@@ -47,12 +47,12 @@ def containerd_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors | No
         if places.hosts_dir:
             # A folder outside of the root, such as a copy, has paths of its own.
             is_below = os.path.abspath(places.hosts_dir).startswith(os.path.join(places.root, ""))
-            return _in_folders(image, (_Folder(places.hosts_dir),), places.root if is_below else "/")
+            return _in_folders(image, (_Folder(path=places.hosts_dir),), places.root if is_below else "/")
         sections = _sections(places)
         found = _in_folders(image, _folders(places, sections), places.root) or _in_config(image, sections)
         return _with_logins(image, found, sections)
     except TomlProblem as problem:
-        return Mirrors(RuntimeKind.CONTAINERD, problem.file, problem=problem.problem)
+        return Mirrors(runtime=RuntimeKind.CONTAINERD, file=problem.file, problem=problem.problem)
 
 
 def containerd_registries(places: MirrorPlaces) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def containerd_registries(places: MirrorPlaces) -> tuple[str, ...]:
         sections = [] if places.hosts_dir else _sections(places)
     except TomlProblem:
         sections = []
-    folders = (_Folder(places.hosts_dir),) if places.hosts_dir else _folders(places, sections)
+    folders = (_Folder(path=places.hosts_dir),) if places.hosts_dir else _folders(places, sections)
     for folder in folders:
         try:
             names = sorted(os.listdir(folder.path))
@@ -84,10 +84,10 @@ def _sections(places: MirrorPlaces) -> list[RegistrySection]:
 
 
 def _folders(places: MirrorPlaces, sections: Sequence[RegistrySection]) -> tuple[_Folder, ...]:
-    listed = [_Folder(folder) for section in sections for folder in section.folders]
+    listed = [_Folder(path=folder) for section in sections for folder in section.folders]
     if places.containerd_config and listed:
         return tuple(listed)
-    return (*listed, *(_Folder(folder, is_listed=False) for folder in places.host_folders))
+    return (*listed, *(_Folder(path=folder, is_listed=False) for folder in places.host_folders))
 
 
 def _in_folders(image: ImageName, folders: Sequence[_Folder], root: str) -> Mirrors | None:
@@ -143,7 +143,7 @@ def _read_hosts(path: str, image: ImageName, root: str) -> Mirrors | None:
 def _mirrors(path: str, endpoints: Sequence[Endpoint | None]) -> Mirrors:
     once = dict.fromkeys(each for each in endpoints if each is not None)
     check_count(path, len(once))
-    return Mirrors(RuntimeKind.CONTAINERD, path, tuple(once))
+    return Mirrors(runtime=RuntimeKind.CONTAINERD, file=path, endpoints=tuple(once))
 
 
 def _can_pull(path: str, host: object) -> bool:
@@ -191,15 +191,15 @@ def _place(text: str, image: ImageName, trust: HostTrust, *, keeps_path: bool = 
         path = f"{path.rstrip('/')}{_API}"
     server = f"{url.scheme}://{url.host}"
     return Endpoint(
-        f"{server}{path.removesuffix(_API)}",
-        url.host,
-        f"{server}{path}",
-        image.path,
-        is_registry_host(url.host, image.registry),
-        CredentialOffer.OFFERED,
-        url.scheme == "http" or trust.accepts_any,
-        trust.has_login,
-        trust,
+        url=f"{server}{path.removesuffix(_API)}",
+        host=url.host,
+        api=f"{server}{path}",
+        repository=image.path,
+        is_registry=is_registry_host(url.host, image.registry),
+        offer=CredentialOffer.OFFERED,
+        is_insecure=url.scheme == "http" or trust.accepts_any,
+        has_login=trust.has_login,
+        trust=trust,
         # With settings of TLS, containerd takes http:// for a wish, unless the port leaves no doubt.
         falls_back=url.scheme == "http" and trust.sets_tls and not url.host.endswith(":80"),
         namespace="" if url.host == _default_host(image) else image.registry,
@@ -260,4 +260,6 @@ def _with_logins(
     own = _default_server(image, HostTrust())
     if own is None or own.host not in hosts:
         return None
-    return Mirrors(RuntimeKind.CONTAINERD, hosts[own.host], (replace(own, has_login=True),))
+    return Mirrors(
+        runtime=RuntimeKind.CONTAINERD, file=hosts[own.host], endpoints=(replace(own, has_login=True),)
+    )

@@ -111,7 +111,13 @@ def _section(path: str, plugins: Table, root: str) -> RegistrySection:
         problem = "it sets config_path and mirrors, and with both containerd's CRI plugin does not start"
         raise TomlProblem(path, problem)
     trusts = {host: _trust(subtable(configs, host, "tls"), root) for host in configs}
-    return RegistrySection(path, tuple(under(root, folder) for folder in listed), mirrors, logins, trusts)
+    return RegistrySection(
+        file=path,
+        folders=tuple(under(root, folder) for folder in listed),
+        mirrors=mirrors,
+        logins=logins,
+        trusts=trusts,
+    )
 
 
 def _trust(table: Table, root: str) -> HostTrust:
@@ -122,7 +128,7 @@ def _trust(table: Table, root: str) -> HostTrust:
     if bool(certificate) != bool(key):
         return HostTrust(problem=f"{certificate or key!r} is set without the other of cert_file and key_file")
     return HostTrust(
-        (authority,) if authority else (),
-        ((certificate, key),) if certificate else (),
-        table.get("insecure_skip_verify") is True,
+        ca_files=(authority,) if authority else (),
+        client_pairs=((certificate, key),) if certificate else (),
+        accepts_any=table.get("insecure_skip_verify") is True,
     )

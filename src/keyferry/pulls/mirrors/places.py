@@ -87,8 +87,8 @@ def running_places(
     process = runtime_process(runtimes, endpoint)
     config = "" if process is None else process.flags.get("--config", "")
     if process is None or not config or kind is not RuntimeKind.CONTAINERD:
-        return MirrorPlaces(root, kind)
-    return MirrorPlaces(root, kind, containerd_config=process.inside(config))
+        return MirrorPlaces(root=root, runtime=kind)
+    return MirrorPlaces(root=root, runtime=kind, containerd_config=process.inside(config))
 
 
 def runtime_process(runtimes: Sequence[RuntimeProcess], endpoint: str = "") -> RuntimeProcess | None:

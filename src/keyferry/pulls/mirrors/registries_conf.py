@@ -74,7 +74,7 @@ def registries_conf_endpoints(image: ImageName, places: MirrorPlaces) -> Mirrors
         return None
     own = _server(image.registry, image.path, image, CredentialOffer.OFFERED)
     own, folder = _with_certificates(own, places)
-    return Mirrors(RuntimeKind.CRIO, folder, (own,)) if folder else None
+    return Mirrors(runtime=RuntimeKind.CRIO, file=folder, endpoints=(own,)) if folder else None
 
 
 def _with_certificates(endpoint: Endpoint, places: MirrorPlaces) -> tuple[Endpoint, str]:
@@ -96,7 +96,7 @@ def _find(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
             check_count(entry.file, len(entry.mirrors))
         check_count(config.searched.file, len(config.searched.registries))
     except TomlProblem as problem:
-        return Mirrors(RuntimeKind.CRIO, problem.file, problem=problem.problem)
+        return Mirrors(runtime=RuntimeKind.CRIO, file=problem.file, problem=problem.problem)
     if not image.text.startswith(f"{image.registry}/"):
         return _short_name(image, config)
     name = image.in_full().text
@@ -105,9 +105,11 @@ def _find(image: ImageName, places: MirrorPlaces) -> Mirrors | None:
         return None
     entry = max(covering, key=lambda each: len(each.prefix))
     if entry.is_blocked:
-        return Mirrors(RuntimeKind.CRIO, entry.file, is_blocked=True, blocked_line=_blocked_line(entry))
+        return Mirrors(
+            runtime=RuntimeKind.CRIO, file=entry.file, is_blocked=True, blocked_line=_blocked_line(entry)
+        )
     endpoints = tuple(_endpoint(place, entry, image) for place in _used(entry, image))
-    return Mirrors(RuntimeKind.CRIO, entry.file, endpoints)
+    return Mirrors(runtime=RuntimeKind.CRIO, file=entry.file, endpoints=endpoints)
 
 
 def _blocked_line(entry: _Entry) -> int:
@@ -134,7 +136,7 @@ def registries_conf_prefixes(places: MirrorPlaces) -> tuple[str, ...]:
 
 def _read_config(files: Sequence[str]) -> _Config:
     """Read the files; what a later file sets replaces what an earlier one sets for the same prefix or name."""
-    config = _Config({}, {}, _Searched())
+    config = _Config(entries={}, aliases={}, searched=_Searched())
     for file in files:
         try:
             table = load_toml(file)
@@ -144,15 +146,15 @@ def _read_config(files: Sequence[str]) -> _Config:
             raise TomlProblem(file, "it has the section [registries] of version 1, which is not read here")
         entries = {entry.prefix: entry for entry in _entries(file, table)}
         aliases = {
-            name: _Alias(file, location)
+            name: _Alias(file=file, location=location)
             for name, location in subtable(table, "aliases").items()
             if isinstance(location, str) and "@" not in location
         }
         searched = [each for each in texts(table.get("unqualified-search-registries")) if "@" not in each]
         config = _Config(
-            config.entries | entries,
-            config.aliases | aliases,
-            _Searched(file, tuple(searched)) if searched else config.searched,
+            entries=config.entries | entries,
+            aliases=config.aliases | aliases,
+            searched=_Searched(file=file, registries=tuple(searched)) if searched else config.searched,
         )
     return config
 
@@ -168,13 +170,13 @@ def _entries(file: str, table: Table) -> Iterator[_Entry]:
         if not prefix or not (location or prefix.startswith("*.")):
             raise TomlProblem(file, f"{where} has no location")
         yield _Entry(
-            file,
-            number,
-            prefix,
-            _Place(location, entry.get("insecure") is True),
-            tuple(_mirrors(file, entry, where)),
-            entry.get("blocked") is True,
-            entry.get("mirror-by-digest-only") is True,
+            file=file,
+            number=number,
+            prefix=prefix,
+            place=_Place(location=location, is_insecure=entry.get("insecure") is True),
+            mirrors=tuple(_mirrors(file, entry, where)),
+            is_blocked=entry.get("blocked") is True,
+            is_digest_only=entry.get("mirror-by-digest-only") is True,
         )
 
 
@@ -188,7 +190,7 @@ def _mirrors(file: str, entry: Table, where: str) -> Iterator[_Place]:
             raise TomlProblem(file, f"{at} has no location")
         if pull_from not in _PULL_FROM_MIRROR:
             raise TomlProblem(file, f"{at} has the unknown pull-from-mirror {pull_from!r}")
-        yield _Place(location, mirror.get("insecure") is True, pull_from)
+        yield _Place(location=location, is_insecure=mirror.get("insecure") is True, pull_from=pull_from)
 
 
 def _text(file: str, table: Table, name: str, where: str) -> str:
@@ -238,13 +240,13 @@ def _server(
 ) -> Endpoint:
     is_registry = host == image.registry
     return Endpoint(
-        f"https://{host}",
-        host,
-        f"https://{host}/v2",
-        path,
-        is_registry,
-        offer,
-        is_insecure,
+        url=f"https://{host}",
+        host=host,
+        api=f"https://{host}/v2",
+        repository=path,
+        is_registry=is_registry,
+        offer=offer,
+        is_insecure=is_insecure,
         trust=HostTrust(accepts_any=is_insecure),
         falls_back=is_insecure,
     )
@@ -265,5 +267,5 @@ def _short_name(image: ImageName, config: _Config) -> Mirrors | None:
         named, file = [alias.location], alias.file
     pairs = [each.partition("/") for each in named]
     endpoints = [_server(host, path, image, CredentialOffer.UNKNOWN) for host, _, path in pairs]
-    found = Mirrors(RuntimeKind.CRIO, file, tuple(endpoints))
+    found = Mirrors(runtime=RuntimeKind.CRIO, file=file, endpoints=tuple(endpoints))
     return found if found.others else None

@@ -73,10 +73,10 @@ def read_trust(file: str, settings: Table, root: str = "/") -> HostTrust:
         )
     both = [(each, "") if isinstance(each, str) else (each[0], each[1]) for each in pairs]
     return HostTrust(
-        tuple(map(resolve, listed)),
-        tuple((resolve(certificate), key and resolve(key)) for certificate, key in both),
-        settings.get("skip_verify") is True,
-        tuple(_headers(file, subtable(settings, "header"))),
+        ca_files=tuple(map(resolve, listed)),
+        client_pairs=tuple((resolve(certificate), key and resolve(key)) for certificate, key in both),
+        accepts_any=settings.get("skip_verify") is True,
+        headers=tuple(_headers(file, subtable(settings, "header"))),
     )
 
 
@@ -118,8 +118,10 @@ def certificate_files(folder: str, *, are_paired: bool) -> HostTrust:
         )
     pairs = [(f"{name}.cert", f"{name}.key" if name in keys else "") for name in certificates]
     return HostTrust(
-        tuple(authorities),
-        tuple((os.path.join(folder, cert), key and os.path.join(folder, key)) for cert, key in pairs),
+        ca_files=tuple(authorities),
+        client_pairs=tuple(
+            (os.path.join(folder, cert), key and os.path.join(folder, key)) for cert, key in pairs
+        ),
     )
 
 

@@ -90,14 +90,14 @@ class Puller:
         self.target = target
         self.counters = PullCounters() if records is None else records.counters
         self._context = PullContext(
-            target,
-            Providers(()) if providers is None else providers,
-            records,
-            self.counters,
-            back_off or BackOff(),
-            nullcontext() if max_parallel is None else BoundedSemaphore(max_parallel),
-            evict,
-            self._check_private,
+            target=target,
+            providers=Providers(()) if providers is None else providers,
+            records=records,
+            counters=self.counters,
+            back_off=back_off or BackOff(),
+            slots=nullcontext() if max_parallel is None else BoundedSemaphore(max_parallel),
+            evict=evict,
+            check_private=self._check_private,
         )
         self._preload = preload
         self._no_kubelet = no_kubelet
@@ -122,14 +122,14 @@ class Puller:
         policy = choose_pull_policy(options.get("pull_policy", ""), known)
         credentials = options.get("credentials")
         request = PullRequest(
-            image.text if isinstance(image, ImageName) else image,
-            name,
-            policy,
-            options.get("pod"),
-            tuple(options.get("pull_secrets", ())),
-            None if credentials is None else tuple(credentials),
-            options.get("timeout_seconds"),
-            options.get("on_progress"),
+            image=image.text if isinstance(image, ImageName) else image,
+            name=name,
+            pull_policy=policy,
+            pod=options.get("pod"),
+            pull_secrets=tuple(options.get("pull_secrets", ())),
+            credentials=None if credentials is None else tuple(credentials),
+            timeout_seconds=options.get("timeout_seconds"),
+            on_progress=options.get("on_progress"),
         )
         return PullOperation(self._context, request).run()
 
@@ -291,4 +291,4 @@ def _plan(
         )
 
     place = TargetOptions(cri=cri, to=to, platform=platform, route=route)
-    return _Plan(image, place, make, options)
+    return _Plan(image=image, place=place, make=make, options=options)

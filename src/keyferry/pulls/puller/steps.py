@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PullContext", "PullOperation", "PullRequest"]
 
-_NONE = StoredImage("")
+_NONE = StoredImage(id="")
 
 
 class PullContext(Value):
@@ -244,10 +244,10 @@ class PullOperation:
     ) -> PullOutcome:
         trial, request = self._trial, self._request
         return PullOutcome(
-            request.image,
-            self._context.target.place,
-            request.pull_policy,
-            action,
+            image=request.image,
+            place=self._context.target.place,
+            pull_policy=request.pull_policy,
+            action=action,
             image_ref=found.id,
             digest=found.digest,
             size=found.size,

@@ -90,7 +90,7 @@ class RuntimeTarget:
             raise ContainerRuntimeError(
                 self._runtime.socket, "UNKNOWN", f'imageRef of image "{image.text}" is not set'
             )
-        return AttemptResult(ref)
+        return AttemptResult(image_ref=ref)
 
     def close(self) -> None:
         """Close the connection, which ends the calls in progress."""

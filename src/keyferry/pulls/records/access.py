@@ -88,11 +88,11 @@ def find_access(records: Iterable[ImagePulledRecord], image: str) -> tuple[Acces
 def _access(record: ImagePulledRecord, image: str) -> Iterator[Access]:
     nobody = ImagePullCredentials()
     if record.image_ref == image and not record.credential_mapping:
-        yield Access(record, "", nobody, AccessMatch.REFERENCE)
+        yield Access(record=record, name="", entry=nobody, match=AccessMatch.REFERENCE)
     for name, entry in sorted(record.credential_mapping.items()):
         match = AccessMatch.REFERENCE if record.image_ref == image else _match(name, image)
         if match is not None:
-            yield Access(record, name, entry, match)
+            yield Access(record=record, name=name, entry=entry, match=match)
 
 
 def _match(name: str, image: str) -> AccessMatch | None:
@@ -170,13 +170,13 @@ def plan_policy(
         ref, missing = images.find(use.image), use.missing
         if not ref and not images.is_complete:
             # It is not known whether the image is present. Policies differ only if it is, so that is assumed.
-            ref, missing = use.image, (*missing, MissingInput(LookupInput.IMAGES, use.image))
+            ref, missing = use.image, (*missing, MissingInput(input=LookupInput.IMAGES, name=use.image))
         now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
-        changes.append(Change(use, ref, now, then, missing))
+        changes.append(Change(use=use, image_ref=ref, before=now, after=then, missing=missing))
     return tuple(changes)
 
 
 def uses_without_credentials(records: Iterable[ImagePulledRecord]) -> tuple[ImageUse, ...]:
     """Return a use of every recorded name by a pod without credentials."""
     names = {name for record in records for name in record.credential_mapping}
-    return tuple(ImageUse("a pod without credentials", name) for name in sorted(names))
+    return tuple(ImageUse(pod="a pod without credentials", image=name) for name in sorted(names))

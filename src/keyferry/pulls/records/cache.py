@@ -38,7 +38,7 @@ class CacheSizes(Value):
     def for_node(cls, max_pods: int = _MAX_PODS, max_parallel_pulls: int | None = None) -> CacheSizes:
         """Return the kubelet's sizes for a number of pods and of parallel pulls."""
         intents = min(max(2 * max_pods, 2 * (max_parallel_pulls or 0)), _MOST_INTENTS)
-        return cls(intents, min(5 * max_pods, _MOST_RECORDS))
+        return cls(intents=intents, records=min(5 * max_pods, _MOST_RECORDS))
 
 
 class LruCache(Generic[T]):
@@ -179,7 +179,7 @@ class CachedRecords:
         with self._intent_locks.of(image):
             exists = self.files.intent_exists(image)
             if exists and self._is_still(before):
-                self.intents.put(image, ImagePullIntent(image))
+                self.intents.put(image, ImagePullIntent(image=image))
             return exists
 
     def find_record(self, image_ref: str) -> RecordLookup:
@@ -187,7 +187,7 @@ class CachedRecords:
         before = self._look_around()
         record = self.records.get(image_ref)
         if record is not None:
-            return RecordLookup(record)
+            return RecordLookup(record=record)
         if image_ref in self._doubts:
             return RecordLookup(problem=self._doubts[image_ref])
         if self.records.authoritative:
@@ -202,7 +202,7 @@ class CachedRecords:
         """Write an intent to its file, then to the cache."""
         with self._intent_locks.of(image), self.intents.in_doubt(image):
             self.files.write_intent(image)
-            self.intents.put(image, ImagePullIntent(image))
+            self.intents.put(image, ImagePullIntent(image=image))
 
     def write_record(self, record: ImagePulledRecord) -> None:
         """Write a record to its file, then to the cache."""

@@ -87,11 +87,12 @@ def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], 
 def _load(data: bytes) -> _Loaded:
     """Load a document as Kubernetes does: JSON if it begins with a brace, else YAML."""
     if data[:1] == b"{":
-        return _Loaded(*loads_with_duplicates(data, quoting=True))
+        value, duplicates = loads_with_duplicates(data, quoting=True)
+        return _Loaded(value=value, duplicates=duplicates)
     document = read_document(data, quoting=True)
     if document.format is DocumentFormat.JSON:
-        return _Loaded(document.value, tuple(each.path for each in document.duplicates))
-    return _Loaded(document.value, (), is_yaml=True, yaml_text=_yaml_text(document))
+        return _Loaded(value=document.value, duplicates=tuple(each.path for each in document.duplicates))
+    return _Loaded(value=document.value, duplicates=(), is_yaml=True, yaml_text=_yaml_text(document))
 
 
 def _yaml_text(document: Document) -> str:

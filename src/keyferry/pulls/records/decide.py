@@ -25,22 +25,46 @@ def decide(
     A KeyferryError of *get_credentials* becomes part of the decision.
     """
     if not situation.image_ref:
-        return Decision(True, DecisionRule.ABSENT, situation, policy)
+        return Decision(must_pull=True, rule=DecisionRule.ABSENT, situation=situation, policy=policy)
     if situation.problem is not None or situation.lookup.failure is not None:
-        return Decision(True, DecisionRule.UNREADABLE, situation, policy)
+        return Decision(must_pull=True, rule=DecisionRule.UNREADABLE, situation=situation, policy=policy)
     verdict = policy.judge(situation.image, pulled_by_kubelet=situation.pulled_by_kubelet)
     if not verdict.must_verify:
-        return Decision(False, DecisionRule.POLICY, situation, policy, verdict)
+        return Decision(
+            must_pull=False, rule=DecisionRule.POLICY, situation=situation, policy=policy, verdict=verdict
+        )
     rule, entry = _find_entry(situation)
     if rule is not None:
-        return Decision(rule is not DecisionRule.EVERYBODY, rule, situation, policy, verdict)
+        return Decision(
+            must_pull=rule is not DecisionRule.EVERYBODY,
+            rule=rule,
+            situation=situation,
+            policy=policy,
+            verdict=verdict,
+        )
     try:
         pod = get_credentials()
     except KeyferryError as error:
-        return Decision(True, DecisionRule.NO_CREDENTIALS, situation, policy, verdict, error=error)
+        return Decision(
+            must_pull=True,
+            rule=DecisionRule.NO_CREDENTIALS,
+            situation=situation,
+            policy=policy,
+            verdict=verdict,
+            error=error,
+        )
     rule, matched, shown, addition = _compare(entry, pod)
     # Positional arguments, because the construction is the most expensive step here.
-    return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition)
+    return Decision(
+        must_pull=matched is None,
+        rule=rule,
+        situation=situation,
+        policy=policy,
+        verdict=verdict,
+        matched=matched,
+        shown=shown,
+        addition=addition,
+    )
 
 
 def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCredentials]:
@@ -92,7 +116,7 @@ def _addition(entry: ImagePullCredentials, shown: ImagePullSecret) -> ImagePullC
     # Another recorded secret with the same credential may have matched before the pod's own.
     if shown in entry.kubernetes_secrets or len(entry.kubernetes_secrets) >= MOST_ADDED:
         return None
-    return ImagePullCredentials((shown,))
+    return ImagePullCredentials(kubernetes_secrets=(shown,))
 
 
 def pod_credentials(credentials: Iterable[Credential]) -> PodCredentials:
@@ -106,10 +130,17 @@ def pod_credentials(credentials: Iterable[Credential]) -> PodCredentials:
     for credential in credentials:
         secret, owner = credential.source.secret, credential.source.service_account
         if secret is not None:
-            secrets.append(ImagePullSecret(secret.uid, secret.namespace, secret.name, credential.hash))
+            secrets.append(
+                ImagePullSecret(
+                    uid=secret.uid,
+                    namespace=secret.namespace,
+                    name=secret.name,
+                    credential_hash=credential.hash,
+                )
+            )
         if owner is not None and account is None:
-            account = ImagePullServiceAccount(owner.uid, owner.namespace, owner.name)
-    return PodCredentials(tuple(secrets), account)
+            account = ImagePullServiceAccount(uid=owner.uid, namespace=owner.namespace, name=owner.name)
+    return PodCredentials(secrets=tuple(secrets), service_account=account)
 
 
 def credentials_used(credential: Credential | None) -> ImagePullCredentials:
@@ -118,7 +149,9 @@ def credentials_used(credential: Credential | None) -> ImagePullCredentials:
         return ImagePullCredentials(node_pods_accessible=True)
     shown = pod_credentials((credential,))
     if shown.secrets:
-        return ImagePullCredentials(shown.secrets)
+        return ImagePullCredentials(kubernetes_secrets=shown.secrets)
     if shown.service_account is not None:
-        return ImagePullCredentials((), (shown.service_account,))
+        return ImagePullCredentials(
+            kubernetes_secrets=(), kubernetes_service_accounts=(shown.service_account,)
+        )
     return ImagePullCredentials(node_pods_accessible=True)

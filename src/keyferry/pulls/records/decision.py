@@ -265,4 +265,4 @@ def _count(number: int, noun: str) -> str:
 def _reason(
     stage: ReasonStage, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
 ) -> Reason:
-    return Reason(stage, subject, outcome, text, facts or {})
+    return Reason(stage=stage, subject=subject, outcome=outcome, text=text, facts=facts or {})

@@ -117,11 +117,11 @@ class RecordFiles:
             message = f"it is a record of {decoded.value.image_ref!r}, expected {image_ref!r}; remove it"
             problem = RecordError(self.record_path(image_ref), message, kind=Kind.FOREIGN)
             return RecordLookup(problem=problem)
-        return RecordLookup(decoded.value)
+        return RecordLookup(record=decoded.value)
 
     def write_intent(self, image: str) -> None:
         """Write an intent durably."""
-        self._write(PULLING, image, encode_intent(ImagePullIntent(image)))
+        self._write(PULLING, image, encode_intent(ImagePullIntent(image=image)))
 
     def write_record(self, record: ImagePulledRecord) -> None:
         """Write a record durably."""

@@ -61,4 +61,4 @@ def split_gone_records(
     for record in listing.believed:
         is_gone = record.image_ref not in present and record.last_updated_ns < until_ns
         (removed if is_gone else kept).append(record)
-    return Pruning(tuple(removed), tuple(kept), listing.problems)
+    return Pruning(removed=tuple(removed), kept=tuple(kept), problems=listing.problems)

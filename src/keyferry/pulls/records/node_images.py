@@ -41,7 +41,9 @@ def parse_crictl_images(data: bytes, source: str) -> tuple[NodeImage, ...]:
 def _read_image(fields: object, where: str) -> NodeImage:
     if not isinstance(fields, dict) or not isinstance(fields.get("id"), str) or not fields["id"]:
         raise EnvironmentProblem(f"{where}: there is no 'id', expected the output of 'crictl images -o json'")
-    return NodeImage(fields["id"], _names(fields, "repoTags", where), _names(fields, "repoDigests", where))
+    return NodeImage(
+        id=fields["id"], tags=_names(fields, "repoTags", where), digests=_names(fields, "repoDigests", where)
+    )
 
 
 def _names(fields: dict[str, object], key: str, where: str) -> tuple[str, ...]:

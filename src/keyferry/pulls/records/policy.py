@@ -94,7 +94,7 @@ def parse_pattern(pattern: str) -> AllowlistPattern:
     elif text == "/":
         kubernetes_text = "at least registry hostname is required"
         raise PolicyError(f"allowlist pattern {pattern!r}: expected a registry before '/*'", kubernetes_text)
-    return AllowlistPattern(text, is_wildcard)
+    return AllowlistPattern(text=text, is_wildcard=is_wildcard)
 
 
 def _check_name(pattern: str) -> None:

@@ -196,7 +196,9 @@ class Records:
             except KeyferryError as error:
                 problems.append(error)
         done = {image for image, _ in recovered}
-        return Recovery(tuple(recovered), tuple(sorted(waiting - done)), tuple(problems))
+        return Recovery(
+            recovered=tuple(recovered), left=tuple(sorted(waiting - done)), problems=tuple(problems)
+        )
 
     def prune(
         self, image_ids: Iterable[str], until_ns: int | None = None, *, dry_run: bool = False
@@ -230,19 +232,19 @@ class Records:
 
     def _look(self, image: str, image_ref: str) -> Situation:
         if not image_ref:
-            return Situation(image, image_ref)
+            return Situation(image=image, image_ref=image_ref)
         store = self._store
         lookup = store.find_record(image_ref)
         if lookup.exists:
-            return Situation(image, image_ref, lookup)
+            return Situation(image=image, image_ref=image_ref, lookup=lookup)
         try:
             has_intent = image in self._under_way or store.intent_exists(image)
         except RecordError as error:
-            return Situation(image, image_ref, lookup, problem=error)
+            return Situation(image=image, image_ref=image_ref, lookup=lookup, problem=error)
         if not has_intent:
             # Looked up again, because a pull may have finished since: its record is written, its intent removed.
             lookup = store.find_record(image_ref)
-        return Situation(image, image_ref, lookup, has_intent)
+        return Situation(image=image, image_ref=image_ref, lookup=lookup, has_intent=has_intent)
 
     def _add(self, image: str, image_ref: str, credentials: ImagePullCredentials | None) -> None:
         try:

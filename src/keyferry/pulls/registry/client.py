@@ -106,7 +106,7 @@ class Registry:
         wanted = [digest for digest in (reference if ":" in reference else "", claimed) if digest]
         for digest in wanted:
             self._check(content, digest)
-        return Fetched(content, content_type, (wanted or [digest_of(content)])[0])
+        return Fetched(content=content, content_type=content_type, digest=(wanted or [digest_of(content)])[0])
 
     def open_blob(self, blob: Descriptor, start: int) -> tuple[HttpResponse, int]:
         """Request a blob from the offset *start*, and return the response and the offset at which it really begins.

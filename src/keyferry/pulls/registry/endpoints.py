@@ -59,8 +59,10 @@ def check_endpoints(
                 # The runtime asks nobody then, whichever host the file is for.
                 error = RegistryError(endpoint.host, 0, f"was not asked: {problem}", Kind.ERROR)
                 doubt = f"{mirrors.runtime} cannot connect to {endpoint.host}, by {mirrors.file}: {problem}"
-                answer = EndpointAnswer(endpoint.url, endpoint.is_registry, error, doubt)
-                return tuple(Attempt(each, error, answers=(answer,)) for each in tried)
+                answer = EndpointAnswer(
+                    url=endpoint.url, is_registry=endpoint.is_registry, error=error, doubt=doubt
+                )
+                return tuple(Attempt(credential=each, error=error, answers=(answer,)) for each in tried)
             places.append(_Place(endpoint, stack.enter_context(closing(transport)), mirrors.runtime))
         asked = [place for place in places if place.endpoint.resolves]
         return tuple(_attempt(asked, name, each, mirrors.runtime) for each in tried)
@@ -74,9 +76,11 @@ def _attempt(
         digest, was_asked, answer = place.ask(image, credential)
         answers.append(answer)
         if answer.error is None:
-            return Attempt(credential, None, digest, was_asked, answers=tuple(answers))
+            return Attempt(
+                credential=credential, error=None, digest=digest, was_asked=was_asked, answers=tuple(answers)
+            )
     errors = [answer.error for answer in answers if answer.error is not None]
-    return Attempt(credential, _told(errors, image, runtime), answers=tuple(answers))
+    return Attempt(credential=credential, error=_told(errors, image, runtime), answers=tuple(answers))
 
 
 def _told(errors: Sequence[RegistryError], image: ImageName, runtime: RuntimeKind) -> RegistryError:
@@ -102,13 +106,17 @@ class _Place:
     def ask(self, image: ImageName, credential: Credential | None) -> tuple[str, bool, EndpointAnswer]:
         """Return the image's digest, whether the credential was asked for, and the answer."""
         endpoint = self.endpoint
-        answer = EndpointAnswer(endpoint.url, endpoint.is_registry)
+        answer = EndpointAnswer(url=endpoint.url, is_registry=endpoint.is_registry)
         if not endpoint.repository:
             error = RegistryError(
                 endpoint.host, 0, "was not asked: its file rewrites the repository", Kind.ERROR
             )
             doubt = f"{self._runtime} asks {endpoint.url} for a repository that is not known here (rewrite)"
-            return "", False, EndpointAnswer(endpoint.url, endpoint.is_registry, error, doubt)
+            return (
+                "",
+                False,
+                EndpointAnswer(url=endpoint.url, is_registry=endpoint.is_registry, error=error, doubt=doubt),
+            )
         offered = credential if endpoint.offer is CredentialOffer.OFFERED else None
         registry = None
         try:
@@ -122,7 +130,11 @@ class _Place:
             self._lost = error
         asked_elsewhere = registry is not None and registry.asked_elsewhere
         doubt = self._doubt(error, credential, asked_elsewhere=asked_elsewhere)
-        return "", False, EndpointAnswer(endpoint.url, endpoint.is_registry, error, doubt)
+        return (
+            "",
+            False,
+            EndpointAnswer(url=endpoint.url, is_registry=endpoint.is_registry, error=error, doubt=doubt),
+        )
 
     def _registry(self, credential: Credential | None) -> Registry:
         endpoint = self.endpoint

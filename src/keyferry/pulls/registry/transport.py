@@ -59,11 +59,11 @@ class Transport:
         self._lock = Lock()
         self._tls: ssl.SSLContext | None = None
         limits = WaitLimits(
-            route.connect_seconds,
-            route.answer_seconds,
-            route.idle_seconds,
-            route.pace_seconds,
-            route.pace_bytes,
+            connect_seconds=route.connect_seconds,
+            answer_seconds=route.answer_seconds,
+            idle_seconds=route.idle_seconds,
+            pace_seconds=route.pace_seconds,
+            pace_bytes=route.pace_bytes,
         )
 
         def client(context: Callable[[], ssl.SSLContext]) -> Client:

@@ -413,6 +413,8 @@ def test_ecr_passes_the_kit(tmp_path: Path) -> None:
         env = {"AWS_ENDPOINT_URL": server.url, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
         program = write_launcher(tmp_path, "ecr")
         report = examine(
-            PluginUnderTest(str(program), images=(IMAGE, "public.ecr.aws/team/app"), env=tuple(env.items()))
+            PluginUnderTest(
+                path=str(program), images=(IMAGE, "public.ecr.aws/team/app"), env=tuple(env.items())
+            )
         )
     assert report.failed_codes == ()

@@ -319,5 +319,7 @@ def test_eks_passes_the_kit(tmp_path: Path, words: tuple[str, ...]) -> None:
     """As the command line, and as the authenticator."""
     env = {"AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
     program = write_launcher(tmp_path, "eks")
-    report = examine(PluginUnderTest(str(program), PluginKind.CLUSTER, words, tuple(env.items())))
+    report = examine(
+        PluginUnderTest(path=str(program), kind=PluginKind.CLUSTER, args=words, env=tuple(env.items()))
+    )
     assert report.failed_codes == ()

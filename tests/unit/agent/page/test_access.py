@@ -7,7 +7,7 @@ import pytest
 from keyferry.agent.access import Caller
 from keyferry.agent.page.access import LINK_SECONDS, SESSION_SECONDS, LinkProblem, PageAccess
 
-ROOT, USER = Caller(0, frozenset()), Caller(1000, frozenset({1000}))
+ROOT, USER = Caller(uid=0, gids=frozenset()), Caller(uid=1000, gids=frozenset({1000}))
 
 
 class Clock:

@@ -27,7 +27,7 @@ class World:
     def handle(self, request: AgentRequest) -> AgentReply:
         """Answer with a stream; a HEAD gets its head."""
         assert request.headers[b"host"] == b"a, b"
-        return AgentReply(200, b"", b"text/event-stream", follow=self._follow)
+        return AgentReply(status=200, body=b"", content_type=b"text/event-stream", follow=self._follow)
 
     def _follow(self, sink: EventSink) -> Callable[[], None]:
         self.sinks.append(sink)

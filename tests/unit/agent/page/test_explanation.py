@@ -78,7 +78,10 @@ def test_what_is_cached_would_be_answered_until_its_end() -> None:
     assert "1 provider does not match the image" in lines(found, "providers")
     assert lines(found, "order") == "1. the login of provider open, key 'reg.io'"
     assert found.cures == (
-        Advice("To check whether reg.io accepts it:", ("keyferry explain reg.io/app:v2 --check-registry",)),
+        Advice(
+            text="To check whether reg.io accepts it:",
+            lines=("keyferry explain reg.io/app:v2 --check-registry",),
+        ),
     )
     assert [each.lines for each in found.in_full] == [
         ("keyferry explain reg.io/app:v2 --docker-config auto --check-registry",),
@@ -103,7 +106,7 @@ def test_a_plugin_that_failed_is_named_in_our_words() -> None:
     assert (states(found)["providers"], states(found)["verdict"]) == (StepState.BROKEN, StepState.BROKEN)
     assert "printed-this" not in repr(found)
     command = "keyferry plugin trace /bin-dir/open reg.io/app --config /etc/providers.yaml -o text"
-    assert found.cures == (Advice("See why 'open' fails:", (command,)),)
+    assert found.cures == (Advice(text="See why 'open' fails:", lines=(command,)),)
 
 
 def test_no_provider_and_a_near_miss() -> None:
@@ -120,7 +123,9 @@ def test_a_service_account_finds_its_own_answer_by_the_name_that_the_caller_gave
     world = World()
     assert world.explain("sa.io/app", "ns/builder").verdict == "Would run the plugin 'closed'"
     assert "with a token of ns/builder" in lines(world.explain("sa.io/app", "ns/builder"), "providers")
-    pod = Relayed(token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef("ns", "builder", "u"))
+    pod = Relayed(
+        token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef(namespace="ns", name="builder", uid="u")
+    )
     world.providers.lookup("sa.io/app", pod=pod)
     found = world.explain("sa.io/other", "ns/builder")
     assert found.verdict.endswith("to who has the same token")

@@ -13,7 +13,10 @@ from keyferry.page.model import Health
 from support.page_snapshots import NOW, STARTED, take
 from support.scripted import Clock, Scripted, configured, response
 
-REFUSED = tuple(ReloadOutcome(STARTED + at, False, STARTED + 10, ("broken",)) for at in (10, 20))
+REFUSED = tuple(
+    ReloadOutcome(at=STARTED + at, is_applied=False, since=STARTED + 10, problems=("broken",))
+    for at in (10, 20)
+)
 
 
 def world(plugin: Scripted) -> tuple[Clock, Providers]:
@@ -27,7 +30,7 @@ def judge(snapshot: PageSnapshot) -> Health:
 
 def health(*reloads: ReloadOutcome, taken_over_at: float | None = None) -> Health:
     clock, providers = world(Scripted(response()))
-    first = ReloadOutcome(STARTED, True, STARTED)
+    first = ReloadOutcome(at=STARTED, is_applied=True, since=STARTED)
     return judge(take(providers, clock, reloads=(first, *reloads), taken_over_at=taken_over_at))
 
 
@@ -52,7 +55,7 @@ def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
 
 def test_a_repaired_config_is_well_since_then() -> None:
     """And not since the last load, of which there may have been more."""
-    later = (ReloadOutcome(STARTED + at, True, STARTED + 30) for at in (30, 40))
+    later = (ReloadOutcome(at=STARTED + at, is_applied=True, since=STARTED + 30) for at in (30, 40))
     assert health(*REFUSED, *later).since == STARTED + 30
 
 

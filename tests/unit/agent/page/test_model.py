@@ -28,7 +28,7 @@ def test_a_life_has_its_window_and_its_planned_instant() -> None:
     providers.lookup("reg.io/app")
     got_ns = clock.now
     clock.step(100)
-    refresh = PlannedRefresh("plugin", "reg.io", "reg.io/app")
+    refresh = PlannedRefresh(provider="plugin", base="reg.io", image="reg.io/app")
     model = ModelBuilder().build(take(providers, clock, planned=((got_ns + 700 * SECOND, refresh, 2),)))
     [life] = model.lives
     assert (life.provider, life.scope, life.account, life.credentials) == ("plugin", "reg.io", "", 1)
@@ -44,9 +44,11 @@ def test_an_answer_of_a_service_account_is_not_renewed() -> None:
     providers = world(
         clock, Scripted(response(cache_seconds=1000)), token_attributes=attributes(require=False)
     )
-    pod = Relayed(token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef("ns", "builder", "u"))
+    pod = Relayed(
+        token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef(namespace="ns", name="builder", uid="u")
+    )
     providers.lookup("reg.io/app", pod=pod)
-    refresh = PlannedRefresh("plugin", "reg.io", "reg.io/app")
+    refresh = PlannedRefresh(provider="plugin", base="reg.io", image="reg.io/app")
     model = ModelBuilder().build(take(providers, clock, planned=((clock.now + SECOND, refresh, 3),)))
     [life] = model.lives
     assert (life.account, life.refresh_at, life.failures) == ("ns/builder", None, 0)
@@ -160,7 +162,7 @@ def test_latency_is_the_histogram_of_the_metrics() -> None:
     providers = world(clock, Scripted(response(cache_seconds=100)))
     providers.lookup("reg.io/app")
     latency = ModelBuilder().build(take(providers, clock)).providers[0].latency
-    assert latency[-1] == LatencyBucket(None, 0)
+    assert latency[-1] == LatencyBucket(up_to_seconds=None, runs=0)
     assert sum(bucket.runs for bucket in latency) == 1
 
 
@@ -180,7 +182,7 @@ def test_decisions_callers_and_settings_are_harmless_text() -> None:
 def test_lives_are_bounded_and_counted() -> None:
     clock = Clock()
     plugin = Scripted(response(cache_key_type="Image", cache_seconds=100))
-    limits = CacheLimits(20_000, 1 << 30)
+    limits = CacheLimits(entries=20_000, bytes=1 << 30)
     providers = Providers([Provider(configured(), plugin, clock=clock, cache_limits=limits)], clock=clock)
     for number in range(10_050):
         providers.providers[0].provide(f"reg.io/app{number}")

@@ -22,7 +22,11 @@ def problems(
     call: ExchangeCall, who: Provenance = Provenance.ANNOTATION, listed: tuple[str, ...] = ()
 ) -> list[str]:
     """The problems of a recipe with one call, which may use the value ``who``."""
-    recipe = Recipe((call,), CredentialTemplates("u", "${token}"), from_annotations=listed)
+    recipe = Recipe(
+        calls=(call,),
+        credentials=CredentialTemplates(username="u", password="${token}"),
+        from_annotations=listed,
+    )
     return [
         f"{'.'.join(map(str, each.path))}: {each.message}" for each in find_problems(recipe, {"who": who})
     ]

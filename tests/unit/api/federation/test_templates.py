@@ -9,14 +9,18 @@ from keyferry.api.federation.templates import Piece, TemplateError, is_name, par
 
 def test_a_text_is_split_at_its_values() -> None:
     found = parse_template("https://${host}/v1/${+path}/x")
-    assert found.pieces == (Piece("https://", "host"), Piece("/v1/", "path", is_path=True), Piece("/x"))
+    assert found.pieces == (
+        Piece(text="https://", name="host"),
+        Piece(text="/v1/", name="path", is_path=True),
+        Piece(text="/x"),
+    )
     assert found.names == ("host", "path")
     assert found.literals == "https:///v1//x"
 
 
 @pytest.mark.parametrize("text", ["", "plain", "$", "$x", "{x}", "a}b"])
 def test_everything_else_is_text(text: str) -> None:
-    assert parse_template(text).pieces == (Piece(text),)
+    assert parse_template(text).pieces == (Piece(text=text),)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from keyferry.bridge.docker.login import Server, parse_server
 
-HUB = Server(("docker.io",))
+HUB = Server(hosts=("docker.io",))
 
 
 @pytest.mark.parametrize(
@@ -18,25 +18,25 @@ HUB = Server(("docker.io",))
         ("docker.io", HUB),
         ("https://registry-1.docker.io", HUB),
         ("registry-1.docker.io:443", HUB),
-        ("index.docker.io/library/alpine", Server(("docker.io",), "library/alpine")),
-        ("Reg.IO", Server(("reg.io",))),
-        ("https://reg.io/", Server(("reg.io",))),
-        ("https://reg.io/v2/", Server(("reg.io",))),
-        ("https://reg.io/v2/team/app", Server(("reg.io",), "team/app")),
+        ("index.docker.io/library/alpine", Server(hosts=("docker.io",), path="library/alpine")),
+        ("Reg.IO", Server(hosts=("reg.io",))),
+        ("https://reg.io/", Server(hosts=("reg.io",))),
+        ("https://reg.io/v2/", Server(hosts=("reg.io",))),
+        ("https://reg.io/v2/team/app", Server(hosts=("reg.io",), path="team/app")),
         # crane, with a credsStore: the repository first, then the host
-        ("reg.io/team/app", Server(("reg.io",), "team/app")),
+        ("reg.io/team/app", Server(hosts=("reg.io",), path="team/app")),
         # nerdctl
-        ("reg.io:443", Server(("reg.io:443", "reg.io"))),
-        ("https://reg.io:443", Server(("reg.io:443", "reg.io"))),
-        ("http://reg.io:80", Server(("reg.io:80", "reg.io"))),
-        ("http://reg.io:443", Server(("reg.io:443",))),
-        ("https://reg.io:80", Server(("reg.io:80",))),
-        ("127.0.0.1:5000", Server(("127.0.0.1:5000",))),
-        ("localhost", Server(("localhost",))),
-        ("https://[::1]:5000/v2/", Server(("[::1]:5000",))),
-        ("[::1]", Server(("[::1]",))),
-        ("reg.io?x#y", Server(("reg.io",))),
-        ("docker.io:5000", Server(("docker.io:5000",))),
+        ("reg.io:443", Server(hosts=("reg.io:443", "reg.io"))),
+        ("https://reg.io:443", Server(hosts=("reg.io:443", "reg.io"))),
+        ("http://reg.io:80", Server(hosts=("reg.io:80", "reg.io"))),
+        ("http://reg.io:443", Server(hosts=("reg.io:443",))),
+        ("https://reg.io:80", Server(hosts=("reg.io:80",))),
+        ("127.0.0.1:5000", Server(hosts=("127.0.0.1:5000",))),
+        ("localhost", Server(hosts=("localhost",))),
+        ("https://[::1]:5000/v2/", Server(hosts=("[::1]:5000",))),
+        ("[::1]", Server(hosts=("[::1]",))),
+        ("reg.io?x#y", Server(hosts=("reg.io",))),
+        ("docker.io:5000", Server(hosts=("docker.io:5000",))),
     ],
 )
 def test_a_server_is_the_registry_that_images_name(url: str, expected: Server) -> None:
@@ -64,5 +64,5 @@ def test_what_names_no_registry(url: str) -> None:
 
 def test_what_is_longer_than_any_name_is_no_registry() -> None:
     host = "a" * 1016 + ".example"
-    assert parse_server(host) == Server((host,))
+    assert parse_server(host) == Server(hosts=(host,))
     assert parse_server(f"a{host}") is None

@@ -46,7 +46,12 @@ def test_a_shim_in_front_and_back_again(plugin: Path) -> None:
     before = plugin.stat()
     shim = in_front(plugin)
     assert shim == InstalledShim(
-        "ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", "Python", os.geteuid()
+        name="ecr",
+        position=ShimPosition.IN_FRONT,
+        plugin=f"{plugin}.real",
+        socket="/run/x/agent.sock",
+        language="Python",
+        agent_user=os.geteuid(),
     )
     assert list_shims(str(plugin.parent)) == (shim,)
     assert is_shim(str(plugin))

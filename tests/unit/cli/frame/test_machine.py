@@ -48,7 +48,7 @@ def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
     processes.write(17, "kubelet", f"--root-dir={root}")
     node = Node(str(processes))
     assert missing_config(node, None) == (
-        [MissingInput(LookupInput.DOCKER_CONFIG, str(path))] if exists else []
+        [MissingInput(input=LookupInput.DOCKER_CONFIG, name=str(path))] if exists else []
     )
     assert missing_config(node, "auto") == []
     was = os.geteuid()

@@ -8,7 +8,7 @@ from keyferry.cli.frame.progress import Speed, amount_text, progress_line, short
 from keyferry.pulls.layout.meter import Progress
 
 MIB = 1 << 20
-HALF = Progress(20 * MIB, 40 * MIB, 2, 5)
+HALF = Progress(done=20 * MIB, total=40 * MIB, layers_done=2, layers=5)
 LABEL = "registry.example/team/app:v1"
 
 
@@ -42,7 +42,14 @@ def test_the_line_fits_and_shows_as_much_as_there_is_room_for(columns: int, labe
 @pytest.mark.parametrize("columns", range(1, 200))
 def test_no_width_is_too_small(columns: int) -> None:
     for label in ("", LABEL):
-        assert len(progress_line(Progress(123 << 30, 456 << 30, 99, 100), 1.0, columns, label)) <= columns
+        assert (
+            len(
+                progress_line(
+                    Progress(done=123 << 30, total=456 << 30, layers_done=99, layers=100), 1.0, columns, label
+                )
+            )
+            <= columns
+        )
 
 
 def test_no_time_is_claimed_before_a_speed_is_known_or_when_nothing_moves() -> None:
@@ -64,8 +71,10 @@ def test_the_time_left_is_for_people(per_second: float, text: str) -> None:
 
 
 def test_what_is_done_has_no_time_left() -> None:
-    assert progress_line(Progress(5, 5, 1, 1), 1.0, 79).endswith("] 100 %  1/1 layers  5/5 B  1 B/s")
-    assert progress_line(Progress(0, 0), None, 79).endswith("##] 100 %  0/0 layers  0/0 B")
+    assert progress_line(Progress(done=5, total=5, layers_done=1, layers=1), 1.0, 79).endswith(
+        "] 100 %  1/1 layers  5/5 B  1 B/s"
+    )
+    assert progress_line(Progress(done=0, total=0), None, 79).endswith("##] 100 %  0/0 layers  0/0 B")
 
 
 def test_a_speed_is_known_after_a_second_and_follows_the_last_five() -> None:

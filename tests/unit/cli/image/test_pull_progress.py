@@ -46,7 +46,7 @@ def narrate(*, is_terminal: bool, has_bytes: bool, is_alone: bool = True, is_qui
     reporter = ProgressReporter(is_quiet=is_quiet, is_alone=is_alone, stream=stream)
     with reporter, reporter.reporting(NAME) as on_progress:
         if has_bytes:
-            on_progress(Progress(50, 100, 1, 2))
+            on_progress(Progress(done=50, total=100, layers_done=1, layers=2))
         if is_terminal and not is_quiet:
             wait_until(lambda: "\x1b[J" in stream.getvalue(), "a line")
     return stream.getvalue()
@@ -84,7 +84,7 @@ def test_a_log_has_a_line_every_ten_seconds() -> None:
     with reporter, reporter.reporting("app:v1") as on_progress:
         for second in range(25):
             clock.now = float(second)
-            on_progress(Progress(second * 1024, 102400, second // 10, 4))
+            on_progress(Progress(done=second * 1024, total=102400, layers_done=second // 10, layers=4))
     assert stream.getvalue().splitlines() == [
         "pulling app:v1",
         "app:v1: 10.0/100.0 KiB, 1 of 4 layers, 1.0 KiB/s",
@@ -98,7 +98,7 @@ def test_a_pull_that_goes_on_says_so_once(is_terminal: bool) -> None:
     reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream)
     with reporter, reporter.reporting("app:v1") as on_progress:
         for done in (30, 40, 50):
-            on_progress(Progress(done, 100, 0, 1, 30))
+            on_progress(Progress(done=done, total=100, layers_done=0, layers=1, found=30))
     assert stream.getvalue().count("app:v1: goes on from the 30 of 100 B that are already there\n") == 1
 
 
@@ -107,7 +107,7 @@ def test_a_pull_of_nothing_or_of_everything_does_not_go_on(found: int) -> None:
     stream = Stream(is_terminal=False)
     reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream)
     with reporter, reporter.reporting("app:v1") as on_progress:
-        on_progress(Progress(found, 100, 0, 1, found))
+        on_progress(Progress(done=found, total=100, layers_done=0, layers=1, found=found))
     assert stream.getvalue() == "pulling app:v1\n"
 
 
@@ -130,8 +130,8 @@ def test_what_is_kept_is_known_even_in_quiet() -> None:
     stream = Stream(is_terminal=True)
     reporter = ProgressReporter(is_quiet=True, is_alone=False, stream=stream)
     with reporter, reporter.reporting("a:v1") as one, reporter.reporting("b:v1") as two:
-        one(Progress(30, 100, 0, 1))
-        two(Progress(0, 100, 0, 1))
+        one(Progress(done=30, total=100, layers_done=0, layers=1))
+        two(Progress(done=0, total=100, layers_done=0, layers=1))
     assert list(kept_lines(reporter.reached, "/images")) == [
         "a:v1: 30 of 100 B are kept in /images",
         "the same command goes on from there",

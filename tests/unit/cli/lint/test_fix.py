@@ -28,7 +28,7 @@ def test_mode_and_owner_stay(file: Path) -> None:
     if os.geteuid() == 0:
         os.chown(file, 12345, 54321)
     before = file.stat()
-    write_file(FixedFile(str(file), b"old\n", b"new\n"))
+    write_file(FixedFile(path=str(file), before=b"old\n", after=b"new\n"))
     after = file.stat()
     assert file.read_bytes() == b"new\n"
     assert stat.S_IMODE(after.st_mode) == 0o640
@@ -39,7 +39,7 @@ def test_mode_and_owner_stay(file: Path) -> None:
 def test_a_link_stays_a_link(file: Path) -> None:
     link = file.parent / "link"
     link.symlink_to(file)
-    write_file(FixedFile(str(link), b"old\n", b"new\n"))
+    write_file(FixedFile(path=str(link), before=b"old\n", after=b"new\n"))
     assert link.is_symlink()
     assert file.read_bytes() == b"new\n"
 
@@ -47,7 +47,7 @@ def test_a_link_stays_a_link(file: Path) -> None:
 def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
     file.write_bytes(b"edited\n")
     with pytest.raises(EnvironmentProblem, match="has changed since it was read"):
-        write_file(FixedFile(str(file), b"old\n", b"new\n"))
+        write_file(FixedFile(path=str(file), before=b"old\n", after=b"new\n"))
     assert file.read_bytes() == b"edited\n"
     assert os.listdir(file.parent) == ["config.yaml"]
 
@@ -55,19 +55,19 @@ def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
 def test_a_file_with_two_names_is_not_written(file: Path) -> None:
     os.link(file, file.parent / "other")
     with pytest.raises(EnvironmentProblem, match="not a regular file with one name"):
-        write_file(FixedFile(str(file), b"old\n", b"new\n"))
+        write_file(FixedFile(path=str(file), before=b"old\n", after=b"new\n"))
     assert file.read_bytes() == b"old\n"
 
 
 def test_a_folder_that_is_gone_is_an_environment_problem(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match="cannot be written"):
-        write_file(FixedFile(str(tmp_path / "nope" / "x"), b"old\n", b"new\n"))
+        write_file(FixedFile(path=str(tmp_path / "nope" / "x"), before=b"old\n", after=b"new\n"))
 
 
 def test_a_diff_shows_each_changed_line_and_no_secret() -> None:
     before = f"name: a\nargs: [8080, {SECRET}]\nkind: x\n".encode()
     after = before.replace(b"8080", b'"8080"').replace(b"kind: x", b"kind: y")
-    lines = list(diff_lines([FixedFile("c.yaml", before, after)]))
+    lines = list(diff_lines([FixedFile(path="c.yaml", before=before, after=after)]))
     assert lines[0].startswith("# a line that changes is masked")
     assert lines[1:] == [
         "--- a/c.yaml",
@@ -88,7 +88,7 @@ def test_a_diff_with_secrets_around_the_changes_can_be_applied(
 ) -> None:
     """Lines that are masked are left out around a change, so that they need not be found."""
     text = f"a:\n- token: {SECRET}\n  name: old\n{between}  token2: {SECRET}\n  version: old{end}"
-    fixed = FixedFile("c.yaml", text.encode(), text.replace("old", "new").encode())
+    fixed = FixedFile(path="c.yaml", before=text.encode(), after=text.replace("old", "new").encode())
     (tmp_path / "c.yaml").write_text(text)
     lines = list(diff_lines([fixed]))
     assert SECRET not in "\n".join(lines)
@@ -101,11 +101,11 @@ def test_a_diff_with_secrets_around_the_changes_can_be_applied(
 def test_a_line_between_masked_ones_is_inserted_at_its_number() -> None:
     before = f"token: {SECRET}\ntoken2: {SECRET}\n".encode()
     after = before.replace(b"\n", b"\nname: x\n", 1)
-    lines = list(diff_lines([FixedFile("/dev/stdin", before, after)]))
+    lines = list(diff_lines([FixedFile(path="/dev/stdin", before=before, after=after)]))
     assert lines == ["--- a/-", "+++ b/-", "@@ -1,0 +2,1 @@", "+name: x"]
 
 
 def test_a_change_that_is_masked_is_said() -> None:
     before = f"{{token: {SECRET}, name: old}}\n".encode()
-    lines = list(diff_lines([FixedFile("c", before, before.replace(b"old", b"new"))]))
+    lines = list(diff_lines([FixedFile(path="c", before=before, after=before.replace(b"old", b"new"))]))
     assert lines[0].startswith("# a line that changes is masked")

@@ -73,7 +73,7 @@ def together(work: Callable[[], object], gate: threading.Event, begun: threading
 
 def test_a_hundred_threads_share_one_run() -> None:
     gate = threading.Event()
-    runs = Runs(ClusterCredential("t"), gate=gate)
+    runs = Runs(ClusterCredential(token="t"), gate=gate)
     authenticator = Authenticator(runs)
     results = together(authenticator.credential, gate, runs.begun)
     assert runs.count == 1
@@ -94,7 +94,7 @@ def test_a_hundred_threads_share_one_failure() -> None:
 def test_a_hundred_refusals_of_one_credential_renew_it_once() -> None:
     gate = threading.Event()
     gate.set()
-    runs = Runs(ClusterCredential("old"), ClusterCredential("new"), gate=gate)
+    runs = Runs(ClusterCredential(token="old"), ClusterCredential(token="new"), gate=gate)
     authenticator = Authenticator(runs)
     refused = authenticator.credential()
     gate.clear()
@@ -108,7 +108,7 @@ def test_a_good_credential_is_given_while_another_run_is_under_way() -> None:
     """A renewal after a 401 does not hold up requests that have a credential."""
     gate = threading.Event()
     gate.set()
-    runs = Runs(ClusterCredential("old"), ClusterCredential("new"), gate=gate)
+    runs = Runs(ClusterCredential(token="old"), ClusterCredential(token="new"), gate=gate)
     authenticator = Authenticator(runs)
     refused = authenticator.credential()
     gate.clear()
@@ -178,7 +178,7 @@ def test_a_credential_that_reads_the_same_is_another_one() -> None:
 
 def test_failures_in_a_row_are_backed_off_and_success_ends_that() -> None:
     monotonic = SteppedClock(0)
-    runs = Runs(failure(), failure(), failure(), ClusterCredential("t"))
+    runs = Runs(failure(), failure(), failure(), ClusterCredential(token="t"))
     authenticator = Authenticator(runs, server="https://k", monotonic=monotonic)
 
     def attempt() -> int:
@@ -276,7 +276,7 @@ def test_a_run_that_is_cut_short_is_taken_up_by_the_next() -> None:
         pass
 
     gate = threading.Event()
-    credential = ClusterCredential("t")
+    credential = ClusterCredential(token="t")
     calls: list[int] = []
     begun = threading.Event()
 
@@ -359,7 +359,7 @@ def test_changed_certificates_are_counted(answers: list[ClusterCredential], numb
 
 def test_asyncio_waits_without_blocking_the_loop() -> None:
     gate = threading.Event()
-    runs = Runs(ClusterCredential("t"), gate=gate)
+    runs = Runs(ClusterCredential(token="t"), gate=gate)
     authenticator = Authenticator(runs)
 
     async def main() -> None:
@@ -378,7 +378,7 @@ def test_asyncio_waits_without_blocking_the_loop() -> None:
 
 def test_a_task_that_gives_up_takes_the_run_from_no_other() -> None:
     gate = threading.Event()
-    runs = Runs(ClusterCredential("t"), gate=gate)
+    runs = Runs(ClusterCredential(token="t"), gate=gate)
     authenticator = Authenticator(runs)
 
     async def main() -> list[object]:
@@ -411,7 +411,7 @@ def test_a_burst_larger_than_the_loops_executor_leaves_threads_for_others(*, is_
     """However many tasks wait for a run, one thread does."""
     gate = threading.Event()
     gate.set()
-    runs = Runs(ClusterCredential("t"), gate=gate)
+    runs = Runs(ClusterCredential(token="t"), gate=gate)
     authenticator = Authenticator(runs)
     refused = authenticator.credential() if is_renewal else None
     gate.clear()
@@ -437,7 +437,7 @@ def test_a_burst_larger_than_the_loops_executor_leaves_threads_for_others(*, is_
 
 def test_a_fork_during_a_run_leaves_the_child_free_to_run_its_own() -> None:
     gate = threading.Event()
-    runs = Runs(ClusterCredential("t"), gate=gate)
+    runs = Runs(ClusterCredential(token="t"), gate=gate)
     authenticator = Authenticator(runs)
     with ThreadPoolExecutor(1) as pool:
         parent = pool.submit(authenticator.credential)
@@ -457,14 +457,14 @@ def test_a_fork_during_a_run_leaves_the_child_free_to_run_its_own() -> None:
 
 def test_a_fork_while_locks_are_held_does_not_hang_the_child() -> None:
     """Whatever a thread of the parent held, the child has locks of its own."""
-    authenticator = Authenticator(Runs(ClusterCredential("t")))
+    authenticator = Authenticator(Runs(ClusterCredential(token="t")))
     held = threading.Event()
     done = threading.Event()
 
     def make() -> Authenticator:
         held.set()
         assert done.wait(20)
-        return Authenticator(Runs(ClusterCredential("u")))
+        return Authenticator(Runs(ClusterCredential(token="u")))
 
     def child() -> None:
         assert authenticator.credential().token == "t"
@@ -482,9 +482,9 @@ def test_a_fork_while_locks_are_held_does_not_hang_the_child() -> None:
 
 # Sharing
 
-PLUGIN = ExecConfig("/bin/plugin", api_version=API_VERSION, interactive_mode="Never")
+PLUGIN = ExecConfig(command="/bin/plugin", api_version=API_VERSION, interactive_mode="Never")
 CLIENT = ClientConfig(
-    "https://one", exec=PLUGIN, exec_cluster=ClusterInfo(server="https://one"), user_name="admin"
+    server="https://one", exec=PLUGIN, exec_cluster=ClusterInfo(server="https://one"), user_name="admin"
 )
 
 
@@ -494,7 +494,7 @@ def client(plugin: ExecConfig = PLUGIN, server: str = "https://one", **cluster: 
 
 
 def listing(command: str) -> PluginPolicy:
-    return PluginPolicy("Allowlist", (AllowlistEntry(command),))
+    return PluginPolicy(policy_type="Allowlist", allowlist=(AllowlistEntry(command=command),))
 
 
 def test_the_same_config_shares_one_authenticator_whoever_asks() -> None:
@@ -508,7 +508,7 @@ OTHERS = {
     "command": client(replace(PLUGIN, command="/bin/other")),
     "args": client(replace(PLUGIN, args=("a",))),
     "no args and none given": client(replace(PLUGIN, args=())),
-    "env": client(replace(PLUGIN, env=(ExecEnvVar("A", "b"),))),
+    "env": client(replace(PLUGIN, env=(ExecEnvVar(name="A", value="b"),))),
     "version": client(replace(PLUGIN, api_version="client.authentication.k8s.io/v1beta1")),
     "mode": client(replace(PLUGIN, interactive_mode="IfAvailable")),
     "hint": client(replace(PLUGIN, install_hint="x")),
@@ -534,7 +534,7 @@ def test_two_users_called_admin_share_nothing_unless_everything_is_the_same(othe
 @pytest.mark.parametrize(
     "settings",
     [
-        {"policy": PluginPolicy("AllowAll")},
+        {"policy": PluginPolicy(policy_type="AllowAll")},
         {"policy": listing("/bin/plugin")},
         {"stdin_unavailable": True},
         {"timeout_seconds": 5.0},
@@ -563,7 +563,7 @@ def test_sharing_is_safe_in_many_threads() -> None:
     made: list[Authenticator] = []
 
     def make() -> Authenticator:
-        made.append(Authenticator(Runs(ClusterCredential("t"))))
+        made.append(Authenticator(Runs(ClusterCredential(token="t"))))
         return made[-1]
 
     with ThreadPoolExecutor(50) as pool:

@@ -39,7 +39,7 @@ def refusal(stdout: bytes) -> PluginProtocolError:
 
 def test_a_token_and_its_expiry() -> None:
     stdout = answer({"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"})
-    assert read_credential(V1, stdout) == ClusterCredential("t", expires_ns=1_893_456_000 * 10**9)
+    assert read_credential(V1, stdout) == ClusterCredential(token="t", expires_ns=1_893_456_000 * 10**9)
 
 
 def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
@@ -49,10 +49,10 @@ def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
         yaml = b"#".ljust(size - len(stdout) - 1, b"x") + b"\n" + stdout
         assert len(yaml) == size
         if size == 256 * 1024:
-            assert read_credential(V1, yaml) == ClusterCredential("t")
+            assert read_credential(V1, yaml) == ClusterCredential(token="t")
         else:
             assert "found 262145 bytes of YAML, expected at most 262144" in str(refusal(yaml))
-    assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential("t")
+    assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential(token="t")
 
 
 def test_json_that_is_read_too_late_is_refused() -> None:
@@ -73,7 +73,7 @@ def test_a_large_answer_costs_little_more_than_its_size() -> None:
     stdout = answer({"token": "t"}, x=[1] * 100_000, y=[[]] * 50_000)
     tracemalloc.start()
     try:
-        assert read_credential(V1, stdout) == ClusterCredential("t")
+        assert read_credential(V1, stdout) == ClusterCredential(token="t")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -84,7 +84,9 @@ def test_a_certificate_and_a_token_together() -> None:
     key = make_key()
     certificate, pem = make_certificate(key), key_pem(key)
     status = {"token": "t", "clientCertificateData": certificate, "clientKeyData": pem}
-    assert read_credential(V1, answer(status)) == ClusterCredential("t", certificate, pem)
+    assert read_credential(V1, answer(status)) == ClusterCredential(
+        token="t", certificate_pem=certificate, key_pem=pem
+    )
 
 
 def test_a_bad_key_pair_keeps_the_expiry() -> None:
@@ -174,6 +176,6 @@ def test_no_byte_of_the_answer_is_in_a_message(stdout: bytes) -> None:
 
 
 def test_a_credential_shows_no_secret() -> None:
-    credential = ClusterCredential(SECRET, "certificate", SECRET, 5)
+    credential = ClusterCredential(token=SECRET, certificate_pem="certificate", key_pem=SECRET, expires_ns=5)
     assert repr(credential) == "ClusterCredential(expires_ns=5)"
     assert SECRET not in str(credential)

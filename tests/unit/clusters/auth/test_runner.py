@@ -50,7 +50,7 @@ def metrics() -> CallMetrics:
 
 def plugin(folder: Path, body: str) -> ExecConfig:
     path = write_executable(folder / "plugin", f"#!/bin/sh\n{body}\n")
-    return ExecConfig(str(path), api_version=API_VERSION, interactive_mode="Never")
+    return ExecConfig(command=str(path), api_version=API_VERSION, interactive_mode="Never")
 
 
 def test_a_plugin_is_told_and_answers(tmp_path: Path, metrics: CallMetrics) -> None:
@@ -59,10 +59,13 @@ def test_a_plugin_is_told_and_answers(tmp_path: Path, metrics: CallMetrics) -> N
         f'[ "$#$1$X" = "1a by" ] && [ -z "$(cat)" ] && echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info && {SAY}'
     )
     config = replace(
-        plugin(tmp_path, body), args=("a b",), env=(ExecEnvVar("X", "y"),), provide_cluster_info=True
+        plugin(tmp_path, body),
+        args=("a b",),
+        env=(ExecEnvVar(name="X", value="y"),),
+        provide_cluster_info=True,
     )
     runner = ExecRunner(config, ClusterInfo(server="https://x"), recorder=metrics)
-    assert runner.credential() == ClusterCredential("t")
+    assert runner.credential() == ClusterCredential(token="t")
     spec = json.loads((tmp_path / "info").read_text())["spec"]
     assert spec == {"cluster": {"server": "https://x", "config": None}, "interactive": False}
     assert (metrics.calls, metrics.decisions) == ({(0, "no_error"): 1}, {"allowed": 1})
@@ -94,7 +97,7 @@ def test_what_a_plugin_says_is_part_of_its_error(
     """A plugin that may not prompt has no other reader: nothing reaches this process's standard error."""
     config = plugin(tmp_path, f"echo SSO session expired >&2; {end}")
     with pytest.raises(error) as caught:
-        ExecRunner(config, recorder=metrics, limits=Limits(1, stdout_bytes=1000)).credential()
+        ExecRunner(config, recorder=metrics, limits=Limits(timeout_seconds=1, stdout_bytes=1000)).credential()
     assert caught.value.stderr_tail == "SSO session expired"
     assert str(caught.value).endswith("; stderr: SSO session expired")
     assert "SSO" not in caught.value.kubernetes_text
@@ -108,7 +111,7 @@ def test_an_error_repeats_neither_settings_nor_output(
     tmp_path: Path, metrics: CallMetrics, said: str, end: str
 ) -> None:
     body = f"echo 'was given Zq7x and --pin=Ab3y, got kf-Opq4que' >&2; echo '{said}'; {end}"
-    env = (ExecEnvVar("PIN", "Zq7x"),)
+    env = (ExecEnvVar(name="PIN", value="Zq7x"),)
     config = replace(plugin(tmp_path, body), args=("--token", "Ab3y"), env=env)
     with pytest.raises(PluginError) as caught:
         ExecRunner(config, recorder=metrics).credential()
@@ -162,7 +165,7 @@ def test_the_deadline_ends_the_plugin_and_what_it_started(tmp_path: Path, metric
     body = f"echo $$ >{pids}; sleep 60 & echo $! >>{pids}; wait"
     started = time.monotonic()
     with pytest.raises(PluginTimeoutError, match=r"within 0\.5 s"):
-        ExecRunner(plugin(tmp_path, body), recorder=metrics, limits=Limits(0.5)).run()
+        ExecRunner(plugin(tmp_path, body), recorder=metrics, limits=Limits(timeout_seconds=0.5)).run()
     assert time.monotonic() - started < 10
     wait_until(lambda: not any(map(is_running, read_pids(pids, 2))))
     assert metrics.calls == {(-1, "plugin_execution_error"): 1}
@@ -170,7 +173,9 @@ def test_the_deadline_ends_the_plugin_and_what_it_started(tmp_path: Path, metric
 
 def test_a_flood_is_cut_off(tmp_path: Path, metrics: CallMetrics) -> None:
     with pytest.raises(PluginOutputError, match="over 1000 bytes"):
-        ExecRunner(plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(20, stdout_bytes=1000)).run()
+        ExecRunner(
+            plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(timeout_seconds=20, stdout_bytes=1000)
+        ).run()
 
 
 def test_yaml_that_takes_too_long_to_read_is_no_answer(
@@ -185,13 +190,13 @@ def test_yaml_that_takes_too_long_to_read_is_no_answer(
         with pytest.raises(
             PluginOutputError, match="its answer cannot be parsed within its time limit of 60 s"
         ):
-            ExecRunner(config, recorder=metrics, limits=Limits(60)).credential()
-    assert ExecRunner(config, recorder=metrics).credential() == ClusterCredential("t")
+            ExecRunner(config, recorder=metrics, limits=Limits(timeout_seconds=60)).credential()
+    assert ExecRunner(config, recorder=metrics).credential() == ClusterCredential(token="t")
 
 
 def test_a_missing_plugin_comes_with_its_hint(metrics: CallMetrics) -> None:
     config = ExecConfig(
-        "no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint="get\x1b it"
+        command="no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint="get\x1b it"
     )
     runner = ExecRunner(config, recorder=metrics, hints=HintLimiter(most=1))
     with pytest.raises(PluginNotFoundError, match="to install it: get\ufffd it") as caught:
@@ -239,7 +244,7 @@ def test_the_path_of_this_process_counts_not_a_configured_one(
     tmp_path: Path, metrics: CallMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(plugin(tmp_path, f'[ "$PATH" = /elsewhere ] && {SAY}'), command="./plugin")
-    config = replace(config, env=(ExecEnvVar("PATH", "/elsewhere"),))
+    config = replace(config, env=(ExecEnvVar(name="PATH", value="/elsewhere"),))
     with pytest.raises(PluginNotFoundError):
         ExecRunner(config, recorder=metrics).run()
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -258,7 +263,7 @@ def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, me
 
 
 def test_a_nul_in_a_variable_is_an_internal_error(tmp_path: Path, metrics: CallMetrics) -> None:
-    config = replace(plugin(tmp_path, SAY), env=(ExecEnvVar("A", "hid\0den"),))
+    config = replace(plugin(tmp_path, SAY), env=(ExecEnvVar(name="A", value="hid\0den"),))
     with pytest.raises(PluginStartError) as caught:
         ExecRunner(config, recorder=metrics).run()
     assert caught.value.kubernetes_text == "exec: exec: environment variable contains NUL"
@@ -287,7 +292,9 @@ def test_a_relative_command_through_a_missing_folder_is_gos_fork_exec(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "plain").write_text("")
     monkeypatch.chdir(tmp_path / "here")
-    config = ExecConfig(command, api_version=API_VERSION, interactive_mode="Never", install_hint="a hint")
+    config = ExecConfig(
+        command=command, api_version=API_VERSION, interactive_mode="Never", install_hint="a hint"
+    )
     with pytest.raises(PluginError) as caught:
         ExecRunner(config, recorder=metrics).credential()
     assert caught.value.kubernetes_text == f"exec: fork/exec {failure}"
@@ -298,7 +305,7 @@ def test_what_cannot_be_run_is_known_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"exec\.apiVersion"):
         ExecRunner(replace(config, api_version="v1"))
     with pytest.raises(PolicyError) as caught:
-        ExecRunner(config, policy=PluginPolicy("x"))
+        ExecRunner(config, policy=PluginPolicy(policy_type="x"))
     assert caught.value.kubernetes_text == 'invalid plugin policy: unknown plugin policy: "x"'
 
 
@@ -318,10 +325,12 @@ def test_the_traceback_of_a_bad_answer_holds_none_of_it(tmp_path: Path, metrics:
 def test_a_pinned_plugin_runs_only_as_it_was(tmp_path: Path, metrics: CallMetrics) -> None:
     config = plugin(tmp_path, f'[ "$1" = a ] && {SAY}')
     digest = hashlib.sha256(Path(config.command).read_bytes()).hexdigest()
-    policy = PluginPolicy("Allowlist", (AllowlistEntry(config.command, digest),))
+    policy = PluginPolicy(
+        policy_type="Allowlist", allowlist=(AllowlistEntry(command=config.command, sha256=digest),)
+    )
     runner = ExecRunner(replace(config, args=("a",)), policy=policy, recorder=metrics)
     before = len(os.listdir("/proc/self/fd"))
-    assert runner.credential() == ClusterCredential("t")
+    assert runner.credential() == ClusterCredential(token="t")
     plugin(tmp_path, f"touch {tmp_path}/ran; {SAY}")
     with pytest.raises(PolicyError, match="which is not in the allowlist for it"):
         runner.run()
@@ -340,7 +349,9 @@ def test_a_pinned_plugin_inherits_nothing_else(tmp_path: Path, metrics: CallMetr
     reading, writing = os.pipe()
     try:
         os.set_inheritable(reading, True)
-        policy = PluginPolicy("Allowlist", (AllowlistEntry(config.command, digest),))
+        policy = PluginPolicy(
+            policy_type="Allowlist", allowlist=(AllowlistEntry(command=config.command, sha256=digest),)
+        )
         pinned = ExecRunner(config, policy=policy, recorder=metrics).run()
         plain = ExecRunner(config, recorder=metrics).run()
     finally:
@@ -375,7 +386,7 @@ def test_an_interactive_plugin_reads_from_the_terminal(
     )
     os.write(user, b"yes\n")
     runner = ExecRunner(config, recorder=metrics, terminal=lambda: os.isatty(program), stdin_fd=program)
-    assert runner.credential() == ClusterCredential("t")
+    assert runner.credential() == ClusterCredential(token="t")
 
 
 def test_an_interactive_plugin_has_no_deadline_and_our_session(
@@ -384,7 +395,11 @@ def test_an_interactive_plugin_has_no_deadline_and_our_session(
     say_session = f"exec {sys.executable} -c 'import os; print(os.getsid(0))'"
     config = replace(plugin(tmp_path, f"sleep 0.5; {say_session}"), interactive_mode="IfAvailable")
     runner = ExecRunner(
-        config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=Limits(0.1)
+        config,
+        recorder=metrics,
+        terminal=lambda: True,
+        stdin_fd=terminal[1],
+        limits=Limits(timeout_seconds=0.1),
     )
     assert int(runner.run()) == os.getsid(0)
 
@@ -395,7 +410,7 @@ def test_an_interactive_plugin_may_print_no_more_than_another(
     """It has all the time in the world, and the same limit."""
     for size in (1000, 1001):
         config = replace(plugin(tmp_path, f"head -c {size} /dev/zero"), interactive_mode="Always")
-        limits = Limits(20, stdout_bytes=1000)
+        limits = Limits(timeout_seconds=20, stdout_bytes=1000)
         runner = ExecRunner(
             config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=limits
         )

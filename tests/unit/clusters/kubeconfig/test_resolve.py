@@ -14,16 +14,22 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, 
 from keyferry.errors import ConfigError
 
 SECRET = "s3cr3t-marker"
-PLUGIN = ExecConfig("p", api_version="client.authentication.k8s.io/v1", interactive_mode="Never")
-CLUSTER = Cluster("https://k:6443")
+PLUGIN = ExecConfig(command="p", api_version="client.authentication.k8s.io/v1", interactive_mode="Never")
+CLUSTER = Cluster(server="https://k:6443")
 
 
 def loaded(user: AuthInfo | None = None, cluster: Cluster = CLUSTER) -> LoadedKubeconfig:
     """A config of two contexts, the second of which names what is not there."""
-    contexts = {"c": Context("k", "u", "ns"), "d": Context("k", "nobody"), "e": Context("gone", "u")}
-    clusters = {"k": replace(cluster, origin="/f"), "k2": Cluster("https://two")}
+    contexts = {
+        "c": Context(cluster="k", user="u", namespace="ns"),
+        "d": Context(cluster="k", user="nobody"),
+        "e": Context(cluster="gone", user="u"),
+    }
+    clusters = {"k": replace(cluster, origin="/f"), "k2": Cluster(server="https://two")}
     users = {"u": user or AuthInfo(exec=PLUGIN), "v": AuthInfo(token="v")}
-    return LoadedKubeconfig(Kubeconfig(clusters, users, contexts, "c"))
+    return LoadedKubeconfig(
+        config=Kubeconfig(clusters=clusters, users=users, contexts=contexts, current_context="c")
+    )
 
 
 def refusal(config: LoadedKubeconfig, overrides: Overrides) -> str:
@@ -129,7 +135,13 @@ def test_files_given_by_hand_stand_against_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize("server", ["http://k", "k:6443", "k", "https://", "https:k", "https://k:bad", "://"])
 def test_without_https_there_are_no_credentials(server: str) -> None:
     user = AuthInfo(token="t", token_file="/nope", exec=PLUGIN, impersonate="bob")
-    cluster = Cluster(server, "sni", True, certificate_authority_data=b"ca", disable_compression=True)
+    cluster = Cluster(
+        server=server,
+        tls_server_name="sni",
+        insecure_skip_tls_verify=True,
+        certificate_authority_data=b"ca",
+        disable_compression=True,
+    )
     config = resolve(loaded(user, cluster))
     assert (config.server, config.impersonate, config.disable_compression) == (server, "bob", True)
     assert (config.bearer_token, config.exec, config.exec_cluster, config.ca_data) == ("", None, None, b"")
@@ -148,16 +160,16 @@ def test_without_https_there_are_no_credentials(server: str) -> None:
     ],
 )
 def test_a_server_with_a_path_loses_its_query(server: str, canonical: str) -> None:
-    assert resolve(loaded(cluster=Cluster(server))).server == canonical
+    assert resolve(loaded(cluster=Cluster(server=server))).server == canonical
 
 
 def test_the_plugin_is_told_of_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("CA")
     cluster = Cluster(
-        "https://k",
-        "sni",
-        True,
-        f"{tmp_path}/ca",
+        server="https://k",
+        tls_server_name="sni",
+        insecure_skip_tls_verify=True,
+        certificate_authority=f"{tmp_path}/ca",
         proxy_url="HTTP://P:1",
         disable_compression=True,
         extensions={"client.authentication.k8s.io/exec": '{"a":1}', "other": "2"},

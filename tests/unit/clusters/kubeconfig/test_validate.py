@@ -10,7 +10,7 @@ from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, E
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 
-GOOD = ExecConfig("p", api_version="client.authentication.k8s.io/v1", interactive_mode="Never")
+GOOD = ExecConfig(command="p", api_version="client.authentication.k8s.io/v1", interactive_mode="Never")
 NO_KEY = "client-key-data or client-key must be specified for u to use the clientCert authentication method."
 NO_CA = "unable to read certificate-authority /nope for k due to open /nope: no such file or directory"
 EMPTY = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
@@ -66,7 +66,7 @@ def texts(config: Kubeconfig) -> list[str]:
             id="exec",
         ),
         pytest.param(
-            AuthInfo(exec=ExecConfig("p", api_version="bogus", interactive_mode="nev\ner")),
+            AuthInfo(exec=ExecConfig(command="p", api_version="bogus", interactive_mode="nev\ner")),
             ['invalid interactiveMode for u: "nev\\ner"'],
             id="mode; the version is not judged here",
         ),
@@ -94,18 +94,18 @@ def test_users(user: AuthInfo, said: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "cluster", "said"),
     [
-        ("k", Cluster("k:6443"), []),
+        ("k", Cluster(server="k:6443"), []),
         ("k", Cluster(), ['no server found for cluster "k"']),
         ("", Cluster(), ["default cluster has no server defined"]),
-        ("k", Cluster("s", proxy_url="SOCKS5://p"), []),
+        ("k", Cluster(server="s", proxy_url="SOCKS5://p"), []),
         (
             "k",
-            Cluster("s", proxy_url=":x"),
+            Cluster(server="s", proxy_url=":x"),
             ['invalid \'proxy-url\' ":x" for cluster "k": could not parse: :x'],
         ),
         (
             "k",
-            Cluster("s", proxy_url="ftp://p"),
+            Cluster(server="s", proxy_url="ftp://p"),
             [
                 (
                     'invalid \'proxy-url\' "ftp://p" for cluster "k": '
@@ -115,7 +115,7 @@ def test_users(user: AuthInfo, said: list[str]) -> None:
         ),
         (
             "k",
-            Cluster("s", certificate_authority="/nope", certificate_authority_data=b"x"),
+            Cluster(server="s", certificate_authority="/nope", certificate_authority_data=b"x"),
             [
                 (
                     "certificate-authority-data and certificate-authority are both specified for k. "
@@ -133,7 +133,7 @@ def test_clusters(name: str, cluster: Cluster, said: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "context", "said"),
     [
-        ("c", Context("k", "u", "my-ns"), []),
+        ("c", Context(cluster="k", user="u", namespace="my-ns"), []),
         (
             "c",
             Context(),
@@ -141,12 +141,12 @@ def test_clusters(name: str, cluster: Cluster, said: list[str]) -> None:
         ),
         (
             "c",
-            Context("x", "y"),
+            Context(cluster="x", user="y"),
             ['user "y" was not found for context "c"', 'cluster "x" was not found for context "c"'],
         ),
         (
             "",
-            Context("k", "u", origin="/f"),
+            Context(cluster="k", user="u", origin="/f"),
             [
                 (
                     'empty context name for api.Context{LocationOfOrigin:"/f", Cluster:"k", AuthInfo:"u", '
@@ -157,7 +157,7 @@ def test_clusters(name: str, cluster: Cluster, said: list[str]) -> None:
         *(
             (
                 "c",
-                Context("k", "u", namespace),
+                Context(cluster="k", user="u", namespace=namespace),
                 [
                     (
                         f'namespace "{namespace}" for context "c" '
@@ -167,11 +167,16 @@ def test_clusters(name: str, cluster: Cluster, said: list[str]) -> None:
             )
             for namespace in ("My", "a_b", "-a", "a-", "a.b", "a" * 64, "é")
         ),
-        ("c", Context("k", "u", "a" * 63), []),
+        ("c", Context(cluster="k", user="u", namespace="a" * 63), []),
     ],
 )
 def test_contexts(name: str, context: Context, said: list[str]) -> None:
-    config = Kubeconfig({"k": Cluster("s")}, {"u": AuthInfo()}, {name: context}, name)
+    config = Kubeconfig(
+        clusters={"k": Cluster(server="s")},
+        users={"u": AuthInfo()},
+        contexts={name: context},
+        current_context=name,
+    )
     assert texts(config) == said
 
 
@@ -181,8 +186,13 @@ def test_an_empty_config_and_a_dangling_context_are_told_apart() -> None:
 
 
 def test_a_context_is_confirmed_by_what_it_uses_alone() -> None:
-    config = Kubeconfig({"k": Cluster()}, {"u": AuthInfo(exec=ExecConfig())}, {"c": Context()}, "c")
-    fine = ("k", Cluster("s"))
+    config = Kubeconfig(
+        clusters={"k": Cluster()},
+        users={"u": AuthInfo(exec=ExecConfig())},
+        contexts={"c": Context()},
+        current_context="c",
+    )
+    fine = ("k", Cluster(server="s"))
     assert confirm_usable(config, "c", ("u", AuthInfo()), fine) == ()
     nothing = confirm_usable(config, "c", ("", AuthInfo()), ("", Cluster()))
     assert kubernetes_validation_text(nothing) == f"invalid configuration: {EMPTY}"
@@ -194,7 +204,17 @@ def test_a_context_is_confirmed_by_what_it_uses_alone() -> None:
 
 
 def test_equal_texts_are_said_once() -> None:
-    user = AuthInfo(exec=ExecConfig("p", None, (ExecEnvVar(), ExecEnvVar()), "v", "", False, "Never"))
+    user = AuthInfo(
+        exec=ExecConfig(
+            command="p",
+            args=None,
+            env=(ExecEnvVar(), ExecEnvVar()),
+            api_version="v",
+            install_hint="",
+            provide_cluster_info=False,
+            interactive_mode="Never",
+        )
+    )
     problems = validate(Kubeconfig(users={"u": user}))
     assert len(problems) == 2
     assert kubernetes_validation_text(problems) == (

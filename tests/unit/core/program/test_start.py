@@ -296,7 +296,7 @@ int main(void) {{
     done = run((str(path),))
     assert (done.ending, done.status, done.stdout, done.stderr) == (Ending.EXITED, 0, b"x" * size, errors)
     if size:
-        limited = run((str(path),), limits=Limits(20, stdout_bytes=size - 1))
+        limited = run((str(path),), limits=Limits(timeout_seconds=20, stdout_bytes=size - 1))
         assert limited.ending is Ending.STDOUT_LIMIT
 
 
@@ -537,7 +537,13 @@ print(number > 5, len(ran) == number, set(ran))
 @pytest.mark.parametrize("kind", ["missing", "no-permission", "no-format"])
 @pytest.mark.parametrize(
     "limits",
-    [Limits(0), Limits(-1), Limits(0.0001), Limits(60, stderr_bytes=0), Limits(60, stderr_bytes=4)],
+    [
+        Limits(timeout_seconds=0),
+        Limits(timeout_seconds=-1),
+        Limits(timeout_seconds=0.0001),
+        Limits(timeout_seconds=60, stderr_bytes=0),
+        Limits(timeout_seconds=60, stderr_bytes=4),
+    ],
     ids=["no time", "less", "hardly any", "no standard error", "little of it"],
 )
 def test_a_start_that_fails_is_an_error_under_any_limits(kind: str, limits: Limits, tmp_path: Path) -> None:

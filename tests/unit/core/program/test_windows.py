@@ -29,7 +29,7 @@ def as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "IS_WINDOWS", True)
 
 
-def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> ProcessOutcome:
+def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> ProcessOutcome:
     return run((SHELL, "-c", script), stdin=stdin, limits=limits)
 
 
@@ -44,7 +44,11 @@ def test_output_and_status_come_back() -> None:
 def test_input_of_any_size_arrives_whole(size: int) -> None:
     """While as much is written, on both output streams."""
     data = (b"0123456789" * (size // 10 + 1))[:size]
-    done = shell("tee /dev/stderr", data, Limits(PATIENCE_SECONDS, stdout_bytes=size, stderr_bytes=size))
+    done = shell(
+        "tee /dev/stderr",
+        data,
+        Limits(timeout_seconds=PATIENCE_SECONDS, stdout_bytes=size, stderr_bytes=size),
+    )
     assert (done.stdout, done.stderr) == (data, data)
 
 
@@ -62,7 +66,7 @@ def test_input_that_is_never_read_is_no_error() -> None:
 def test_past_the_deadline_the_whole_group_is_killed(script: str, tmp_path: Path) -> None:
     """What was written before is kept."""
     pids = tmp_path / "pids"
-    done = shell(f"echo $$ >>{pids}; {script.format(pids)}", limits=Limits(0.5))
+    done = shell(f"echo $$ >>{pids}; {script.format(pids)}", limits=Limits(timeout_seconds=0.5))
     assert (done.ending, done.status, done.stdout) == (Ending.TIMED_OUT, -9, b"said\n")
     for pid in read_pids(pids, 1):
         wait_until(lambda pid=pid: not is_running(pid))  # type: ignore[misc] # a default is how a lambda keeps it
@@ -71,7 +75,7 @@ def test_past_the_deadline_the_whole_group_is_killed(script: str, tmp_path: Path
 @pytest.mark.parametrize("seconds", [math.inf, 1e15, 0.0, -1.0])
 def test_a_timeout_can_be_of_any_length(seconds: float) -> None:
     """One that no clock reaches is as good as none; one of nothing has passed at once."""
-    done = shell("exec >&- 2>&-; sleep 0.1", limits=Limits(seconds))
+    done = shell("exec >&- 2>&-; sleep 0.1", limits=Limits(timeout_seconds=seconds))
     assert done.ending is (Ending.EXITED if seconds > 0 else Ending.TIMED_OUT)
 
 
@@ -88,7 +92,9 @@ def test_a_timeout_can_be_of_any_length(seconds: float) -> None:
 )
 def test_a_flood_is_cut_off(script: str, ending: Ending) -> None:
     """At the first byte beyond the limit."""
-    limits = Limits(PATIENCE_SECONDS, stdout_bytes=1000, stderr_bytes=10, stderr_drained_bytes=2000)
+    limits = Limits(
+        timeout_seconds=PATIENCE_SECONDS, stdout_bytes=1000, stderr_bytes=10, stderr_drained_bytes=2000
+    )
     done = shell(script, limits=limits)
     assert done.ending is ending
     assert len(done.stdout) <= 1000
@@ -126,7 +132,9 @@ def test_a_program_can_be_on_our_own_streams(tmp_path: Path) -> None:
     assert (done.ending, done.status, done.stdout) == (Ending.EXITED, 3, b"given\nname\n")
     assert (tmp_path / "log").read_bytes() == b"said\n"
     started = time.monotonic()
-    late = run(("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(0.2), terminal=(0, 2))
+    late = run(
+        ("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(timeout_seconds=0.2), terminal=(0, 2)
+    )
     assert (late.ending, late.status) == (Ending.TIMED_OUT, -9)
     assert time.monotonic() - started < PATIENCE_SECONDS
 

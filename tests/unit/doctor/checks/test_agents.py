@@ -13,8 +13,8 @@ from keyferry.images.node.kubelet import Kubelets
 
 
 def lines(*, is_online: bool = True, **facts: object) -> list[tuple[HealthLevel, str]]:
-    agent = AgentFacts("/run/a.sock", "KEYFERRY_AGENT", **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
-    node = NodeFacts(KubeletFacts(Kubelets()), is_online=is_online, agents=(agent,))
+    agent = AgentFacts(socket="/run/a.sock", named_by="KEYFERRY_AGENT", **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
+    node = NodeFacts(kubelet=KubeletFacts(kubelets=Kubelets()), is_online=is_online, agents=(agent,))
     return [(line.level, line.text) for line in check_agents(node, Hints())]
 
 
@@ -67,14 +67,17 @@ def test_what_is_wrong_with_an_agent_that_answers_has_lines_of_its_own() -> None
 )
 def test_a_command_asks_the_same_agent(facts: dict[str, object], command: str) -> None:
     for named_by, more in (("KEYFERRY_AGENT", " --socket /run/a.sock"), ("its usual place", "")):
-        agent = AgentFacts("/run/a.sock", named_by, **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
-        node = NodeFacts(KubeletFacts(Kubelets()), is_online=True, agents=(agent,))
+        agent = AgentFacts(socket="/run/a.sock", named_by=named_by, **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
+        node = NodeFacts(kubelet=KubeletFacts(kubelets=Kubelets()), is_online=True, agents=(agent,))
         found = [line.next_command for line in check_agents(node, Hints()) if line.next_command]
         assert found == [f"keyferry agent {command}{more}"]
 
 
 def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
-    node = NodeFacts(KubeletFacts(Kubelets()), agents=(AgentFacts("foo", "KEYFERRY_AGENT"),))
+    node = NodeFacts(
+        kubelet=KubeletFacts(kubelets=Kubelets()),
+        agents=(AgentFacts(socket="foo", named_by="KEYFERRY_AGENT"),),
+    )
     [line] = check_agents(node, Hints())
     assert line.level is HealthLevel.WARNING
     assert line.text == (
@@ -86,8 +89,10 @@ def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
 def test_a_provider_that_failed_within_the_hour_is_a_warning() -> None:
     """What came after the failure is not known, so an old one is only told."""
     failures = (
-        AgentFailure("ecr", "2026-11-18T01:00:00Z", "exit status 3: no role", is_recent=True),
-        AgentFailure("gcr", "2026-11-01T01:00:00Z", "timed out", is_recent=False),
+        AgentFailure(
+            provider="ecr", at="2026-11-18T01:00:00Z", message="exit status 3: no role", is_recent=True
+        ),
+        AgentFailure(provider="gcr", at="2026-11-01T01:00:00Z", message="timed out", is_recent=False),
     )
     _, recent, old = lines(version=__version__, failures=failures)
     assert recent == (

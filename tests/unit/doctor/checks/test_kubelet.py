@@ -12,8 +12,18 @@ from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import Kubelet, Kubelets
 from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Setting
 
-KUBELET = Kubelet(7, "kubelet", "/proc/7", frozenset({0}), {"--root-dir": "/r", "--config": "/c"})
-SETTINGS = KubeletSettings(KUBELET, Setting("/r", "flags"), notes=("/c of the kubelet: cannot be read",))
+KUBELET = Kubelet(
+    pid=7,
+    program="kubelet",
+    process="/proc/7",
+    users=frozenset({0}),
+    flags={"--root-dir": "/r", "--config": "/c"},
+)
+SETTINGS = KubeletSettings(
+    kubelet=KUBELET,
+    root_dir=Setting(value="/r", origin="flags"),
+    notes=("/c of the kubelet: cannot be read",),
+)
 
 
 def lines(facts: KubeletFacts, *, is_root: bool = True) -> list[HealthLine]:
@@ -21,24 +31,24 @@ def lines(facts: KubeletFacts, *, is_root: bool = True) -> list[HealthLine]:
 
 
 def test_no_kubelet_is_a_warning_and_a_hidden_one_unknown() -> None:
-    (none,) = lines(KubeletFacts(Kubelets()))
+    (none,) = lines(KubeletFacts(kubelets=Kubelets()))
     assert (none.level, none.text) == (HealthLevel.WARNING, "no kubelet is running")
     for is_root, command in ((True, ""), (False, "sudo keyferry doctor")):
-        (hidden,) = lines(KubeletFacts(Kubelets(hidden="they are hidden")), is_root=is_root)
+        (hidden,) = lines(KubeletFacts(kubelets=Kubelets(hidden="they are hidden")), is_root=is_root)
         assert (hidden.level, hidden.next_command) == (HealthLevel.UNKNOWN, command)
 
 
 def test_the_flags_are_shown_and_other_kubelets_named() -> None:
-    other = Kubelet(8, "k3s", "/proc/8", frozenset({0}), {})
-    runs, more, flags = lines(KubeletFacts(Kubelets((KUBELET, other))))
+    other = Kubelet(pid=8, program="k3s", process="/proc/8", users=frozenset({0}), flags={})
+    runs, more, flags = lines(KubeletFacts(kubelets=Kubelets(found=(KUBELET, other))))
     assert runs.text == "process 7 (kubelet) runs"
     assert (more.level, "processes 8;" in more.text) == (HealthLevel.WARNING, True)
     assert flags.text == "--config=/c --root-dir=/r"
-    assert lines(KubeletFacts(Kubelets((other,))))[1].text.startswith("none of those")
+    assert lines(KubeletFacts(kubelets=Kubelets(found=(other,))))[1].text.startswith("none of those")
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_for_root_alone() -> None:
-    facts = KubeletFacts(Kubelets((KUBELET,)), SETTINGS)
+    facts = KubeletFacts(kubelets=Kubelets(found=(KUBELET,)), settings=SETTINGS)
     assert lines(facts)[-1].level is HealthLevel.PROBLEM
     last = lines(facts, is_root=False)[-1]
     assert (last.level, last.next_command) == (HealthLevel.UNKNOWN, "sudo keyferry doctor")
@@ -63,7 +73,7 @@ def test_more_parallel_pulls_than_a_kubelet_has_locks(
 ) -> None:
     """It panics if it keeps pull records and is of a version with the bug; a version that is not known may be one."""
     settings = replace(SETTINGS, notes=(), gates=gates, parallel_pulls=pulls)
-    found = lines(KubeletFacts(Kubelets((KUBELET,)), settings, version=version))
+    found = lines(KubeletFacts(kubelets=Kubelets(found=(KUBELET,)), settings=settings, version=version))
     about = [line for line in found if line.subject == "maxParallelImagePulls"]
     assert [line.level for line in about] == levels
     assert all("set 31 or less, or upgrade the kubelet" in line.text for line in about)

@@ -11,20 +11,32 @@ from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelets
 from keyferry.lint.report import Finding, LintReport
 
-NOBODY = KubeletFacts(Kubelets())
-FOUND = Discovery("/c", "/b", "given", "given")
+NOBODY = KubeletFacts(kubelets=Kubelets())
+FOUND = Discovery(config="/c", bin_dir="/b", config_from="given", bin_dir_from="given")
 
 
 def facts_with(*findings: Finding, patterns: tuple[str, ...] = ("reg.io",)) -> ConfigFacts:
     providers = (
-        ProviderFacts("a", patterns, ("/c", "providers[1]"), PluginFile("/b/a", 0, 0o100755)),
-        ProviderFacts("b", ("b.io",), ("/c", "providers[10]"), PluginFile("/b/b", 5, 0o100700)),
+        ProviderFacts(
+            name="a",
+            patterns=patterns,
+            place=("/c", "providers[1]"),
+            plugin=PluginFile(path="/b/a", user_id=0, mode=0o100755),
+        ),
+        ProviderFacts(
+            name="b",
+            patterns=("b.io",),
+            place=("/c", "providers[10]"),
+            plugin=PluginFile(path="/b/b", user_id=5, mode=0o100700),
+        ),
     )
-    return ConfigFacts(FOUND, LintReport("/c", "1.37", findings=findings), providers)
+    return ConfigFacts(
+        found=FOUND, report=LintReport(path="/c", kubernetes="1.37", findings=findings), providers=providers
+    )
 
 
 def finding(code: str, path: str, severity: Severity = Severity.WARNING) -> Finding:
-    return Finding(code, severity, f"about {path}", path, "/c", 3)
+    return Finding(code=code, severity=severity, message=f"about {path}", path=path, file="/c", line=3)
 
 
 def test_each_finding_is_in_one_section() -> None:
@@ -32,7 +44,7 @@ def test_each_finding_is_in_one_section() -> None:
         finding("KF191", "providers[10].name"),
         finding("KF150", "providers[1].matchImages[0]"),
         finding("KF120", "providers[1].defaultCacheDuration", Severity.ERROR),
-        Finding("KF190", Severity.WARNING, "the folder", file="/b"),
+        Finding(code="KF190", severity=Severity.WARNING, message="the folder", file="/b"),
         finding("KF162", "providers[1].matchImages[0]", Severity.INFO),
     )
     config = list(check_config(facts, NOBODY, Hints()))
@@ -60,7 +72,7 @@ def test_findings_that_are_cut_short_are_counted() -> None:
     many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(9)]
     many += [finding("KF124", f"providers[1].matchImages[{number}]", Severity.ERROR) for number in range(5)]
     lines = tuple(check_patterns(facts_with(*many), Hints()))
-    health = NodeHealth((HealthSection("patterns", lines),))
+    health = NodeHealth(sections=(HealthSection(title="patterns", lines=lines),))
     assert health.verdict == "5 problems, 9 warnings"
 
 
@@ -71,18 +83,29 @@ def test_without_a_config_there_is_nothing_to_say() -> None:
 
 
 def test_a_shim_is_shown_with_the_plugin_behind_it() -> None:
-    behind = PluginFile("/b/a.real", 0, 0o100755)
+    behind = PluginFile(path="/b/a.real", user_id=0, mode=0o100755)
     shims = (
-        ShimFacts("/run/a.sock", behind),
-        ShimFacts("", PluginFile("/b/a.real", 0, 0o100644)),
-        ShimFacts("/run/a.sock", is_broken=True),
-        ShimFacts("/run/a.sock"),
+        ShimFacts(socket="/run/a.sock", plugin=behind),
+        ShimFacts(socket="", plugin=PluginFile(path="/b/a.real", user_id=0, mode=0o100644)),
+        ShimFacts(socket="/run/a.sock", is_broken=True),
+        ShimFacts(socket="/run/a.sock"),
     )
     providers = tuple(
-        ProviderFacts("a", (), ("/c", "providers[0]"), PluginFile("/b/a", 0, 0o100755), shim)
+        ProviderFacts(
+            name="a",
+            patterns=(),
+            place=("/c", "providers[0]"),
+            plugin=PluginFile(path="/b/a", user_id=0, mode=0o100755),
+            shim=shim,
+        )
         for shim in shims
     )
-    found = list(check_plugins(ConfigFacts(FOUND, LintReport("/c", "1.37"), providers), Hints()))
+    found = list(
+        check_plugins(
+            ConfigFacts(found=FOUND, report=LintReport(path="/c", kubernetes="1.37"), providers=providers),
+            Hints(),
+        )
+    )
     start = "/b/a is executable and belongs to root (mode 0755); it is a shim that asks the node agent at "
     assert [line.text for line in found] == [
         f"{start}/run/a.sock; behind it, /b/a.real belongs to root (mode 0755)",

@@ -12,14 +12,23 @@ from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelet, Kubelets
 from keyferry.lint.report import LintReport
 
-KUBELETS = Kubelets((Kubelet(7, "kubelet", "/proc/7", frozenset({0}), {}),))
+KUBELETS = Kubelets(
+    found=(Kubelet(pid=7, program="kubelet", process="/proc/7", users=frozenset({0}), flags={}),)
+)
 
 
 def lines(environ: dict[str, str] | None, *registries: str, pattern: str = "reg.io") -> list[HealthLine]:
     config = ConfigFacts(
-        Discovery("/c"), LintReport("/c", "1.37"), (ProviderFacts("p", (pattern,), ("/c", "providers[0]")),)
+        found=Discovery(config="/c"),
+        report=LintReport(path="/c", kubernetes="1.37"),
+        providers=(ProviderFacts(name="p", patterns=(pattern,), place=("/c", "providers[0]")),),
     )
-    facts = NodeFacts(KubeletFacts(KUBELETS, None, environ), config, registries=registries, is_root=False)
+    facts = NodeFacts(
+        kubelet=KubeletFacts(kubelets=KUBELETS, settings=None, environment=environ),
+        config=config,
+        registries=registries,
+        is_root=False,
+    )
     return list(check_proxies(facts, Hints()))
 
 

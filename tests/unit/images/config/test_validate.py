@@ -101,7 +101,7 @@ def test_no_provider_is_a_problem(tmp_path: Path) -> None:
     (problem,) = validate(read(tmp_path))
     assert (problem.code, problem.path) == ("KF120", "providers")
     assert problem.file
-    (bare,) = validate(ReadConfig(""))
+    (bare,) = validate(ReadConfig(path=""))
     assert bare.kubernetes_text == "providers: Required value: at least 1 item in plugins is required"
 
 

@@ -27,10 +27,10 @@ from keyferry.images.provider.accounts import (
 )
 from support.scripted import Accounts, attributes
 
-POD = Pod("ns", "pod", "pod-uid", "builder")
-REF = ServiceAccountRef("ns", "builder", "uid")
+POD = Pod(namespace="ns", name="pod", uid="pod-uid", service_account_name="builder")
+REF = ServiceAccountRef(namespace="ns", name="builder", uid="uid")
 ANNOTATIONS = {"role": "r", "team": "", "other": "x"}
-KNOWN = ServiceAccount("uid", ANNOTATIONS)
+KNOWN = ServiceAccount(uid="uid", annotations=ANNOTATIONS)
 
 
 class Refusing(Accounts):
@@ -63,7 +63,7 @@ def test_a_provider_without_attributes_is_told_of_nobody() -> None:
 
 def test_a_pod_without_an_account_is_skipped_or_nobody() -> None:
     """With a required account the provider does not apply; without it runs for nobody."""
-    pod = Pod("ns", "pod", "uid", "")
+    pod = Pod(namespace="ns", name="pod", uid="uid", service_account_name="")
     with pytest.raises(NotApplicable, match="requires a service account"):
         identify(attributes(require=True), Accounts({}), pod)
     assert identify(attributes(require=False), Accounts({}), pod) is NOBODY
@@ -73,18 +73,18 @@ def test_without_a_pod_nobody_knows_whether_the_provider_applies() -> None:
     """A required account is not taken for a missing one; without that it runs for nobody, and says so."""
     with pytest.raises(NotGivenError) as caught:
         identify(attributes(require=True), Accounts({}), None)
-    assert caught.value.missing == (MissingInput(LookupInput.POD),)
+    assert caught.value.missing == (MissingInput(input=LookupInput.POD),)
     assert identify(attributes(require=False), Accounts({}), None) == Identity(
-        missing=(MissingInput(LookupInput.POD),)
+        missing=(MissingInput(input=LookupInput.POD),)
     )
 
 
 NAMED = "ns/builder"
 NO_ACCOUNT, NO_TOKEN = (
-    MissingInput(LookupInput.SERVICE_ACCOUNT, NAMED),
-    MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, NAMED),
+    MissingInput(input=LookupInput.SERVICE_ACCOUNT, name=NAMED),
+    MissingInput(input=LookupInput.SERVICE_ACCOUNT_TOKEN, name=NAMED),
 )
-NOT_KNOWN = ServiceAccount("", None)
+NOT_KNOWN = ServiceAccount(uid="", annotations=None)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_was_not_given_is_told_from_what_is_not_there(
 ) -> None:
     """Each missing input by its kind and name; the error is one of accounts, for those who raise it."""
     with pytest.raises(NotGivenError) as caught:
-        identify(asked, StaticAccount(account, token), POD)
+        identify(asked, StaticAccount(account=account, token_text=token), POD)
     assert caught.value.missing == missing
     assert isinstance(caught.value, ServiceAccountError)
     assert str(NotGivenError(*caught.value.args)) == str(caught.value)
@@ -113,12 +113,12 @@ def test_what_was_not_given_is_told_from_what_is_not_there(
 def test_a_known_account_without_a_required_annotation_needs_no_token_to_say_no() -> None:
     """The kubelet looks at annotations first: that no is sure."""
     with pytest.raises(NotApplicable, match="lacks the annotation 'absent'"):
-        identify(attributes(required=("absent",)), StaticAccount(KNOWN, None), POD)
+        identify(attributes(required=("absent",)), StaticAccount(account=KNOWN, token_text=None), POD)
 
 
 def test_optional_annotations_that_are_not_known_are_told() -> None:
     """The provider is asked without them, and the answer says what was missing."""
-    identity = identify(attributes(optional=("role",)), StaticAccount(NOT_KNOWN, "t"), POD)
+    identity = identify(attributes(optional=("role",)), StaticAccount(account=NOT_KNOWN, token_text="t"), POD)
     assert (identity.token, identity.annotations, identity.missing) == ("t", {}, (NO_ACCOUNT,))
 
 
@@ -126,8 +126,8 @@ def test_an_account_is_fetched_with_its_token() -> None:
     """The token is requested for the account's UID, the audience and the pod."""
     accounts = Accounts({("ns", "builder"): KNOWN})
     identity = identify(attributes(required=("role",)), accounts, POD)
-    assert identity == Identity(REF, "token-of-uid", {"role": "r"})
-    assert accounts.requests == [TokenRequest(REF, "registry", POD)]
+    assert identity == Identity(ref=REF, token="token-of-uid", annotations={"role": "r"})
+    assert accounts.requests == [TokenRequest(account=REF, audience="registry", pod=POD)]
 
 
 def test_a_missing_annotation_is_no_failure_and_asks_for_no_token() -> None:
@@ -154,7 +154,7 @@ def test_a_missing_account_or_token_is_a_failure() -> None:
 
 def test_a_token_request_is_bound_to_the_pod() -> None:
     """As the kubelet writes it: one audience, the account's UID, the server's own expiry."""
-    assert TokenRequest(REF, "registry", POD).to_document() == {
+    assert TokenRequest(account=REF, audience="registry", pod=POD).to_document() == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "metadata": {"name": "builder", "namespace": "ns", "uid": "uid"},
@@ -168,10 +168,10 @@ def test_a_token_request_is_bound_to_the_pod() -> None:
 
 def test_a_static_account_answers_to_every_name() -> None:
     """One account and one token, hidden in its repr."""
-    account = StaticAccount(KNOWN, "hunter2")
+    account = StaticAccount(account=KNOWN, token_text="hunter2")
     assert account.get("any", "name") is KNOWN
-    assert account.token(TokenRequest(REF, "a", POD)) == "hunter2"
-    assert "hunter2" not in repr(account) + repr(Identity(REF, "hunter2"))
+    assert account.token(TokenRequest(account=REF, audience="a", pod=POD)) == "hunter2"
+    assert "hunter2" not in repr(account) + repr(Identity(ref=REF, token="hunter2"))
 
 
 def web_token(claims: object) -> str:
@@ -208,14 +208,14 @@ def test_a_token_for_somebody_else_is_kept_from_the_plugin() -> None:
     for token in (web_token({"aud": ["https://kubernetes.default.svc"]}), web_token({"sub": "legacy"})):
         server = Accounts({("ns", "builder"): KNOWN})
         server.tokens["ns", "builder"] = token
-        for accounts in (StaticAccount(KNOWN, token), server):
+        for accounts in (StaticAccount(account=KNOWN, token_text=token), server):
             with pytest.raises(ServiceAccountError, match=f"expected the audience '{wanted}'") as caught:
                 identify(attributes(), accounts, POD)
             # What a person gave by mistake says nothing of what a kubelet would get; what a server gave is a failure.
             assert isinstance(caught.value, NotGivenError) is isinstance(accounts, StaticAccount)
             assert token.split(".")[1] not in f"{caught.value}{caught.value!r}{caught.value.kubernetes_text}"
     for token in (web_token({"aud": ["other", wanted]}), "opaque"):
-        assert identify(attributes(), StaticAccount(KNOWN, token), POD).token == token
+        assert identify(attributes(), StaticAccount(account=KNOWN, token_text=token), POD).token == token
 
 
 @pytest.mark.parametrize(
@@ -245,10 +245,10 @@ def test_a_token_that_no_kubelet_would_get_counts_as_none(
             | {"aud": audience}
         )
     if not wrong:
-        assert identify(attributes(), StaticAccount(KNOWN, token), POD).token == token
+        assert identify(attributes(), StaticAccount(account=KNOWN, token_text=token), POD).token == token
         return
     with pytest.raises(NotGivenError, match=r"the given token .* to create one") as caught:
-        identify(attributes(), StaticAccount(KNOWN, token), POD)
+        identify(attributes(), StaticAccount(account=KNOWN, token_text=token), POD)
     (missing,) = caught.value.missing
     assert (missing.input, missing.name) == (NO_TOKEN.input, NO_TOKEN.name)
     assert wrong.format(owner=owner) in missing.instead

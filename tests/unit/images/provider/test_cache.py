@@ -23,7 +23,13 @@ from keyferry.images.provider.cache import (
 
 
 def entry(kind: str = "Image", expires: int | None = 100, password: str = "p") -> Provision:
-    return Provision("plugin", ProvisionOutcome.CACHED, {"reg.io": AuthConfig("u", password)}, kind, expires)
+    return Provision(
+        provider="plugin",
+        outcome=ProvisionOutcome.CACHED,
+        auth={"reg.io": AuthConfig(username="u", password=password)},
+        cache_key_type=kind,
+        expires_ns=expires,
+    )
 
 
 @pytest.mark.parametrize(

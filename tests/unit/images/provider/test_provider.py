@@ -31,7 +31,7 @@ from support.scripted import (
     response,
 )
 
-POD = Pod("ns", "pod", "uid", "builder")
+POD = Pod(namespace="ns", name="pod", uid="uid", service_account_name="builder")
 
 
 class Gate:
@@ -127,19 +127,30 @@ def test_an_invalid_cache_key_type_is_a_failure() -> None:
 
 def test_an_account_is_part_of_request_and_answer() -> None:
     """The plugin gets token and annotations; the answer says for whom it is."""
-    accounts = Accounts({("ns", "builder"): ServiceAccount("sa-uid", {"role": "r", "x": "y"})})
+    accounts = Accounts(
+        {("ns", "builder"): ServiceAccount(uid="sa-uid", annotations={"role": "r", "x": "y"})}
+    )
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes(required=("role",))), accounts)
     for how in (ProvisionOutcome.RAN, ProvisionOutcome.CACHED):
         provision = asked.provide("reg.io/app", POD)
-        assert (provision.outcome, provision.account) == (how, ServiceAccountRef("ns", "builder", "sa-uid"))
-    assert plugin.requests == [CredentialProviderRequest("reg.io/app", "token-of-sa-uid", {"role": "r"})]
+        assert (provision.outcome, provision.account) == (
+            how,
+            ServiceAccountRef(namespace="ns", name="builder", uid="sa-uid"),
+        )
+    assert plugin.requests == [
+        CredentialProviderRequest(
+            image="reg.io/app",
+            service_account_token="token-of-sa-uid",
+            service_account_annotations={"role": "r"},
+        )
+    ]
     assert len(accounts.requests) == 2
 
 
 def test_a_token_is_requested_before_the_cache_is_looked_at() -> None:
     """As in the kubelet: when the account cannot be had, a cached answer does not help."""
-    accounts = Accounts({("ns", "builder"): ServiceAccount("sa-uid")})
+    accounts = Accounts({("ns", "builder"): ServiceAccount(uid="sa-uid")})
     asked = provider(Scripted(response()), Clock(), configured(token_attributes=attributes()), accounts)
     asked.provide("reg.io/app", POD)
     accounts.accounts.clear()
@@ -152,7 +163,9 @@ def test_a_pod_it_is_not_for_is_skipped() -> None:
     """With the reason, without a run and without a failure."""
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes()), Accounts({}))
-    provision = asked.provide("reg.io/app", Pod("ns", "pod", "uid", ""))
+    provision = asked.provide(
+        "reg.io/app", Pod(namespace="ns", name="pod", uid="uid", service_account_name="")
+    )
     assert provision.outcome is ProvisionOutcome.SKIPPED
     assert "requires a service account" in provision.skipped
     assert provision.error is None
@@ -166,7 +179,7 @@ def test_without_a_pod_or_a_token_the_answer_is_unknown() -> None:
     nobody = asked.provide("reg.io/app")
     assert (nobody.outcome, nobody.missing, nobody.error) == (
         ProvisionOutcome.UNKNOWN,
-        (MissingInput(LookupInput.POD),),
+        (MissingInput(input=LookupInput.POD),),
         None,
     )
     known = asked.provide("reg.io/app", POD)
@@ -184,9 +197,9 @@ def test_an_optional_account_that_is_not_known_is_told_with_the_answer() -> None
     asked = provider(
         Scripted(response()), Clock(), configured(token_attributes=attributes(require=False)), None
     )
-    assert asked.provide("reg.io/app").missing == (MissingInput(LookupInput.POD),)
+    assert asked.provide("reg.io/app").missing == (MissingInput(input=LookupInput.POD),)
     again = asked.provide("reg.io/app")
-    assert (again.outcome, again.missing) == (ProvisionOutcome.CACHED, (MissingInput(LookupInput.POD),))
+    assert (again.outcome, again.missing) == (ProvisionOutcome.CACHED, (MissingInput(input=LookupInput.POD),))
 
 
 @pytest.mark.parametrize("kind", ["Registry", "Global"])
@@ -316,7 +329,9 @@ def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> N
     ) -> tuple[CredentialProviderResponse, float]:
         answer, seconds = gates[request.image.rpartition("/")[2]](request, timeout_seconds)
         # Nothing is kept, so that what is found is a run under way.
-        return CredentialProviderResponse(answer.cache_key_type, 0, answer.auth), seconds
+        return CredentialProviderResponse(
+            cache_key_type=answer.cache_key_type, cache_duration_ns=0, auth=answer.auth
+        ), seconds
 
     asked = Provider(configured(), plugin, clock=Clock())
     for name in ("first", "quick"):

@@ -10,7 +10,7 @@ from keyferry.images.reasons.nearness import MissKind, find_misses, find_near_mi
 from support.function_plugins import answering, provider, providers
 
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-OWNER = Source(SourceKind.PROVIDER, "p")
+OWNER = Source(kind=SourceKind.PROVIDER, name="p")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ def ask(
 
 def secret(auths: str) -> PullSecret:
     content = f'{{"auths": {auths}}}'.encode()
-    return PullSecret("ns", "s", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": content})
+    return PullSecret(
+        namespace="ns", name="s", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": content}
+    )
 
 
 def stages(answer: Answer, stage: str) -> list[str]:

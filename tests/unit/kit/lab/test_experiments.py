@@ -43,7 +43,7 @@ def planned(plugin: PluginUnderTest) -> Iterator[Experiment]:
 def test_the_command_that_is_shown_repeats_the_experiment(kind: PluginKind, tmp_path: Path) -> None:
     """What a shell feeds the plugin is byte for byte what the kit did."""
     executable = write_executable(tmp_path / "plugin", RECORDER)
-    plugin = PluginUnderTest(str(executable), kind, images=("registry.example/team/app",))
+    plugin = PluginUnderTest(path=str(executable), kind=kind, images=("registry.example/team/app",))
     compared = 0
     for experiment in planned(plugin):
         if "huge exec info" in experiment.name:
@@ -65,7 +65,7 @@ def test_a_pasted_command_takes_its_secrets_from_the_shell(tmp_path: Path) -> No
     recorder = RECORDER + 'printf "%s\\n" "$KEY" "$@" >"$0.words"\n'
     executable = write_executable(tmp_path / "plugin", recorder)
     plugin = PluginUnderTest(
-        str(executable),
+        path=str(executable),
         images=("registry.example/team/app",),
         args=("--region=eu", "--password", "s3cret argument", "--token=s3cret-'flag", "s3cret-positional"),
         env=(("KEY", "s3cret-variable"), ("MY.KEY", "s3cret-other")),
@@ -95,7 +95,7 @@ def test_a_pasted_command_takes_its_secrets_from_the_shell(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
 def test_a_command_survives_the_terminal(kind: PluginKind) -> None:
     """Nothing in it is a control character, which the terminal would be shown in another form."""
-    plugin = PluginUnderTest("/plugin", kind, images=("registry.example/team/app",))
+    plugin = PluginUnderTest(path="/plugin", kind=kind, images=("registry.example/team/app",))
     for experiment in planned(plugin):
         command = repeat_command(plugin, experiment)
         assert command.isprintable(), experiment.name
@@ -104,7 +104,7 @@ def test_a_command_survives_the_terminal(kind: PluginKind) -> None:
 def test_no_secret_is_in_a_command(tmp_path: Path) -> None:
     """Tokens, variables and arguments that look like secrets are variables of the shell."""
     plugin = PluginUnderTest(
-        str(tmp_path / "plugin"),
+        path=str(tmp_path / "plugin"),
         images=("registry.example/team/app",),
         args=("--password", "s3cret-argument"),
         env=(("KEY", "s3cret-variable"),),
@@ -118,18 +118,20 @@ def test_no_secret_is_in_a_command(tmp_path: Path) -> None:
 def test_the_environment_is_ours_with_a_home_of_its_own() -> None:
     """Configured variables go last, and a bare run has hardly anything else."""
     around = Surroundings(
-        "/home", "/tmp", {"PATH": "/bin", "HOME": "/root", "X": "1", "XDG_CACHE_HOME": "/root/c"}
+        home="/home",
+        temporary="/tmp",
+        environ={"PATH": "/bin", "HOME": "/root", "X": "1", "XDG_CACHE_HOME": "/root/c"},
     )
-    plugin = PluginUnderTest("/plugin", env=(("A", "2"), ("PATH", "/other")))
-    assert environment(plugin, around, Experiment("x")) == {
+    plugin = PluginUnderTest(path="/plugin", env=(("A", "2"), ("PATH", "/other")))
+    assert environment(plugin, around, Experiment(name="x")) == {
         "PATH": "/other",
         "HOME": "/home",
         "TMPDIR": "/tmp",
         "X": "1",
         "A": "2",
     }
-    assert environment(plugin, around, Experiment("x", is_bare=True)) == {"PATH": "/other", "A": "2"}
-    assert environment(plugin, around, Experiment("x", unset=("HOME", "TMPDIR", "X"))) == {
+    assert environment(plugin, around, Experiment(name="x", is_bare=True)) == {"PATH": "/other", "A": "2"}
+    assert environment(plugin, around, Experiment(name="x", unset=("HOME", "TMPDIR", "X"))) == {
         "PATH": "/other",
         "A": "2",
     }
@@ -138,7 +140,7 @@ def test_the_environment_is_ours_with_a_home_of_its_own() -> None:
 def test_names_of_experiments_are_unique() -> None:
     """A run is known by its experiment's name."""
     for kind in (PluginKind.IMAGE, PluginKind.CLUSTER):
-        plugin = PluginUnderTest("/plugin", kind, images=("r.io/a", "r.io/b"))
+        plugin = PluginUnderTest(path="/plugin", kind=kind, images=("r.io/a", "r.io/b"))
         names = [experiment.name for experiment in planned(plugin)]
         assert len(names) == len(set(names))
 

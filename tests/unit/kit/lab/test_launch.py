@@ -21,7 +21,7 @@ LIMITS = Limits(timeout_seconds=PATIENCE_SECONDS)
 def shell(script: str, stdin: bytes | None = b"", **fields: object) -> Run:
     """Run a shell script under watch."""
     fields = {"limits": LIMITS, **fields}
-    return launch(Launch(("/bin/sh", "-c", script), ENVIRON, stdin, **fields))  # type: ignore[arg-type] # by name
+    return launch(Launch(argv=("/bin/sh", "-c", script), environ=ENVIRON, stdin=stdin, **fields))  # type: ignore[arg-type] # by name
 
 
 def test_input_and_output_and_status_go_through() -> None:
@@ -41,8 +41,11 @@ def test_time_and_floods_are_bounded() -> None:
     """What does not end, or does not stop to write, is killed."""
     late = shell("sleep 60", limits=Limits(timeout_seconds=0.2))
     assert late.outcome.ending is Ending.TIMED_OUT
-    assert shell("yes", limits=Limits(PATIENCE_SECONDS, 100_000)).outcome.ending is Ending.STDOUT_LIMIT
-    loud = Limits(PATIENCE_SECONDS, stderr_drained_bytes=100_000)
+    assert (
+        shell("yes", limits=Limits(timeout_seconds=PATIENCE_SECONDS, stdout_bytes=100_000)).outcome.ending
+        is Ending.STDOUT_LIMIT
+    )
+    loud = Limits(timeout_seconds=PATIENCE_SECONDS, stderr_drained_bytes=100_000)
     assert shell("yes >&2", limits=loud).outcome.ending is Ending.STDERR_LIMIT
 
 
@@ -123,7 +126,9 @@ def test_memory_is_measured() -> None:
     # More than the tests themselves have ever had: a new process begins with the mark of its parent.
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + 100 * 1024 * 1024
     script = f"data = b'x' * {size}; print(len(data))"
-    run = launch(Launch((sys.executable, "-IS", "-c", script), ENVIRON, b"", LIMITS))
+    run = launch(
+        Launch(argv=(sys.executable, "-IS", "-c", script), environ=ENVIRON, stdin=b"", limits=LIMITS)
+    )
     assert run.outcome.stdout == b"%d\n" % size
     assert (run.peak_bytes or 0) >= size
 
@@ -131,7 +136,7 @@ def test_memory_is_measured() -> None:
 def test_a_program_that_is_not_there_raises() -> None:
     """As with every other way to start one."""
     with pytest.raises(FileNotFoundError):
-        launch(Launch(("/nonexistent",), ENVIRON))
+        launch(Launch(argv=("/nonexistent",), environ=ENVIRON))
 
 
 def test_no_descriptor_is_left_open() -> None:
@@ -144,5 +149,5 @@ def test_no_descriptor_is_left_open() -> None:
         shell(script, b"x\n", is_input_watched=True, limits=Limits(timeout_seconds=0.5))
         shell(script, None, has_reader=False, limits=Limits(timeout_seconds=0.5))
     with pytest.raises(FileNotFoundError):
-        launch(Launch(("/nonexistent",), ENVIRON))
+        launch(Launch(argv=("/nonexistent",), environ=ENVIRON))
     assert len(os.listdir("/proc/self/fd")) == before

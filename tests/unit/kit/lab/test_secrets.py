@@ -46,7 +46,7 @@ def test_what_is_no_answer_has_no_secrets(data: bytes) -> None:
 )
 def test_a_secret_is_found_in_every_spelling(spelling: bytes) -> None:
     """A header's base64 is as good as the password, and both are hidden."""
-    secrets = Secrets(secrets_in(ANSWER))
+    secrets = Secrets(texts=secrets_in(ANSWER))
     text = b"login: " + spelling + b"!"
     assert secrets.found_in(text)
     assert spelling not in secrets.hide(text.decode()).encode()
@@ -58,13 +58,13 @@ def test_a_file_that_others_can_read_is_told_from_one_that_they_cannot(tmp_path:
         path = tmp_path / name
         path.write_text("nothing" if name == "clean" else "x s3cret-password x")
         path.chmod(mode)
-    leaks = {leak.path: leak.is_open for leak in find_leaks(str(tmp_path), Secrets(secrets_in(ANSWER)))}
+    leaks = {leak.path: leak.is_open for leak in find_leaks(str(tmp_path), Secrets(texts=secrets_in(ANSWER)))}
     assert leaks == {"open": True, "closed": False}
 
 
 def test_secrets_show_in_no_repr() -> None:
     """Not even by accident."""
-    assert "s3cret" not in repr(Secrets(secrets_in(ANSWER)))
+    assert "s3cret" not in repr(Secrets(texts=secrets_in(ANSWER)))
 
 
 @pytest.mark.parametrize(

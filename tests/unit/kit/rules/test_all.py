@@ -30,7 +30,10 @@ def ran(
     **other: object,
 ) -> Run:
     """A run as it might have been."""
-    return Run(ProcessOutcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
+    return Run(
+        outcome=ProcessOutcome(ending=ending, status=status, stdout=stdout, stderr=stderr, seconds=seconds),
+        **other,  # type: ignore[arg-type] # by name
+    )
 
 
 FAMILIES = {
@@ -45,15 +48,22 @@ FAMILIES = {
 def asked(name: str, api_version: str = V1, image: str = "r.io/x") -> Experiment:
     """An experiment in the family that the kit gives it."""
     family = FAMILIES.get(name.partition(" ")[0], Family.OTHER)
-    return Experiment(name, api_version=api_version, image=image, family=family)
+    return Experiment(name=name, api_version=api_version, image=image, family=family)
 
 
 def evidence(kind: PluginKind = PluginKind.IMAGE, **runs: Run) -> Evidence:
     """Evidence of some runs; an underscore in a name stands for a space."""
     named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
     experiments = {name: asked(name) for name in named}
-    plugin = PluginUnderTest("/plugin", kind, images=("r.io/x",))
-    return Evidence(plugin, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
+    plugin = PluginUnderTest(path="/plugin", kind=kind, images=("r.io/x",))
+    return Evidence(
+        plugin=plugin,
+        experiments=experiments,
+        runs=named,
+        secrets=Secrets(),
+        around=Surroundings(home="/h", temporary="/t", environ={}),
+        now_ns=0,
+    )
 
 
 def findings(code: str, shown: Evidence) -> list[Violation]:
@@ -451,7 +461,7 @@ def test_standard_error_is_searched_for_the_secrets_of_responses(kind: PluginKin
 
 def test_a_held_pipe_is_reported_once() -> None:
     """A child that holds the output is a check of its own, and not one more process left behind."""
-    run = ran(left_behind=(Process(1, "sleep"),), held_output=True)
+    run = ran(left_behind=(Process(pid=1, name="sleep"),), held_output=True)
     assert findings("KP324", evidence(good=run)) == []
     (found,) = findings("KP325", evidence(good=run))
     assert "sleep" in found.found

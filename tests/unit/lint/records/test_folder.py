@@ -38,7 +38,9 @@ from support.records import (
 GOOD = encode_record(record(entry=with_secrets(secret())))
 ALPHA = "kubelet.config.k8s.io/v1alpha1"
 MANY = with_secrets(*(secret(f"s{at}") for at in range(100)))
-BOTH = ImagePullCredentials((secret(),), (account(),), node_pods_accessible=True)
+BOTH = ImagePullCredentials(
+    kubernetes_secrets=(secret(),), kubernetes_service_accounts=(account(),), node_pods_accessible=True
+)
 
 
 def found(root: Path) -> list[str]:
@@ -49,7 +51,7 @@ def test_a_good_folder_has_no_findings(tmp_path: Path) -> None:
     """What a kubelet writes is fine."""
     plant(tmp_path, GOOD)
     intent = folder_of(tmp_path, "pulling") / file_name(IMAGE)
-    intent.write_bytes(encode_intent(ImagePullIntent(IMAGE)))
+    intent.write_bytes(encode_intent(ImagePullIntent(image=IMAGE)))
     intent.chmod(0o600)
     assert found(tmp_path) == []
 
@@ -204,7 +206,7 @@ def test_files_that_go_away_while_one_looks_are_no_problem(tmp_path: Path) -> No
 def test_an_old_intent_is_worth_knowing(tmp_path: Path) -> None:
     """A pull that was begun days ago will hardly be finished."""
     path = folder_of(tmp_path, "pulling") / file_name(IMAGE)
-    path.write_bytes(encode_intent(ImagePullIntent(IMAGE)))
+    path.write_bytes(encode_intent(ImagePullIntent(image=IMAGE)))
     path.chmod(0o600)
     begun = WHEN // 10**9 - 3 * 86_400
     os.utime(path, (begun, begun))

@@ -95,7 +95,7 @@ def test_empty_entries_of_docker_are_no_logins_and_identity_tokens_are_told_apar
         "credsStore": "pass",
     }
     read = parse_config(json.dumps(content).encode(), "f")
-    assert read.logins == {"b.io": Login("u", "", has_identity_token=True)}
+    assert read.logins == {"b.io": Login(username="u", password="", has_identity_token=True)}
     assert read.store == "pass"
 
 

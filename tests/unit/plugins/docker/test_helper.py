@@ -58,15 +58,18 @@ class Helper:
 def test_the_url_goes_to_standard_input_and_nothing_else(helper: Helper) -> None:
     """One argument, ``get``; the URL alone on standard input, as docker writes it."""
     helper.answers({"ServerURL": "reg.io", "Username": "u", "Secret": "p"})
-    assert helper.ask() == Login("u", "p")
+    assert helper.ask() == Login(username="u", password="p")
     assert helper.seen.read_text() == "1\nget\nreg.io"
 
 
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"Username": "u", "Secret": "p"}, Login("u", "p")),
-        ({"username": "u", "secret": "p", "serverurl": "https://REG.io/v2/"}, Login("u", "p")),
+        ({"Username": "u", "Secret": "p"}, Login(username="u", password="p")),
+        (
+            {"username": "u", "secret": "p", "serverurl": "https://REG.io/v2/"},
+            Login(username="u", password="p"),
+        ),
         ({"Username": "", "Secret": ""}, None),
         ({}, None),
     ],

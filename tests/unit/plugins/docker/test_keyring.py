@@ -71,14 +71,16 @@ def test_keys_that_name_no_place_are_given_up(key: str) -> None:
 @given(st.lists(KEY, max_size=4), IMAGE)
 def test_what_is_answered_is_what_the_kubelet_then_finds(keys: list[str], image: str) -> None:
     """A look-up in the plugin's answer gives the logins that one in the file itself would give."""
-    entries = [(key, Login(f"user{at}", "word")) for at, key in enumerate(keys)]
+    entries = [(key, Login(username=f"user{at}", password="word")) for at, key in enumerate(keys)]
     in_file, in_answer = Keyring(), Keyring()
     in_file.add(
-        Source(SourceKind.PROVIDER, ""), ((key, login.username, "word", "") for key, login in entries)
+        Source(kind=SourceKind.PROVIDER, name=""),
+        ((key, login.username, "word", "") for key, login in entries),
     )
     kept = choose_logins(entries, image, "Image")
     in_answer.add(
-        Source(SourceKind.PROVIDER, ""), ((str(place), login.username, "word", "") for place, login in kept)
+        Source(kind=SourceKind.PROVIDER, name=""),
+        ((str(place), login.username, "word", "") for place, login in kept),
     )
     names = sorted(found.username for found in in_file.lookup(image))
     assert sorted(found.username for found in in_answer.lookup(image)) == names
@@ -96,10 +98,10 @@ def test_what_is_answered_is_what_the_kubelet_then_finds(keys: list[str], image:
 def test_a_wider_cache_key_has_the_logins_of_all_it_serves(kind: str, names: list[str]) -> None:
     """An answer kept for a registry serves its other images too, so their logins are in it."""
     entries = [
-        ("reg.io", Login("host", "w")),
-        ("reg.io/team", Login("team", "w")),
-        ("reg.io/other", Login("other", "w")),
-        ("far.io", Login("far", "w")),
+        ("reg.io", Login(username="host", password="w")),
+        ("reg.io/team", Login(username="team", password="w")),
+        ("reg.io/other", Login(username="other", password="w")),
+        ("far.io", Login(username="far", password="w")),
     ]
     kept = choose_logins(entries, "reg.io/team/app", kind)
     assert [login.username for _, login in kept] == names

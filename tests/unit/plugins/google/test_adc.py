@@ -52,12 +52,14 @@ EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 def calls_of(**environ: str) -> Calls:
     """One try, at a time that stands still."""
-    return Calls(Deadline(30), {"NO_GCE_CHECK": "true", **environ}, lambda: NOW, ONCE)
+    return Calls(
+        deadline=Deadline(30), environ={"NO_GCE_CHECK": "true", **environ}, now=lambda: NOW, retry=ONCE
+    )
 
 
 def token_of(document: dict[str, object], **environ: str) -> Token:
     """The token for a credential file with that document."""
-    return token_from(CredentialFile("the file", document), calls_of(**environ), SCOPES)
+    return token_from(CredentialFile(where="the file", members=document), calls_of(**environ), SCOPES)
 
 
 def expecting(form: dict[str, str], reply: Reply, *, authorization: str | None = None) -> Answer:
@@ -409,7 +411,13 @@ def test_gclouds_folder_can_be_elsewhere(world: World) -> None:
     world.on(f"POST {OAUTH}/token", token_reply(ACCESS_TOKEN))
     environ = {"CLOUDSDK_CONFIG": str(world.folder / "sdk"), "HOME": str(world.folder)}
     assert default_token(calls_of(**environ), SCOPES).value == ACCESS_TOKEN
-    compat = Calls(Deadline(30), {"NO_GCE_CHECK": "true", **environ}, lambda: NOW, ONCE, is_compat=True)
+    compat = Calls(
+        deadline=Deadline(30),
+        environ={"NO_GCE_CHECK": "true", **environ},
+        now=lambda: NOW,
+        retry=ONCE,
+        is_compat=True,
+    )
     with pytest.raises(ProvideError, match="no application default credentials"):
         default_token(compat, SCOPES)
 
@@ -444,9 +452,9 @@ def test_a_server_that_repeats_what_it_was_sent_makes_no_leak(world: World, kind
     world.on(f"POST {STS}/v1/token", echo)
     world.on(f"POST {STS}/v1/oauthtoken", echo)
     world.on(f"POST {ROBOT_URL.removeprefix('https://')}", echo)
-    calls = Calls(Deadline(30), {}, retry=ONCE)
+    calls = Calls(deadline=Deadline(30), environ={}, retry=ONCE)
     with pytest.raises(ProvideError, match="invalid_request") as caught:
-        token_from(CredentialFile("the file", documents[kind]), calls, ("scope",))
+        token_from(CredentialFile(where="the file", members=documents[kind]), calls, ("scope",))
     told = f"{caught.value} {caught.value!r} {caught.value.hint}"
     assert caught.value.__context__ is None
     assert not [mark for mark in MARKS if mark in told]

@@ -82,5 +82,5 @@ def test_what_a_server_says_is_bounded_and_printable() -> None:
 )
 def test_only_known_fields_of_an_error_are_shown(body: bytes, reason: str) -> None:
     """Never the body."""
-    error = refusal(Reply("https://x/token", 400, (), body), "no token", "do that")
+    error = refusal(Reply(url="https://x/token", status=400, headers=(), body=body), "no token", "do that")
     assert str(error) == f"no token: https://x/token answered status 400{reason}; do that"

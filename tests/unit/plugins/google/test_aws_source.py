@@ -60,7 +60,8 @@ def ask(source: dict[str, object], **environ: str) -> dict[str, object]:
     """The signed request, taken apart."""
     document = external_account({"environment_id": "aws1"} | source)
     token = subject_token(
-        CredentialFile("the file", document), Calls(Deadline(30), environ, lambda: NOW, ONCE)
+        CredentialFile(where="the file", members=document),
+        Calls(deadline=Deadline(30), environ=environ, now=lambda: NOW, retry=ONCE),
     )
     assert "{" not in token
     request = json.loads(unquote(token))

@@ -13,7 +13,11 @@ from support.google_world import user
 
 def test_values_that_hold_secrets_do_not_show_them() -> None:
     """A repr ends up in logs."""
-    values = (Token("secret-mark"), CredentialFile("x", user()), Calls(Deadline(1), {"A": "secret-mark"}))
+    values = (
+        Token(value="secret-mark"),
+        CredentialFile(where="x", members=user()),
+        Calls(deadline=Deadline(1), environ={"A": "secret-mark"}),
+    )
     assert "mark" not in repr(values)
 
 

@@ -18,7 +18,7 @@ from keyferry_plugins.google.metadata import read_dockercfg
 def test_packed_logins_have_padding_or_not(packed: str) -> None:
     """The password may have colons; a packed login wins over separate fields."""
     data = f'{{"r.io": {{"auth": "{packed.strip()}", "username": "x", "password": "y"}}}}'.encode()
-    assert read_dockercfg(data, "here") == {"r.io": AuthConfig("u", "p:q")}
+    assert read_dockercfg(data, "here") == {"r.io": AuthConfig(username="u", password="p:q")}
 
 
 @given(st.binary(max_size=200))

@@ -32,8 +32,10 @@ GOOD: dict[str, object] = {
 def ask(program: dict[str, object], environ: dict[str, str] | None = None, **more: object) -> str:
     """The subject token that a program gives."""
     environ = {"PATH": os.environ["PATH"], PERMIT: "1"} if environ is None else environ
-    calls = Calls(Deadline(30), environ, lambda: NOW)
-    return subject_token(CredentialFile("the file", external_account({"executable": program}, **more)), calls)
+    calls = Calls(deadline=Deadline(30), environ=environ, now=lambda: NOW)
+    return subject_token(
+        CredentialFile(where="the file", members=external_account({"executable": program}, **more)), calls
+    )
 
 
 def printer(folder: Path, answer: object, *, status: int = 0, stderr: str = "") -> dict[str, object]:

@@ -25,5 +25,5 @@ def test_a_gcloud_that_hangs_is_killed(tmp_path: Path) -> None:
     environ = {"PATH": f"{gcloud.folder}:{os.environ['PATH']}"}
     started = monotonic()
     with pytest.raises(ProvideError, match="did not end in time"):
-        gcloud_token(call, Calls(Deadline(2), environ))
+        gcloud_token(call, Calls(deadline=Deadline(2), environ=environ))
     assert monotonic() - started < PATIENCE_SECONDS

@@ -40,4 +40,6 @@ def test_settings_of_upstream_are_understood() -> None:
     settings = read_settings(
         flags, {"KUBE_SIDECAR_CACHE_TYPE": "global", "KUBE_SIDECAR_CACHE_DURATION": "1h30m"}
     )
-    assert settings == PullSettings("dockercfg", "", "p", "Global", 5400.0)
+    assert settings == PullSettings(
+        flow="dockercfg", identity_provider="", project="p", key_type="Global", seconds=5400.0
+    )

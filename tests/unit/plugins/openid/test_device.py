@@ -13,7 +13,9 @@ from support.fake_issuer import CLIENT, FakeIssuer, device, refused
 
 
 def plain(issuer: FakeIssuer) -> Issuer:
-    return Issuer(issuer.url, f"{issuer.url}/token", device_endpoint=f"{issuer.url}/device")
+    return Issuer(
+        url=issuer.url, token_endpoint=f"{issuer.url}/token", device_endpoint=f"{issuer.url}/device"
+    )
 
 
 def test_waits_grow_when_the_issuer_asks_for_it_and_stay_grown(
@@ -24,7 +26,7 @@ def test_waits_grow_when_the_issuer_asks_for_it_and_stay_grown(
     issuer.give("/device", device(issuer, interval=2))
     pending, slow = refused("authorization_pending"), refused("slow_down")
     issuer.give("/token", pending, slow, pending, Reply(503), pending, issuer.tokens())
-    tokens = log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), waits.append)
+    tokens = log_in_by_device(plain(issuer), Options(issuer=issuer.url, client_id=CLIENT), waits.append)
     assert tokens.id_token
     assert waits == [2, 2, 7, 7, 12, 12]
     assert "WDJB-MJHT" in capfd.readouterr().err
@@ -35,7 +37,7 @@ def test_an_odd_interval_neither_floods_nor_stalls(issuer: FakeIssuer, interval:
     """Five seconds where none is given, at least one, at most a minute."""
     waits: list[float] = []
     issuer.give("/device", device(issuer, interval=interval, expires_in=600))
-    log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), waits.append)
+    log_in_by_device(plain(issuer), Options(issuer=issuer.url, client_id=CLIENT), waits.append)
     assert waits == [wait]
 
 
@@ -44,5 +46,5 @@ def test_a_code_is_polled_for_once_at_a_time(issuer: FakeIssuer) -> None:
     issuer.give("/device", device(issuer))
     issuer.give("/token", Reply(is_closed=True))
     with pytest.raises(ProvideError):
-        log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), lambda _: None)
+        log_in_by_device(plain(issuer), Options(issuer=issuer.url, client_id=CLIENT), lambda _: None)
     assert len(issuer.asked("/token")) == 1

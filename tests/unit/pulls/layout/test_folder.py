@@ -27,7 +27,12 @@ def make(folder: Path) -> Layout:
 
 def entry(image: str = "reg.io/app:v1", tag: str = "v1", digest: str = digest_of(b"m")) -> IndexEntry:
     return IndexEntry(
-        "application/vnd.oci.image.manifest.v1+json", digest, 1, Platform("linux", "amd64"), image, tag
+        media_type="application/vnd.oci.image.manifest.v1+json",
+        digest=digest,
+        size=1,
+        platform=Platform(os="linux", architecture="amd64"),
+        image=image,
+        tag=tag,
     )
 
 
@@ -37,7 +42,9 @@ def names(folder: Path) -> list[str]:
 
 
 def blob(data: bytes = BLOB) -> Descriptor:
-    return Descriptor("application/vnd.oci.image.layer.v1.tar", digest_of(data), len(data))
+    return Descriptor(
+        media_type="application/vnd.oci.image.layer.v1.tar", digest=digest_of(data), size=len(data)
+    )
 
 
 def test_a_new_folder_becomes_an_empty_layout(tmp_path: Path) -> None:

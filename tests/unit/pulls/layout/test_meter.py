@@ -33,15 +33,17 @@ def manifest() -> ImageManifest:
 def test_an_empty_folder_begins_at_nothing(layout: Layout) -> None:
     told: list[Progress] = []
     meter = Meter(manifest(), layout, told.append)
-    assert told == [Progress(0, TOTAL, 0, 2, 0)]
+    assert told == [Progress(done=0, total=TOTAL, layers_done=0, layers=2, found=0)]
     config, first, second = manifest().blobs
     meter.set(config, config.size)
     meter.set(first, first.size - 1)
-    assert told[-1] == Progress(config.size + first.size - 1, TOTAL, 0, 2, 0)
+    assert told[-1] == Progress(
+        done=config.size + first.size - 1, total=TOTAL, layers_done=0, layers=2, found=0
+    )
     meter.set(first, first.size)
     meter.set(first, first.size)
     meter.set(second, second.size)
-    assert told[-1] == Progress(TOTAL, TOTAL, 2, 2, 0)
+    assert told[-1] == Progress(done=TOTAL, total=TOTAL, layers_done=2, layers=2, found=0)
     assert len(told) == 5  # nothing is told twice
 
 
@@ -52,12 +54,14 @@ def test_whole_layers_and_parts_that_are_there_count_from_the_start(layout: Layo
     draft.write_bytes(IMAGE.blobs[second.digest][:1000])
     told: list[Progress] = []
     meter = Meter(manifest(), layout, told.append)
-    assert told == [Progress(first.size + 1000, TOTAL, 1, 2, first.size + 1000)]
+    assert told == [
+        Progress(done=first.size + 1000, total=TOTAL, layers_done=1, layers=2, found=first.size + 1000)
+    ]
     meter.set(first, first.size)
     assert len(told) == 1
     # The layer was damaged, and is fetched again.
     meter.set(first, 0)
-    assert told[-1] == Progress(1000, TOTAL, 0, 2, first.size + 1000)
+    assert told[-1] == Progress(done=1000, total=TOTAL, layers_done=0, layers=2, found=first.size + 1000)
 
 
 def test_a_part_that_is_too_long_is_worth_nothing(layout: Layout) -> None:

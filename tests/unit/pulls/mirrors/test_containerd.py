@@ -15,7 +15,7 @@ from support.mirrors import CERTS, CONFIG, MIRROR, mirror_hosts, write
 
 
 def find(root: Path, image: str = "reg.io/team/app", config: str = "") -> Mirrors | None:
-    places = MirrorPlaces(str(root), RuntimeKind.CONTAINERD, containerd_config=config)
+    places = MirrorPlaces(root=str(root), runtime=RuntimeKind.CONTAINERD, containerd_config=config)
     return find_mirrors(image, places)
 
 
@@ -231,12 +231,12 @@ def test_what_may_not_be_read_may_name_a_mirror(
     was = os.geteuid()
     os.seteuid(was or 65534)  # root may read everything, so be somebody else for the moment
     try:
-        found = find_mirrors("reg.io/app", MirrorPlaces(".", RuntimeKind.CONTAINERD))
+        found = find_mirrors("reg.io/app", MirrorPlaces(root=".", runtime=RuntimeKind.CONTAINERD))
     finally:
         os.seteuid(was)
         os.chmod(tmp_path / closed, 0o700)
     assert found == Mirrors(
-        RuntimeKind.CONTAINERD, f"./{closed}", problem="it cannot be read: Permission denied"
+        runtime=RuntimeKind.CONTAINERD, file=f"./{closed}", problem="it cannot be read: Permission denied"
     )
 
 

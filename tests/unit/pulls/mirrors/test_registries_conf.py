@@ -27,7 +27,7 @@ pull-from-mirror = "{pull_from}"
 
 
 def find(root: Path, image: str) -> Mirrors | None:
-    return find_mirrors(image, MirrorPlaces(str(root), RuntimeKind.CRIO))
+    return find_mirrors(image, MirrorPlaces(root=str(root), runtime=RuntimeKind.CRIO))
 
 
 def places(root: Path, image: str) -> list[str]:

@@ -30,7 +30,13 @@ from support.records import open_quickly
 IMAGE, NAME = "reg.io/team/app:v1", "reg.io/team/app"
 ALICE = pull_secret("alice", "reg.io", "alice", "a-word")
 BOB = pull_secret("bob", "reg.io", "bob", "b-word")
-BROKEN = PullSecret("team", "broken", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": b"{"}, "u")
+BROKEN = PullSecret(
+    namespace="team",
+    name="broken",
+    type="kubernetes.io/dockerconfigjson",
+    data={".dockerconfigjson": b"{"},
+    uid="u",
+)
 
 
 def target() -> FakeTarget:
@@ -183,7 +189,7 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
     """The wait is of one pod and one image; it names what went wrong before."""
     clock, there = SteppedClock(), FakeTarget()
     puller = Puller(there, records=open_quickly(tmp_path), back_off=BackOff(clock=clock))
-    pod, other = Pod("team", "a", "uid-a"), Pod("team", "b", "uid-b")
+    pod, other = Pod(namespace="team", name="a", uid="uid-a"), Pod(namespace="team", name="b", uid="uid-b")
     first = error_of(puller, pod=pod)
     waiting = error_of(puller, pod=pod)
     assert (waiting.kubelet_reason, waiting.kind) == ("ImagePullBackOff", "refused")
@@ -321,7 +327,7 @@ def test_given_credentials_are_tried_in_place_of_a_look_up(node: Node) -> None:
     assert outcome.answer is None
     assert node.file("runs").read_text().count("run") == 1
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
-    outcome = puller.pull(IMAGE, credentials=known, pod=Pod("team", "web", "another"))
+    outcome = puller.pull(IMAGE, credentials=known, pod=Pod(namespace="team", name="web", uid="another"))
     assert [password for _, password in there.asked] == ["", "old-word", "a-word"]
     assert node.file("runs").read_text().count("run") == 2
 
@@ -333,7 +339,7 @@ def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on(node: N
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
     puller = Puller(FakeTarget(), providers=node.load())
     for number in range(4):
-        assert error_of(puller, pod=Pod("team", "web", f"uid-{number}")).kind == "refused"
+        assert error_of(puller, pod=Pod(namespace="team", name="web", uid=f"uid-{number}")).kind == "refused"
     assert node.file("runs").read_text().count("run") == 2
 
 

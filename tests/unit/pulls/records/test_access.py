@@ -13,18 +13,21 @@ from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import ALWAYS, NEVER, VerificationPolicy
 from support.records import IMAGE, REF, account, record, secret, with_secrets
 
-POD, SECRET = MissingInput(LookupInput.POD), MissingInput(LookupInput.PULL_SECRET, "s1")
+POD, SECRET = MissingInput(input=LookupInput.POD), MissingInput(input=LookupInput.PULL_SECRET, name="s1")
 ACCOUNT, TOKEN = (
-    MissingInput(LookupInput.SERVICE_ACCOUNT, "ns/a1"),
-    MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, "ns/a1"),
+    MissingInput(input=LookupInput.SERVICE_ACCOUNT, name="ns/a1"),
+    MissingInput(input=LookupInput.SERVICE_ACCOUNT_TOKEN, name="ns/a1"),
 )
-OTHER = MissingInput(LookupInput.SERVICE_ACCOUNT, "ns/a2")
-IMAGES = MissingInput(LookupInput.IMAGES, IMAGE)
-OF_SECRET, OF_ACCOUNT = with_secrets(secret("s1")), ImagePullCredentials((), (account(),))
+OTHER = MissingInput(input=LookupInput.SERVICE_ACCOUNT, name="ns/a2")
+IMAGES = MissingInput(input=LookupInput.IMAGES, name=IMAGE)
+OF_SECRET, OF_ACCOUNT = (
+    with_secrets(secret("s1")),
+    ImagePullCredentials(kubernetes_secrets=(), kubernetes_service_accounts=(account(),)),
+)
 
 
 def decided(entry: ImagePullCredentials, policy: str = ALWAYS) -> Decision:
-    situation = Situation(IMAGE, REF, RecordLookup(record(entry=entry)))
+    situation = Situation(image=IMAGE, image_ref=REF, lookup=RecordLookup(record=record(entry=entry)))
     return decide(situation, VerificationPolicy(policy), PodCredentials)
 
 
@@ -75,6 +78,10 @@ def test_the_effect_of_another_policy(
 ) -> None:
     """Two decisions that nobody can make are the same only if one input would make both."""
     change = Change(
-        ImageUse("pod", IMAGE), REF, decided(OF_SECRET, before), decided(OF_SECRET, after), missing
+        use=ImageUse(pod="pod", image=IMAGE),
+        image_ref=REF,
+        before=decided(OF_SECRET, before),
+        after=decided(OF_SECRET, after),
+        missing=missing,
     )
     assert change.effect is effect

@@ -14,7 +14,7 @@ from support.records import EVERYBODY, REF, CountingDisk, folder_of, plant, reco
 
 
 def opened(root: Path, size: int = 10, disk: CountingDisk | None = None) -> CachedRecords:
-    store = CachedRecords(RecordFiles(str(root), disk), CacheSizes(size, size))
+    store = CachedRecords(RecordFiles(str(root), disk), CacheSizes(intents=size, records=size))
     store.prepare()
     return store
 

@@ -16,7 +16,9 @@ from support.records import HASH, account, record, secret, with_secrets
 
 def test_a_record_comes_back_as_it_was() -> None:
     """What is written is read again, without loss."""
-    entry = ImagePullCredentials((secret("b"), secret("a")), (account(),))
+    entry = ImagePullCredentials(
+        kubernetes_secrets=(secret("b"), secret("a")), kubernetes_service_accounts=(account(),)
+    )
     written = ImagePulledRecord(
         image_ref="r",
         last_updated_ns=1_700_000_000_000_000_000,

@@ -32,15 +32,15 @@ def ask(
     image: str = IMAGE,
     policy: VerificationPolicy = ALWAYS,
 ) -> Decision:
-    found = RecordLookup(record(entry=entry)) if entry is not None else lookup or RecordLookup()
+    found = RecordLookup(record=record(entry=entry)) if entry is not None else lookup or RecordLookup()
     get = shown if callable(shown) else lambda: shown
-    return decide(Situation(image, REF, found), policy, get)
+    return decide(Situation(image=image, image_ref=REF, lookup=found), policy, get)
 
 
 @pytest.mark.parametrize(
     ("decision", "rule", "must_pull"),
     [
-        (decide(Situation(IMAGE, ""), ALWAYS, never), "absent", True),
+        (decide(Situation(image=IMAGE, image_ref=""), ALWAYS, never), "absent", True),
         (ask(lookup=BROKEN, shown=never), "unreadable", True),
         (ask(lookup=BROKEN, shown=never, policy=VerificationPolicy("NeverVerify")), "unreadable", True),
         (ask(EVERYBODY, never, policy=VerificationPolicy("NeverVerify")), "policy", False),
@@ -50,10 +50,23 @@ def ask(
         (ask(EVERYBODY, never, image="busybox"), "other-name", True),
         (ask(EVERYBODY, never), "everybody", False),
         (ask(ImagePullCredentials(), never), "nobody", True),
-        (ask(with_secrets(secret()), PodCredentials((secret("other"),))), "same-credential", False),
-        (ask(with_secrets(secret()), PodCredentials((secret("s1", "new"),))), "same-secret", False),
-        (ask(ImagePullCredentials((), (account(),)), PodCredentials((), account())), "same-account", False),
-        (ask(with_secrets(secret()), PodCredentials((secret("x", "y"),), account())), "stranger", True),
+        (ask(with_secrets(secret()), PodCredentials(secrets=(secret("other"),))), "same-credential", False),
+        (ask(with_secrets(secret()), PodCredentials(secrets=(secret("s1", "new"),))), "same-secret", False),
+        (
+            ask(
+                ImagePullCredentials(kubernetes_secrets=(), kubernetes_service_accounts=(account(),)),
+                PodCredentials(secrets=(), service_account=account()),
+            ),
+            "same-account",
+            False,
+        ),
+        (
+            ask(
+                with_secrets(secret()), PodCredentials(secrets=(secret("x", "y"),), service_account=account())
+            ),
+            "stranger",
+            True,
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -86,14 +99,14 @@ def test_an_error_of_the_pod_is_part_of_the_decision() -> None:
 
 def test_an_empty_hash_is_no_credential() -> None:
     """Two secrets whose hashes are unknown are not the same."""
-    assert ask(with_secrets(secret("a", "")), PodCredentials((secret("b", ""),))).must_pull
+    assert ask(with_secrets(secret("a", "")), PodCredentials(secrets=(secret("b", ""),))).must_pull
 
 
 def test_the_hundredth_secret_ends_trust_in_changed_ones() -> None:
     """From a hundred on only the credential itself counts, and nothing is added."""
     many = with_secrets(*(secret(f"s{at}", f"h{at}") for at in range(100)))
-    assert ask(many, PodCredentials((secret("s5", "changed"),))).must_pull
-    known = ask(many, PodCredentials((secret("new", "h5"),)))
+    assert ask(many, PodCredentials(secrets=(secret("s5", "changed"),))).must_pull
+    known = ask(many, PodCredentials(secrets=(secret("new", "h5"),)))
     assert (known.must_pull, known.addition) == (False, None)
 
 
@@ -108,7 +121,7 @@ def test_the_hundredth_secret_ends_trust_in_changed_ones() -> None:
 )
 def test_a_secret_is_added_to_the_record_if_it_is_new(shown: ImagePullSecret, is_added: bool) -> None:
     """So that the next pod with it is not compared with what has been replaced; nothing is written twice."""
-    decision = ask(with_secrets(secret(), secret("s2")), PodCredentials((shown,)))
+    decision = ask(with_secrets(secret(), secret("s2")), PodCredentials(secrets=(shown,)))
     assert not decision.must_pull
     assert decision.addition == (with_secrets(shown) if is_added else None)
 
@@ -119,14 +132,18 @@ def test_a_secret_is_added_to_the_record_if_it_is_new(shown: ImagePullSecret, is
         pytest.param(secret("copy"), True, id="a copy with another name"),
         pytest.param(secret("s1", uid="another"), True, id="a new secret of the same name"),
         pytest.param(secret("s2"), False, id="recorded, after one with the same credential"),
-        pytest.param(ImagePullSecret("", "ns", "s2", HASH), False, id="from a file without a uid"),
+        pytest.param(
+            ImagePullSecret(uid="", namespace="ns", name="s2", credential_hash=HASH),
+            False,
+            id="from a file without a uid",
+        ),
         pytest.param(secret("s1", "new"), False, id="the same with a new password"),
     ],
 )
 def test_only_a_secret_that_is_not_recorded_is_told_to_be_added(
     shown: ImagePullSecret, is_told: bool
 ) -> None:
-    decision = ask(with_secrets(secret("s1"), secret("s2")), PodCredentials((shown,)))
+    decision = ask(with_secrets(secret("s1"), secret("s2")), PodCredentials(secrets=(shown,)))
     (text,) = (reason.text for reason in decision.reasons if reason.stage == "credential")
     assert ("is added to the record" in text) is is_told
 
@@ -137,12 +154,20 @@ def test_a_record_of_another_image_is_told() -> None:
 
 
 def credential(*, secret_ref: SecretRef | None = None, owner: ServiceAccountRef | None = None) -> Credential:
-    return Credential("u", "p", Source(SourceKind.PROVIDER, "", secret_ref, owner), "reg.example")
+    return Credential(
+        username="u",
+        password="p",
+        source=Source(kind=SourceKind.PROVIDER, name="", secret=secret_ref, service_account=owner),
+        key="reg.example",
+    )
 
 
 def test_what_is_recorded_depends_on_the_source() -> None:
     """A secret and an account are named; anonymous and node-wide credentials let everybody in."""
-    ref, owner = SecretRef("ns", "s", "uid"), ServiceAccountRef("ns", "a", "uid")
+    ref, owner = (
+        SecretRef(namespace="ns", name="s", uid="uid"),
+        ServiceAccountRef(namespace="ns", name="a", uid="uid"),
+    )
     used = credentials_used(credential(secret_ref=ref))
     assert used.kubernetes_secrets[0].credential_hash == credential().hash
     assert credentials_used(credential(owner=owner)).kubernetes_service_accounts[0].name == "a"
@@ -151,7 +176,7 @@ def test_what_is_recorded_depends_on_the_source() -> None:
 
 def test_of_several_accounts_the_first_counts() -> None:
     """As in the kubelet, only the first credential of an account is looked at."""
-    owners = [credential(owner=ServiceAccountRef("ns", name, "uid")) for name in "ab"]
+    owners = [credential(owner=ServiceAccountRef(namespace="ns", name=name, uid="uid")) for name in "ab"]
     shown = pod_credentials(owners)
     assert shown.service_account is not None
     assert shown.service_account.name == "a"
@@ -159,6 +184,6 @@ def test_of_several_accounts_the_first_counts() -> None:
 
 def test_the_name_in_the_record_is_not_normalised() -> None:
     """What was pulled as 'busybox' says nothing about 'docker.io/library/busybox'."""
-    lookup = RecordLookup(record(name="busybox"))
+    lookup = RecordLookup(record=record(name="busybox"))
     assert ask(lookup=lookup, image="busybox:1").rule == "everybody"
     assert ask(lookup=lookup, image="docker.io/library/busybox:1").rule == "other-name"

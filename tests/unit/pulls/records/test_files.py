@@ -93,11 +93,11 @@ def test_old_versions_are_rewritten_under_the_right_name(tmp_path: Path) -> None
     odd.write_bytes(encode_record(record(), ALPHA))
     odd.chmod(0o600)
     intent = folder_of(tmp_path, "pulling") / file_name(IMAGE)
-    intent.write_bytes(encode_intent(ImagePullIntent(IMAGE), ALPHA))
+    intent.write_bytes(encode_intent(ImagePullIntent(image=IMAGE), ALPHA))
     intent.chmod(0o600)
     opened(tmp_path)
     assert (folder_of(tmp_path) / file_name(REF)).read_bytes() == encode_record(record())
-    assert intent.read_bytes() == encode_intent(ImagePullIntent(IMAGE))
+    assert intent.read_bytes() == encode_intent(ImagePullIntent(image=IMAGE))
     assert odd.read_bytes() == encode_record(record(), ALPHA)
 
 

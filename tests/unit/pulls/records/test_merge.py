@@ -36,6 +36,6 @@ def test_the_time_changes_with_the_content_only() -> None:
 
 def test_accounts_beside_secrets_are_passed_over() -> None:
     """As in the kubelet, an entry that exists takes the secrets alone."""
-    new = ImagePullCredentials((secret("b"),), (account(),))
+    new = ImagePullCredentials(kubernetes_secrets=(secret("b"),), kubernetes_service_accounts=(account(),))
     merged, _ = merge_credentials(record(entry=with_secrets(secret("a"))), NAME, new, lambda: 7)
     assert merged.credential_mapping[NAME].kubernetes_service_accounts == ()

@@ -24,7 +24,7 @@ def test_the_runtimes_names_are_in_full_and_a_pods_need_not_be() -> None:
 
 def test_a_digest_decides_whatever_the_tag() -> None:
     """With a digest the tag before it says nothing."""
-    images = NodeImages([], [Present("id", (), (f"reg.example/x@{DIGEST}",))])
+    images = NodeImages([], [Present(id="id", tags=(), digests=(f"reg.example/x@{DIGEST}",))])
     assert images.find(f"reg.example/x:9@{DIGEST}") == "id"
 
 

@@ -44,8 +44,8 @@ def test_who_pulled_it_gets_it(tmp_path: Path) -> None:
     """The secret of the pull lets its pod in, also after a restart, and no other."""
     pull(tmp_path)
     records = open_quickly(tmp_path)
-    assert not records.decide(IMAGE, REF, PodCredentials((secret(),))).must_pull
-    assert records.decide(IMAGE, REF, PodCredentials((secret("x", "y"),))).must_pull
+    assert not records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),))).must_pull
+    assert records.decide(IMAGE, REF, PodCredentials(secrets=(secret("x", "y"),))).must_pull
     assert records.list_intents().values == ()
 
 
@@ -53,7 +53,7 @@ def test_a_secret_seen_with_a_known_credential_is_recorded(tmp_path: Path) -> No
     """The next decision knows it by its own name; trying another policy records nothing."""
     pull(tmp_path)
     records = open_quickly(tmp_path)
-    shown = PodCredentials((secret("copy"),))
+    shown = PodCredentials(secrets=(secret("copy"),))
     records.decide(IMAGE, REF, shown, VerificationPolicy("AlwaysVerify"))
     assert len(names_of(tmp_path)) == 1
     records.decide(IMAGE, REF, shown)
@@ -80,7 +80,7 @@ def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_
         (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = everything_below(tmp_path)
     records = inspect_records(str(tmp_path))
-    decision = records.decide(IMAGE, REF, PodCredentials((secret("copy"),)))
+    decision = records.decide(IMAGE, REF, PodCredentials(secrets=(secret("copy"),)))
     assert (decision.must_pull, decision.rule) == (False, "same-credential")
     assert decision.addition is not None
     assert decision.write_problem is None
@@ -92,7 +92,7 @@ WRITERS: dict[str, Callable[[Records], object]] = {
     "record_pulled": lambda records: records.record_pulled(IMAGE, REF, None),
     "record_failed": lambda records: records.record_failed(IMAGE),
     "prune": lambda records: records.prune([]),
-    "recover": lambda records: records.recover(lambda: [Present(REF, (IMAGE,))]),
+    "recover": lambda records: records.recover(lambda: [Present(id=REF, tags=(IMAGE,))]),
 }
 
 
@@ -146,7 +146,7 @@ def test_a_record_that_cannot_be_written_leaves_the_intent(tmp_path: Path) -> No
     assert records.decide(IMAGE, REF).must_pull
     records.close()
     recovered = open_quickly(tmp_path, PRELOADED)
-    recovered.recover(lambda: [Present(REF, (IMAGE,))])
+    recovered.recover(lambda: [Present(id=REF, tags=(IMAGE,))])
     decision = recovered.decide(IMAGE, REF)
     assert (decision.must_pull, decision.rule) == (True, "other-name")
 
@@ -184,7 +184,7 @@ def test_recovery_leaves_pulls_that_are_under_way(tmp_path: Path) -> None:
     """A second program on the node does not take the intent of the first from it."""
     first, second = open_quickly(tmp_path), open_quickly(tmp_path)
     first.record_intent(IMAGE)
-    present = [Present(REF, (IMAGE,))]
+    present = [Present(id=REF, tags=(IMAGE,))]
     assert second.recover(lambda: present).left == (IMAGE,)
     first.close()
     assert second.recover(lambda: present).recovered == ((IMAGE, REF),)
@@ -222,7 +222,7 @@ def test_reading_alone_never_writes(tmp_path: Path) -> None:
     (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = sorted(os.walk(tmp_path))
     records = inspect_records(str(tmp_path))
-    assert not records.decide(IMAGE, REF, PodCredentials((secret("copy"),))).must_pull
+    assert not records.decide(IMAGE, REF, PodCredentials(secrets=(secret("copy"),))).must_pull
     for change in (
         lambda: records.record_intent(IMAGE),
         lambda: records.record_pulled(IMAGE, REF, None),
@@ -256,7 +256,7 @@ def test_decisions_are_counted_by_the_kubelets_words(tmp_path: Path) -> None:
     records = open_quickly(tmp_path)
     records.decide(IMAGE, "")
     records.decide(IMAGE, REF)
-    records.decide(IMAGE, REF, PodCredentials((secret(),)))
+    records.decide(IMAGE, REF, PodCredentials(secrets=(secret(),)))
     records.decide("Bad Name", REF)
     assert records.counters.checks == {"mustAuthenticate": 1, "credentialRecordFound": 1, "error": 1}
 
@@ -265,7 +265,7 @@ def test_the_event_loop_can_decide(tmp_path: Path) -> None:
     """The asynchronous form gives the same."""
     pull(tmp_path)
     records = open_quickly(tmp_path)
-    decision = asyncio.run(records.decide_async(IMAGE, REF, PodCredentials((secret(),))))
+    decision = asyncio.run(records.decide_async(IMAGE, REF, PodCredentials(secrets=(secret(),))))
     assert decision.rule == "same-credential"
 
 
@@ -274,7 +274,7 @@ def test_a_decision_reads_as_little_with_many_records(tmp_path: Path) -> None:
     for at in range(300):
         plant(tmp_path, ref=f"ref{at}")
     disk = CountingDisk()
-    records = open_records(str(tmp_path), disk=disk, sizes=CacheSizes(5, 5))
+    records = open_records(str(tmp_path), disk=disk, sizes=CacheSizes(intents=5, records=5))
     for ref, reads in (("ref1", 1), ("ref299", 1), ("missing", 3)):
         disk.steps.clear()
         records.decide(IMAGE, ref)
@@ -295,7 +295,7 @@ def test_many_threads_lose_nothing(tmp_path: Path) -> None:
     def work(name: str) -> None:
         for at in range(10):
             records.record_intent(IMAGE)
-            records.decide(IMAGE, REF, PodCredentials((secret("x", "y"),)))
+            records.decide(IMAGE, REF, PodCredentials(secrets=(secret("x", "y"),)))
             records.record_pulled(IMAGE, REF, with_secrets(secret(f"{name}{at}", name)))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]

@@ -40,7 +40,9 @@ REALM = "https://auth.example/token"
 def test_challenges_are_read_as_they_are_meant(
     values: list[str], expected: list[tuple[str, dict[str, str]]]
 ) -> None:
-    assert parse_challenges(values) == tuple(Challenge(*each) for each in expected)
+    assert parse_challenges(values) == tuple(
+        Challenge(scheme=each[0], parameters=each[1]) for each in expected
+    )
 
 
 def test_a_token_is_preferred_to_a_password_whatever_the_order() -> None:
@@ -55,10 +57,12 @@ def test_what_cannot_be_answered_is_not_chosen(value: str) -> None:
     """A Bearer challenge without a realm is none; the Basic one beside it still counts."""
     assert choose_challenge(parse_challenges([value])) is None
     beside = choose_challenge(parse_challenges([value, "Basic realm=r"]))
-    assert beside == Challenge("basic", {"realm": "r"})
+    assert beside == Challenge(scheme="basic", parameters={"realm": "r"})
 
 
 def test_no_header_is_long_enough_to_hurt() -> None:
     """A header of a megabyte is cut, and a thousand challenges are sixteen."""
     assert len(parse_challenges(["Basic, " * 150_000])) == 16
-    assert parse_challenges(['Bearer realm="' + "a" * 1_000_000]) == (Challenge("bearer", {"realm": ""}),)
+    assert parse_challenges(['Bearer realm="' + "a" * 1_000_000]) == (
+        Challenge(scheme="bearer", parameters={"realm": ""}),
+    )
