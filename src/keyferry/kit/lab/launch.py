@@ -130,7 +130,9 @@ class _Watch:
         status, usage = _collect(self._pid)
         self._child.collected(status)
         seconds = (self._ended_at or time.monotonic()) - self._started
-        outcome = ProcessOutcome(ending, status, pump.stdout, pump.stderr, seconds)
+        outcome = ProcessOutcome(
+            ending=ending, status=status, stdout=pump.stdout, stderr=pump.stderr, seconds=seconds
+        )
         read = watched_fd >= 0 and not _pending(watched_fd)
         return Run(outcome, *_peak(usage), left, held, frozenset(self._lines), read)
 
