@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 
 __all__ = [
     "CAN_LOOK",
@@ -46,8 +47,6 @@ def poll_exit(pid: int) -> int | None:
 def kill_group(pid: int) -> None:
     """Kill the program and its process group, on Windows its descendants, without collecting it."""
     if not hasattr(os, "killpg"):
-        import subprocess
-
         killer = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
         subprocess.run([killer, "/T", "/F", "/PID", str(pid)], capture_output=True, check=False)
         return

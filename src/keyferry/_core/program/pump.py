@@ -148,8 +148,12 @@ class Pump:
         while self._fds[_ERR] >= 0 and (left := deadline - time.monotonic()) > 0:
             self.step(left)
         fd, self._fds[_ERR] = self._fds[_ERR], -1
-        if fd >= 0:
+        if fd < 0:
+            return
+        try:
             Thread(target=_drop, args=(fd,), daemon=True).start()
+        except RuntimeError:  # the system has no thread for it
+            os.close(fd)
 
     def _begin(self) -> None:
         self._poll = select.poll()

@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,18 +23,12 @@ from keyferry._core.program.kill import (
 )
 from keyferry._core.program.pump import Ending, Limits, Pump, Tail, ThreadedPump
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import subprocess
-
-    Handler = Callable[[int, FrameType | None], object]
-
 __all__ = ["EMPTY", "PIPE", "Environ", "Program", "describe_start_problem", "missing_interpreter", "move_up"]
 
 Environ = Mapping[bytes, bytes] | Mapping[str, str]
 
-# The streams of a program: a pipe to this process, or the null device, which is subprocess.DEVNULL.
-PIPE, EMPTY = -1, -3
+# The streams of a program: a pipe to this process, or the null device.
+PIPE, EMPTY = subprocess.PIPE, subprocess.DEVNULL
 # Windows has no process groups, and its pipes cannot be polled.
 IS_WINDOWS = os.name == "nt"
 _MAX_STANDARD_FD = 2
@@ -119,8 +114,6 @@ class Program:
         streams: tuple[int, int, int],
         kept_fds: tuple[int, ...],
     ) -> None:
-        from subprocess import Popen
-
         if IS_WINDOWS:
             path, environ = _adapt(path, argv[0], environ, kept_fds)
         theirs: list[int] = []
@@ -140,7 +133,7 @@ class Program:
                 # With a descriptor to pass, Popen does not use posix_spawn, which since Python 3.13 changes entries of
                 # the environment that are no variables.
                 kept_fds += tuple(filter(_is_open, range(_MAX_STANDARD_FD + 1)))
-            process = Popen(
+            process = subprocess.Popen(
                 argv,
                 executable=path,
                 stdin=given[0],
@@ -376,7 +369,7 @@ class _HeldSignals:
     __slots__ = ("_came", "_handlers", "_is_over", "_pid")
 
     def __init__(self) -> None:
-        self._handlers: dict[int, Handler] = {}
+        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
         self._came: list[tuple[int, FrameType | None]] = []
         self._is_over = False
         self._pid = os.getpid()
