@@ -566,7 +566,9 @@ TARGETS: dict[str, Target] = {
         lambda data: read_helper_answer("docker-credential-x", "registry.example", data), hides=True
     ),
     "helper_server": Target(lambda data: parse_server(text_of(data))),
-    "image": Target(read_image, write=write_image, content=lambda image: image[1:]),
+    "image": Target(
+        read_image, write=write_image, content=lambda image: (image.repository, image.tag, image.digest)
+    ),
     "pattern": Target(read_pattern),
     "kubeconfig": Target(read_kubeconfig),
     "exec_credential": Target(read_exec_credential, write=encode_exec_credential, hides=True),

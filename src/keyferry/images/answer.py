@@ -154,24 +154,25 @@ class Failure(Value):
 
 
 class Answer(Value):
-    """The answer of a lookup: credentials in the order the kubelet would try them, and the values they follow from.
+    """The result of a lookup: credentials in the order the kubelet would try them, and the reasons.
 
-    ``image`` is the image as given, ``name`` its normalised form, which patterns and
-    keys are compared with. ``matching`` pairs the index of each provider that
-    matches with its first pattern that matches the image; ``provisions`` are their answers.
-    ``keyrings`` hold all credentials that were found: pull secrets, node config, providers.
-    ``not_given`` are the inputs that the caller knows to be missing; see ``missing``.
-    ``answered_ns`` is the instant of the answer, on the same clock as the expiry of provisions.
+    *image* is the image as it was given, *name* as it is looked up.
     """
 
     image: str
+    # Patterns and keys are compared with this name.
     name: str
     credentials: tuple[Credential, ...]
+    # The answers of the providers that match.
     provisions: tuple[Provision, ...]
+    # The index of each provider that matches, and its first pattern that matches the image.
     matching: tuple[tuple[int, str], ...]
     providers: tuple[CredentialProvider, ...] = field(repr=False)
+    # All credentials that were found: of pull secrets, the node's docker config and providers.
     keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
+    # The inputs that the caller knows to be missing; see ``missing``.
     not_given: tuple[MissingInput, ...] = ()
+    # On the same clock as the expiry of provisions.
     answered_ns: int = field(default=0, repr=False)
 
     @property

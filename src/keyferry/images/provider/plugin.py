@@ -253,9 +253,14 @@ _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
 
 def child_environment(
     env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
-) -> Mapping[bytes, bytes]:
-    """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
-    merged = dict(encode_environment(os.environ) if environ is None else environ)
+) -> Mapping[bytes, bytes] | None:
+    """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts.
+
+    None stands for the environment of this process, unchanged.
+    """
+    if not env and not withhold:
+        return environ
+    merged = _own_environment() if environ is None else dict(environ)
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
@@ -265,6 +270,12 @@ def child_environment(
             merged[os.fsencode(key)] = os.fsencode(rest)
         # A variable without a name, "=value", is dropped: Python cannot pass it, and programs cannot read it.
     return merged
+
+
+def _own_environment() -> dict[bytes, bytes]:
+    """Return a copy of this process's environment, from which another thread may remove variables meanwhile."""
+    values = {name: os.environb.get(name) for name in list(os.environb)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
