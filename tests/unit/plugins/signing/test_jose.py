@@ -255,7 +255,7 @@ def test_without_cryptography_the_extra_is_named(tmp_path: Path) -> None:
 LIGHT = """
 import sys
 from keyferry_plugins.signing import jose
-import keyferry_plugins.openid.verify, keyferry_plugins.google.service_account
+import keyferry_plugins.openid.verify, keyferry_plugins.google.adc
 jose.read_claims("e30.eyJhIjoxfQ.")
 print(*{"cryptography", "jwt"} & set(sys.modules))
 assert not jose.missing_package()
