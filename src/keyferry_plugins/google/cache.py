@@ -166,8 +166,10 @@ def _read(path: str) -> str | None:
 
 def _from_json(text: str) -> str | None:
     document = read_object(text)
-    value = None if document is None else document.get(_KEY) or ""
-    return value if isinstance(value, str) else None
+    if document is None:
+        return None
+    value = document.get(_KEY)
+    return "" if value is None else value if isinstance(value, str) else None
 
 
 def _from_yaml(text: str) -> str | None:

@@ -47,6 +47,7 @@ def test_the_current_context_is_found(tmp_path: Path, text: str, context: str) -
     "text",
     [
         "current-context: &a demo\n",
+        '{"current-context": false}',
         "current-context: *a\n",
         "current-context: !!str demo\n",
         "current-context: |\n  demo\n",
