@@ -53,7 +53,7 @@ def test_the_agent_is_told_or_why_it_is_not_used(node: Node) -> None:
         by_agent = run_keyferry(*words, agent.socket)
         with_pod = run_keyferry(*words, agent.socket, *plain_pod(node.folder))
     alone = run_keyferry(*words, agent.socket)
-    assert " ms: agent: reg.io/team/app: it has the whole answer" in by_agent.stderr
+    assert " ms: agent: reg.io/team/app: provider own: ran in the agent" in by_agent.stderr
     assert " ms: agent: reg.io/team/app: provider own: cached in the agent" in with_pod.stderr
     assert " ms: agent: not used: the agent at" in alone.stderr
     assert SECRET not in by_agent.stderr + with_pod.stderr + alone.stderr
