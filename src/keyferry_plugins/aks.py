@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, serve_cluster
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry.sdk.stdio import program_name, report, write_all
+from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
+from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
+from keyferry_plugins.azure.convert import convert_kubeconfig
 from keyferry_plugins.azure.entra import EntraError
 from keyferry_plugins.azure.login import log_in
 from keyferry_plugins.azure.options import FLAGS, read_options
@@ -40,10 +43,6 @@ def main() -> None:
     if command in _REMOVE:
         _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the cached tokens.", argv=argv)))
     if command == _CONVERT:
-        from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
-        from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
-        from keyferry_plugins.azure.convert import convert_kubeconfig
-
         given = read_flags(CONVERT_FLAGS, ABOUT_CONVERT, argv=argv)
         _finish(lambda: convert_kubeconfig(given, os.environ))
     # An unknown command stays among the words, which are rejected later.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Mapping
 from time import monotonic, time
 
 from keyferry.sdk import ProvideError, Request, Response, serve
@@ -11,14 +13,11 @@ from keyferry.sdk.federation import PRESETS
 from keyferry.sdk.flags import Flags, read_flags
 from keyferry.sdk.stdio import report, write_all
 from keyferry_plugins.federation.answer import make_response
+from keyferry_plugins.federation.calls import make_calls
 from keyferry_plugins.federation.config import FLAGS, find_rule, load_config, read_timeout
 from keyferry_plugins.federation.parameters import gather_values
 from keyferry_plugins.federation.progress import make_progress
 from keyferry_plugins.federation.subject import check_subject, obtain_subject
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["main", "provide"]
 
@@ -42,8 +41,6 @@ def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = 
     with progress.step("parameters"):
         values = gather_values(rule, request, token, environ)
     if rule.recipe.calls:
-        from keyferry_plugins.federation.calls import make_calls
-
         values = make_calls(rule, values, subject, ends_at, progress)
     with progress.step("login"):
         response = make_response(rule, values, subject, request, time())
@@ -57,8 +54,6 @@ def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = 
 
 def _show_preset(name: str) -> None:
     """Print a preset and end the program."""
-    import json
-
     if name not in PRESETS:
         error = ProvideError(f"there is no preset {name[:40]!r}, expected one of {', '.join(PRESETS)}")
         report("keyferry-federate", error)

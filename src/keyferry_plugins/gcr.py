@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from time import time
 
 from keyferry.sdk import (
@@ -30,10 +31,6 @@ from keyferry_plugins.google.pull import (
     read_settings,
 )
 from keyferry_plugins.oauth.answers import Token
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 __all__ = ["FLAGS", "main", "provide"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from time import sleep, time
 
 from keyferry._core.json import loads
@@ -19,7 +20,6 @@ from keyferry_plugins.oauth.answers import Token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Never
 
 __all__ = ["FLAGS", "main", "provide"]

@@ -6,6 +6,7 @@ from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, serv
 from keyferry.sdk.flags import Flags, read_flags
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.store import use_token_file
+from keyferry_plugins.openid.login import obtain_token
 from keyferry_plugins.openid.options import FLAGS, cache_path, read_options
 
 __all__ = ["main", "provide"]
@@ -27,7 +28,6 @@ def provide(request: ExecRequest, flags: Flags) -> ExecResponse:
     options = read_options(flags)
 
     def obtain(refresh_token: str) -> Token:
-        from keyferry_plugins.openid.login import obtain_token
 
         return obtain_token(request, options, refresh_token)
 

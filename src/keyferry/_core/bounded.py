@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EBADF, EFBIG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def read_path(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> byt
 def standard_input() -> BinaryIO:
     """Return standard input; raise OSError if it is closed."""
     if sys.stdin is None:
-        from errno import EBADF
-
         raise OSError(EBADF, "it is closed")
     return sys.stdin.buffer
 
@@ -38,8 +37,5 @@ def read_stream(stream: BinaryIO, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the bytes of an open file, such as standard input; raise OSError as ``read_path`` does."""
     data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
-        # Imported here: few runs meet such a file.
-        from errno import EFBIG
-
         raise TooLargeError(EFBIG, f"it has more than {most_bytes >> 20} MiB, the most that is read")
     return data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Mapping
 from enum import StrEnum
 from json import JSONDecoder
 from math import inf
@@ -13,10 +14,6 @@ from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, Kind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "Document",

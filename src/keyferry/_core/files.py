@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from types import TracebackType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["DistrustedError", "Folder", "open_folder", "open_path", "reason_of", "write_all"]

@@ -7,6 +7,7 @@ The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from json import JSONDecodeError
 from math import inf
@@ -14,10 +15,6 @@ from math import inf
 from keyferry._core.gotext import quote, quote_rune
 from keyferry._core.values import Value
 from keyferry.errors import DocumentError, Kind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ENDS_EARLY = "unexpected end of JSON input"
 _BLANK = " \t\r\n"

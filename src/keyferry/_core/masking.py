@@ -12,6 +12,9 @@ importing this module is cheap.
 
 from __future__ import annotations
 
+import re
+from re import Match
+
 from keyferry._core.words import (
     DIAGNOSES,
     DOTS,
@@ -24,10 +27,6 @@ from keyferry._core.words import (
     is_wordlike,
     split_name,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from re import Match
 
 __all__ = ["is_ordinary_setting", "mask_shapes"]
 
@@ -114,8 +113,6 @@ _PHRASE = 8
 
 def mask_shapes(text: str, mask: str) -> str:
     """Return *text* with *mask* in place of everything that looks like a secret."""
-    import re
-
     text = _mask_private_keys(text, mask)
     text = re.sub(_FORMATS, mask, text)
     text = re.sub(_USER_INFO, rf"\1{mask}@", text)
@@ -132,7 +129,6 @@ def is_ordinary_setting(name: str, value: str) -> bool:
     """Return whether the value of a setting is useful in messages, such as a region, a path or a word."""
     if _kind(name) in (_PASSWORD, _TOKEN):
         return False
-    import re
 
     is_plain = re.fullmatch(rf"{_URL}|{_ARN}|{UUID}|{_NUMBER}", value) is not None and "@" not in value
     return is_plain or is_path(value) or is_wordlike(value)
@@ -140,8 +136,6 @@ def is_ordinary_setting(name: str, value: str) -> bool:
 
 def _mask_private_keys(text: str, mask: str) -> str:
     """Mask each private key from BEGIN to END, or to the end of the text if END is missing."""
-    import re
-
     if "PRIVATE KEY" not in text:
         return text
     shown, at = [], 0
@@ -175,8 +169,6 @@ def _mask_spoken(found: Match[str], mask: str) -> str:
 
 def _mask_named(text: str, mask: str) -> str:
     """Mask the values after names such as ``password=``, ``"token":`` or ``client_secret:``."""
-    import re
-
     name_pattern, value_pattern = re.compile(_NAME), re.compile(_VALUE)
     shown, kept_to, at = [], 0, 0
     while (named := name_pattern.search(text, at)) is not None:
@@ -203,8 +195,6 @@ def _without_colon(named: Match[str], value: str) -> str:
 
 def _kind(name: str) -> str:
     """Return the kind of secret that *name* denotes, or an empty string."""
-    import re
-
     parts = split_name(name[-100:])
     while len(parts) > 1 and re.fullmatch(_TAIL, parts[-1]):
         parts.pop()
@@ -241,8 +231,6 @@ def _stays(named: Match[str], value: str, kind: str, mask: str) -> bool:
 
 def _is_in_arn(named: Match[str]) -> bool:
     """Return whether a name is part of an ARN: ``arn:aws:secretsmanager:eu-west-1:123456789012:secret:app``."""
-    import re
-
     return re.search(_IN_ARN, named.string[max(0, named.start() - _CONTEXT * 2) : named.start()]) is not None
 
 
@@ -260,16 +248,12 @@ def _is_assignment(named: Match[str]) -> bool:
 
 def _ends_url(named: Match[str]) -> bool:
     """Return whether a name ends the URL of a request that failed: ``Post "https://a.example/token": x509: ...``."""
-    import re
-
     before = named.string[max(0, named.start() - _LONG_VALUE) : named.start()]
     return named[2] == '"' and "=" not in named[3] and re.search(_URL_AHEAD, before) is not None
 
 
 def _is_ordinary(word: str, rest: str, kind: str, *, is_strict: bool) -> bool:
     """Return whether a word after a name, with the *rest* of its line, is part of a sentence."""
-    import re
-
     plain = word.strip(DOTS + "\"'\\").lower()
     if plain in DIAGNOSES or re.fullmatch(rf"{_PLACEHOLDER}|{_URL}|{_ARN}", word) or is_path(word):
         return True
@@ -301,8 +285,6 @@ def _line_end(text: str, at: int) -> int:
 
 def _mask_flag(found: Match[str], mask: str) -> str:
     """Mask the value of a flag such as ``--password``, and the password in ``-u user:password``."""
-    import re
-
     flag, gap, value = found[1], found[2], found[3]
     name = flag.lstrip("-")
     plain = value.strip(DOTS + "\"'").lower()
@@ -323,8 +305,6 @@ def _mask_flag(found: Match[str], mask: str) -> str:
 
 def _is_random_run(found: Match[str]) -> bool:
     """Return whether a run of letters and digits is random, and no identifier according to the text before it."""
-    import re
-
     before = found.string[max(0, found.start() - _CONTEXT) : found.start()]
     if any(re.search(announced, before) for announced in (_IN_ARN, _DIGEST_AHEAD, _IDENTIFIER)):
         return False

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Far below Go's limit and far above any real file, so that callers may recurse over a value.
 MAX_DEPTH = 500

@@ -5,9 +5,8 @@ Regular expressions are imported only when there is something to mask: a plugin 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+import re
+from collections.abc import Iterable
 
 MASK = "********"
 _EMPTY = "(empty)"
@@ -48,8 +47,6 @@ def secret_values(settings: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the arguments of a program with secrets masked, such as the value of ``--token``."""
-    import re
-
     shown: list[str] = []
     is_value = False
     for argument in arguments:
@@ -82,7 +79,6 @@ def printable(text: str, keep: str = "") -> str:
     # Compiling the pattern takes longer than writing all other output of a usual command.
     if text.isprintable() or text.translate(dict.fromkeys(map(ord, keep))).isprintable():
         return text
-    import re
 
     return re.sub(_CONTROL, lambda found: found[0] if found[0] in keep else "\ufffd", text)
 
@@ -91,7 +87,6 @@ def escape_controls(text: str) -> str:
     """Return JSON *text* with the same characters escaped; line breaks between its parts stay."""
     if printable(text, "\n") == text:
         return text
-    import re
 
     return re.sub(_CONTROL, lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 

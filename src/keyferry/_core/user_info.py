@@ -5,6 +5,8 @@ This module imports nothing, so that the errors, which are below all other modul
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["HIDDEN", "hide_in_text", "hide_in_url", "hide_user_info"]
 
 HIDDEN = "***"
@@ -41,7 +43,6 @@ def hide_in_text(text: str) -> str:
     """Return *text* with the same hidden in every URL, up to a blank or a quotation mark; user info up to a slash."""
     if _SCHEME_MARK not in text:
         return text
-    import re  # only here: a plugin that succeeds does not need it
 
     text = re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
     # Punctuation at the end belongs to the sentence.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from keyferry._core.type_forms import dataclass_transform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable
     from typing import Any, ClassVar, TypeVar
 
     V = TypeVar("V", bound="Value")

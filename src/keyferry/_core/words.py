@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "DIAGNOSES",
     "METHODS",
@@ -58,8 +60,6 @@ _SHORT = 4
 
 def split_name(name: str) -> list[str]:
     """Return the words of a name in lower case; those of ``clientSecret`` and ``CLIENT_SECRET`` are equal."""
-    import re
-
     return [part.lower() for part in re.findall(_PARTS, name)]
 
 
@@ -78,8 +78,6 @@ def is_path(text: str) -> bool:
 
 def is_wordlike(text: str) -> bool:
     """Return whether *text* is a word or a name made of words: ``AccessDenied``, ``sts.eu-west-1.amazonaws.com``."""
-    import re
-
     pieces = [piece for piece in re.split(r"[._/:@-]+", text) if piece]
     if not pieces:
         return False
@@ -90,8 +88,6 @@ def is_wordlike(text: str) -> bool:
 
 def is_random(text: str) -> bool:
     """Return whether *text* has so much that is neither a word nor a number that it must be an encoded key."""
-    import re
-
     rest = re.sub(UUID, "", re.sub(_DIGEST, "", text))
     if re.search("[a-z]", rest) and re.search("[A-Z]", rest) and re.search("[0-9]", rest):
         letters = sum(map(str.isalnum, rest))
@@ -104,8 +100,6 @@ def is_random(text: str) -> bool:
 
 def _is_plain(piece: str) -> bool:
     """Return whether letters and digits are a word, a number, or a word with a number."""
-    import re
-
     if len(piece) <= _SHORT or piece.isdigit():
         return True
     if re.fullmatch(r"[a-z]+\d{1,4}[a-z]*\d{0,3}|[A-Z]?[a-z]+\d{1,4}", piece):
@@ -117,8 +111,6 @@ def _is_plain(piece: str) -> bool:
 
 def _is_camel_case(piece: str) -> bool:
     """Return whether *piece* consists of words: the parts of random text are short or have no vowels."""
-    import re
-
     parts = re.findall(_PARTS, piece)
     is_long = len(piece) > _LONGEST_WORD
     scraps = sum(len(part) <= _SCRAP for part in parts)

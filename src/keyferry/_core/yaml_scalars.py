@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from base64 import b64decode
 
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8
@@ -122,7 +123,6 @@ def _read_float(digits: str, text: str) -> Scalar:
 
 
 def _decode_binary(text: str, at: Position) -> str:
-    from base64 import b64decode
 
     try:
         return decode_utf8(b64decode(re.sub("[\r\n]", "", text), validate=True))

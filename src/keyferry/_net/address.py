@@ -5,6 +5,8 @@ Go's strings are bytes. A *bytewise* text has one character per byte, so that ev
 
 from __future__ import annotations
 
+from keyferry._core.gotext import quote
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -53,8 +55,6 @@ def readable(raw: str) -> str:
 
 def quote_raw(raw: str) -> str:
     """Return bytewise text in Go's quotes."""
-    from keyferry._core.gotext import quote
-
     return quote(readable(raw))
 
 

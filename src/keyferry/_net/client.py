@@ -6,9 +6,11 @@ no part of a request or a response.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from time import monotonic
 
+from keyferry import __version__
 from keyferry._net.connection import Connection, connect
 from keyferry._net.deadline import Deadline, Timer, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, NetworkError, TooLongError, explain
@@ -19,7 +21,6 @@ from keyferry.errors import KeyferryError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
     Admit = Callable[[str], None]
@@ -222,7 +223,6 @@ class Client:
         headers: Iterable[tuple[str, str]],
         body: bytes,
     ) -> bytes:
-        from keyferry import __version__
 
         own = [(name, value) for name, value in headers if name.lower() not in _OURS]
         given = {name.lower() for name, _ in own}

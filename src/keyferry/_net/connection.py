@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from threading import Event, Thread
 
 from keyferry._net.errors import NotResolvedError, ProxyError
@@ -13,7 +14,6 @@ from keyferry._net.trust import encode_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     from keyferry._net.deadline import Deadline

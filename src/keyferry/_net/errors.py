@@ -5,6 +5,8 @@ Code decides by the type. The messages are for people, and contain no part of a 
 
 from __future__ import annotations
 
+import socket
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
@@ -152,7 +154,6 @@ def _classify_tls(error: Exception) -> NetworkError | None:
 
 
 def _classify_system(error: Exception) -> NetworkError:
-    import socket
 
     if isinstance(error, socket.gaierror):
         return NotResolvedError("cannot be reached: its name cannot be resolved")

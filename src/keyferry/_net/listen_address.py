@@ -28,7 +28,6 @@ def parse_listen_address(text: str) -> ListenAddress | None:
 
     Host names are not accepted: what they stand for may change, and may be more than this machine's loopback.
     """
-    # Imported here: a lint of other files must not pay for it.
     from ipaddress import IPv6Address, ip_address
 
     host, colon, port = text.rpartition(":")

@@ -6,12 +6,10 @@ so anything that two parsers could read differently is rejected.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 from keyferry._core.values import Value
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, RequestError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["MAX_HEAD_BYTES", "Head", "Incoming", "encode_request_head", "header_values"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+from binascii import b2a_base64
+from collections.abc import Mapping
 
 from keyferry._core.values import Value, field
 from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
 from keyferry._net.url import DEFAULT_PORTS, parse_url, split_host_port
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "Origin",
@@ -134,7 +132,6 @@ def authorization(proxy: Origin) -> list[tuple[str, str]]:
     """Return the header for the user and password in a proxy's URL, if it has them."""
     if not proxy.user_info:
         return []
-    from binascii import b2a_base64
 
     name, _, password = proxy.user_info.partition(":")
     pair = f"{decode_percent(name)}:{decode_percent(password)}".encode("utf-8", "surrogateescape")

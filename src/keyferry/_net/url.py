@@ -121,7 +121,7 @@ def parse_request_uri(text: str) -> Url | None:
 
 def join_url(base: str, reference: str) -> str:
     """Return the URL that *reference* denotes relative to *base*; raise ValueError if it is invalid."""
-    from urllib.parse import urljoin  # only here: few servers redirect
+    from urllib.parse import urljoin
 
     return urljoin(base, reference)
 

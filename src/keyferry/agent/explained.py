@@ -9,6 +9,9 @@ from keyferry.agent.message import AgentReply, reply_document, with_decision
 from keyferry.agent.state import AgentState
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.explain.causes import explain
+from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.facts import Facts
 from keyferry.images.answer import Answer, Provision
 from keyferry.images.keyring import join_keyrings, lookup_all
 
@@ -23,11 +26,6 @@ def explain_reply(
     state: AgentState, question: AgentQuestion, answer: Answer, *, is_limited: bool
 ) -> AgentReply:
     """Return the explanation of an answer; if *is_limited*, the caller may not ask for other registries."""
-    # Imported here: most agents explain nothing.
-    from keyferry.explain.causes import explain
-    from keyferry.explain.explanation_document import explanation_document
-    from keyferry.explain.facts import Facts
-
     settings = state.settings
     config: dict[str, object] = {
         "path": settings.text("providerConfig"),

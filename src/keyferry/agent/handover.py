@@ -6,6 +6,8 @@ with a service account's token stays where it is, since its key holds in one pro
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from keyferry import __version__
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.api.credentialprovider.v1 import AuthConfig
@@ -65,8 +67,6 @@ def take_over_entries(providers: Providers, document: dict[str, object], now_ns:
 
 def _config_of(providers: Providers, name: str) -> str:
     """Return a text that is equal for providers that are configured alike; it has no values of variables."""
-    from hashlib import sha256
-
     provider = next(each for each in providers.providers if each.name == name)
     config = provider.config
     plugin = provider.plugin

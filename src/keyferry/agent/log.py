@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,7 +18,6 @@ from keyferry.api.meta import format_instant
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable, Mapping
 
 __all__ = ["AgentLog", "LogLevel", "loop_error_logger", "place_of", "take_asyncio_log"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 from keyferry._net.agent import ROOT, Fallback, SocketReply, ask_agent
 from keyferry._net.listen_address import ListenAddress, parse_listen_address
@@ -82,8 +83,6 @@ def ask_for_page_link(path: str, *, is_opened: bool = False) -> tuple[str, str]:
 
 
 def _start_command(path: str) -> str:
-    # Imported here: most agents are there.
-    import shlex
 
     from keyferry.agent.settings import socket_options
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import time
+from collections.abc import Coroutine, Iterator
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller
@@ -22,6 +23,7 @@ from keyferry.agent.management import (
     ask_for_document,
 )
 from keyferry.agent.message import AgentReply, reply_document, reply_status
+from keyferry.agent.metrics_port import MetricsPort
 from keyferry.agent.notify import SystemdNotifier
 from keyferry.agent.programs import NamedConnection
 from keyferry.agent.refresher import Refresher
@@ -37,9 +39,6 @@ from keyferry.images.lookup import cancel_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-
-    from keyferry.agent.metrics_port import MetricsPort
     from keyferry.agent.page.server import PageServer
 
 __all__ = ["AgentProcess", "run_agent"]
@@ -170,8 +169,6 @@ class AgentProcess(Management):
         address = self.state.settings.text("metrics")
         if address == "off":
             return None
-        # Imported here: most agents have no such port.
-        from keyferry.agent.metrics_port import MetricsPort
 
         port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping, self._predecessor_ports)
         await port.serve()
@@ -198,7 +195,6 @@ class AgentProcess(Management):
         if address == "off":
             return
         try:
-            # Imported here: most agents have no page, and it takes some megabytes.
             from keyferry.agent.page.server import PageServer
             from keyferry.agent.page.snapshot import PageSource
 
@@ -319,7 +315,6 @@ class AgentProcess(Management):
     def metrics(self) -> AgentReply:
         """Return the figures for Prometheus."""
         try:
-            # Imported here: most agents are not asked for figures over the socket, and it takes some megabytes.
             from keyferry.agent.figures import CONTENT_TYPE, render_figures
         except ImportError as error:
             return reply_status(501, "NotInstalled", str(error))

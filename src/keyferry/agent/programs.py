@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
@@ -11,10 +12,6 @@ import struct
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection
 from keyferry.agent.sockets import peer_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import asyncio
 
 __all__ = ["NamedConnection", "named_peer_of"]
 

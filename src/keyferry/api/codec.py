@@ -6,6 +6,9 @@ The content is then read by the declarations of its kind, see ``keyferry.api.wir
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
+
 from keyferry._core.documents import Document
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -14,10 +17,6 @@ from keyferry.api.kubeletconfig import records
 from keyferry.api.kubeletconfig import v1 as configs
 from keyferry.api.wire import WireValue, article, detail_of, json_type
 from keyferry.errors import DocumentError, Kind, Problem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 # Kubernetes reports at most this many strict errors of one document.
 MAX_STRICT_ERRORS = 100
@@ -160,8 +159,6 @@ def aggregate(texts: Iterable[str]) -> str:
 
 def shown_api_version(api_version: str) -> str:
     """Return an apiVersion for a message; one without Kubernetes' form is not shown, since it may be a secret."""
-    import re
-
     if re.fullmatch(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?", api_version):
         return repr(api_version)
     return "something else" if api_version else "none"

@@ -5,13 +5,11 @@ A line is ``keyferry-link: `` and a JSON object: ``name``, ``state``, ``text``, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["PREFIX", "STATES", "VARIABLE", "LinkLine", "decode_link", "encode_link"]
 

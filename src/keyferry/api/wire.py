@@ -7,8 +7,14 @@ each with its path and with Kubernetes' text. A field that is absent or null has
 
 from __future__ import annotations
 
+import json
+import re
 from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from json import JSONDecoder
 
+from keyferry._core.base64 import corrupt_input_text, decode_base64
 from keyferry._core.json import dumps, loads
 from keyferry._core.paths import Path, format_path
 from keyferry._core.type_forms import Generic, T, dataclass_transform
@@ -18,8 +24,6 @@ from keyferry.errors import Detail, DurationError, Kind, Problem, TimeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from enum import StrEnum
     from typing import Any, ClassVar, Self, TypeVar
 
     U = TypeVar("U")
@@ -335,7 +339,6 @@ def _time(*, quoting: bool) -> Shape[int]:
 
 
 def _read_base64(reader: Reader, value: object, path: Path) -> bytes | None:
-    from keyferry._core.base64 import corrupt_input_text, decode_base64
 
     encoded = text.read_item(reader, value, path).encode("utf-8", "surrogatepass")
     data = decode_base64(encoded)
@@ -366,8 +369,6 @@ json_text = Shape("anything", _read_json, lambda text, _: loads(text), lambda: "
 
 
 def _encode_json(value: object) -> str:
-    import json
-    import re
 
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
     return re.sub(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*', lambda match: _format_number(match[0]), text)
@@ -385,8 +386,6 @@ def _format_number(token: str) -> str:
 
 def _text_at(text: str, path: Path) -> str:
     """Return the text of one member of valid JSON, exactly as written; the last of several equal names counts."""
-    from json import JSONDecoder
-
     decode = JSONDecoder().raw_decode
     start, end = _skip_blanks(text, 0), len(text)
     for name in path:

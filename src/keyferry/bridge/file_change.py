@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
+from difflib import unified_diff
 
 from keyferry._core.files import Folder, open_path, reason_of
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, EnvironmentProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["FileChange", "apply_change", "check_edit", "make_diff", "make_part_diff", "read_text"]
 
@@ -47,8 +45,6 @@ def check_edit(path: str, after: str, read: Callable[[str], object], wanted: obj
 
 def make_diff(path: str, before: str, after: str) -> str:
     """Return a unified diff."""
-    from difflib import unified_diff
-
     old, new = (text.splitlines(keepends=True) for text in (before, after))
     lines = unified_diff(old, new, path, path)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
@@ -59,8 +55,6 @@ def make_part_diff(path: str, part: str, before: str, after: str) -> str:
 
     What is beside it, or on the same line, may have secrets.
     """
-    from difflib import unified_diff
-
     old, new = (text.splitlines() for text in (before, after))
     _, _, _, *lines = unified_diff(old, new, n=max(len(old), len(new)), lineterm="")
     return "".join(f"{line}\n" for line in (f"--- {path}", f"+++ {path}", f"@@ {part} @@", *lines))

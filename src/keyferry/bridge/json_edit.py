@@ -6,12 +6,9 @@ The text is one object that has been read before. Removing what was added gives 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from keyferry._core.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["JsonMember", "add_member", "add_object", "find_member", "remove_member", "replace_value"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.gotext import go_strerror
 from keyferry._core.user_info import hide_user_info
@@ -11,12 +13,13 @@ from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.config.compare import ConfigChanges, ProviderChange, Served, compare_configs
 from keyferry.images.load import check_config
 from keyferry.images.reference import normalise
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
 
 DESCRIPTION = """\
 Show what changes between two provider configs: providers that are new, gone, moved or have other settings, and
@@ -58,12 +61,8 @@ def run(args: argparse.Namespace) -> int:
     old, new = (check_config(path, None) for path in (args.old, args.new))
     changes = compare_configs(old, new, _images(args.images) if args.images else ())
     if args.output != "table":
-        from keyferry.show.documents import render_document
-
         print(render_document(_document(args.old, args.new, changes), args.output))
     elif changes.has_changes:
-        from keyferry.show.text import fitting_table
-
         print(fitting_table(_HEADER, list(_rows(changes))))
     report(_summary(changes, has_images=bool(args.images)))
     return Exit.NO if changes.has_changes else Exit.OK
@@ -129,7 +128,6 @@ def _served(served: Served) -> str:
 
 
 def _document(old: str, new: str, changes: ConfigChanges) -> dict[str, object]:
-    from keyferry.show.documents import make_document
 
     return make_document(
         "ConfigComparison",

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from argparse import ArgumentTypeError
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, parse_seconds
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.registry_arguments import add_authority_argument, add_mirror_arguments
+from keyferry.doctor.document import health_document
 from keyferry.doctor.gather import DoctorOptions, gather_facts
 from keyferry.doctor.hints import Hints
+from keyferry.doctor.text import render_health
 from keyferry.doctor.visit import examine
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.lint.versions import LATEST, rules_for
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
+from keyferry.show.documents import render_document
 
 DESCRIPTION = """\
 Check this machine as a node, for people who do not yet know what to ask.
@@ -86,8 +87,6 @@ def _version(text: str) -> str:
     try:
         return rules_for(text, {}).version
     except ValueError as error:
-        from argparse import ArgumentTypeError
-
         raise ArgumentTypeError(str(error)) from None
 
 
@@ -96,13 +95,8 @@ def run(args: argparse.Namespace) -> int:
     facts = gather_facts(args.node, _options(args))
     health = examine(facts, Hints(shared=_given(args, _SHARED), others=_given(args, _OTHERS)))
     if args.output == "table":
-        from keyferry.doctor.text import render_health
-
         print(render_health(health))
     else:
-        from keyferry.doctor.document import health_document
-        from keyferry.show.documents import render_document
-
         document = health_document(health)
         print(render_document(document, args.output))
     if not health.is_node:

@@ -90,7 +90,6 @@ def _help(words: list[str]) -> int:
 
 def _fitting(text: str) -> str:
     """Return the help, folded on a terminal that is too narrow for it."""
-    # Imported here because no other use of this module needs it.
     from keyferry.show.text import fold_help, terminal_width
 
     is_narrow = sys.stdout.isatty() and terminal_width() < _HELP_WIDTH

@@ -11,11 +11,9 @@ from keyferry._net.url import UrlSyntaxError, go_words, read_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.clusters.auth.credential import Refusal, decode
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
+from keyferry.clusters.session import ClusterSession
 from keyferry.errors import EnvironmentProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.clusters.session import ClusterSession
 
 __all__ = ["ExecInfo", "load_exec_info", "read_exec_info"]
 
@@ -39,9 +37,6 @@ class ExecInfo(Value):
 
     def session(self) -> ClusterSession:
         """Return an anonymous session, without a credential, for the cluster that the plugin was run for."""
-        from keyferry.clusters.kubeconfig.resolve import ClientConfig
-        from keyferry.clusters.session import ClusterSession
-
         cluster = self.cluster
         return ClusterSession(
             ClientConfig(

@@ -11,7 +11,7 @@ import os
 import ssl
 import sys
 from collections.abc import Callable
-from threading import Lock
+from threading import Lock, Thread
 
 from keyferry._core.files import write_all
 from keyferry._net.errors import why_untrusted
@@ -21,7 +21,6 @@ from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from threading import Thread
     from typing import Any
 
 Pair = tuple[str, str]
@@ -251,7 +250,6 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _fed_pipe(data: bytes) -> tuple[int, Thread]:
-    from threading import Thread
 
     ours, theirs = os.pipe()
 

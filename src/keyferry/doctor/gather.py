@@ -25,6 +25,7 @@ from keyferry.doctor.facts import (
     RuntimeFacts,
     ShimFacts,
 )
+from keyferry.doctor.online import ask_registries, ask_runtime
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.config.read import ReadConfig, read_config
 from keyferry.images.config.validate import GATE, plugin_path
@@ -129,8 +130,6 @@ def _proxy_owner(kubelet: KubeletFacts, runtime: RuntimeFacts | None) -> tuple[s
 def _probes(
     registries: tuple[str, ...], options: DoctorOptions, owner: str, environ: Mapping[str, str] | None
 ) -> tuple[RegistryProbe, ...]:
-    # Imported here because it imports OpenSSL, which nothing else needs.
-    from keyferry.doctor.online import ask_registries
 
     return ask_registries(registries, options.ca_file, options.timeout_seconds, owner=owner, environ=environ)
 
@@ -231,8 +230,6 @@ def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | No
             return None
     version, problem = None, ""
     if options.is_online and _is_socket(socket):
-        from keyferry.doctor.online import ask_runtime
-
         version, problem = ask_runtime(socket, options.timeout_seconds)
     return RuntimeFacts(
         socket=socket,

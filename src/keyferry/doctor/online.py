@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from keyferry._core.clock import time_ns
@@ -40,8 +41,6 @@ def ask_registries(
     """
     if not registries:
         return ()
-    # Imported here because the import is slow, and only used online.
-    from concurrent.futures import ThreadPoolExecutor
 
     with (
         closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds), environ)) as transport,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from keyferry._core.secrets import MASK
 from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from keyferry.images.answer import Answer, Failure
     from keyferry.images.keyring import Credential, Source
 

@@ -56,7 +56,6 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
         ],
     )
     if facts.decision is not None:
-        # Imported here: most explanations are made without records.
         from keyferry.explain.decision import decision_document
 
         document["access"] = decision_document(facts.decision, answer.missing)

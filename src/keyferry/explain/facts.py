@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from keyferry._core.reasons import Reason
 from keyferry._core.values import Value, field
 from keyferry.explain.evidence import Evidence
+from keyferry.pulls.mirrors.endpoints import Mirrors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry._core.reasons import Reason
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.answer import Answer
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.keyring import Credential
     from keyferry.images.provider.accounts import Pod
-    from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.records.decision import Decision
     from keyferry.workloads.pods import PodContainer
     from keyferry.workloads.secrets import UnusedSecret

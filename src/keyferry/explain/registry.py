@@ -11,12 +11,9 @@ from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.answer import MissingInput
+from keyferry.pulls.mirrors.endpoints import Mirrors
 from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
 from keyferry.show.text import Mark, mark
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 

@@ -150,7 +150,6 @@ def _responses(facts: Facts) -> Iterator[str]:
 def _access(facts: Facts) -> Iterator[str]:
     if facts.decision is None:
         return iter(())
-    # Imported here: most explanations are made without records.
     from keyferry.explain.decision import decision_lines
 
     return decision_lines(facts.decision, facts.answer.missing)

@@ -58,7 +58,6 @@ def may_use(facts: Facts) -> bool | None:
     """Return whether the pod may use the image on the node without a pull; None if it is not there, or not known."""
     if facts.decision is None or not facts.decision.situation.image_ref:
         return None
-    # Imported here: most explanations are made without records.
     from keyferry.pulls.records.access import UseOutcome, judge_use
 
     use = judge_use(facts.decision, facts.answer.missing)

@@ -10,6 +10,7 @@ from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.log import log_debug
+from keyferry._core.type_forms import Protocol, T
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer, LookupInput, MissingInput, Provision, ProvisionOutcome
@@ -32,8 +33,6 @@ from keyferry.invoke.run import kill_runs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
-
-    from keyferry._core.type_forms import Protocol, T
 
     class _Submitted(Protocol):
         """A future of any result."""

@@ -11,10 +11,7 @@ from keyferry._core.values import Value, replace
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.show.reports import Case
+from keyferry.show.reports import Case, CaseOutcome
 
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
@@ -136,7 +133,6 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
 
 
 def _case(report: Report, result: Result, *, strict: bool) -> Case:
-    from keyferry.show.reports import Case, CaseOutcome
 
     check = result.check
     case = Case(group=f"keyferry.{report.kind}", name=f"{check.code} {check.title}")

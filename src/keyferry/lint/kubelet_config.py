@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import Document, read_document
@@ -16,10 +17,6 @@ from keyferry.images.node.settings import (
 )
 from keyferry.lint.report import FileKind, LintReport, make_report
 from keyferry.lint.versions import LATEST, MAX_PARALLEL_PULLS, panics_beyond, rules_for
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 __all__ = ["describe_panic", "lint_kubelet_config"]
 

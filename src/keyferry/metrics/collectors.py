@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable
 from keyferry._core.clock import time_ns
 from keyferry._core.extras import missing_extra
 from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics, living_authenticators
+from keyferry.images.lookup import Providers
+from keyferry.pulls.records.records import Records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
-
-    from keyferry.images.lookup import Providers
-    from keyferry.pulls.records.records import Records
 
 
 def metrics_collector(providers: Providers, *, clock: Callable[[], int] = time_ns) -> Collector:

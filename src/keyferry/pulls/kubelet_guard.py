@@ -6,16 +6,15 @@ A kubelet treats images that it did not pull as preloaded, and expects to be the
 from __future__ import annotations
 
 import os
+import socket
+import socket as sockets
+import struct
 from contextlib import closing
 
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.settings import Node
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import socket
 
 __all__ = ["check_root", "check_runtime"]
 
@@ -134,10 +133,6 @@ def _listener(path: str) -> tuple[int, int] | None:
 
     The process id is 0 if the process is not visible.
     """
-    # Imported here: commands that only read records look for no kubelet.
-    import socket as sockets
-    import struct
-
     if not hasattr(sockets, "SO_PEERCRED"):
         return None
     with closing(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)) as connection:

@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable
 
 from keyferry._core.json import decode_utf8, loads
+from keyferry._core.paths import format_path
 from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication.v1 import (
     GROUP,
     KIND,
     ClusterInfo,
+    ExecCredential,
     ExecCredentialStatus,
     encode_exec_credential,
 )
+from keyferry.api.wire import Reader
 from keyferry.errors import DocumentError, ProvideError
 from keyferry.sdk.stdio import deliver
 
@@ -120,9 +123,6 @@ def _read(text: str) -> dict[str, object]:
 
 
 def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
-    from keyferry._core.paths import format_path
-    from keyferry.api.clientauthentication.v1 import ExecCredential
-    from keyferry.api.wire import Reader
 
     # The text is needed because numbers in the plugin's own config keep their spelling.
     reader = Reader(lenient=True, text=text)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from keyferry._core.documents import read_json
 from keyferry._core.json import loads_with_duplicates
+from keyferry._core.paths import Path
+from keyferry.api.codec import place_problem
 from keyferry.api.federation.presets import PRESETS
 from keyferry.api.federation.rules import (
     RULE_FLAGS,
@@ -30,12 +33,7 @@ from keyferry.api.federation.v1alpha1 import (
     read_config,
 )
 from keyferry.api.wire import Reader
-from keyferry.errors import DocumentError, ProvideError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry._core.paths import Path
-    from keyferry.errors import Problem
+from keyferry.errors import DocumentError, Problem, ProvideError
 
 __all__ = [
     "API_VERSION",
@@ -96,8 +94,6 @@ def _explain(problems: list[tuple[Path, Problem]], file: str, data: bytes = b"")
     path, problem = problems[0]
     if data:
         # Only for an error: positions need regular expressions.
-        from keyferry._core.documents import read_json
-        from keyferry.api.codec import place_problem
 
         problem = place_problem(problem, file, read_json(data), path)
     text = str(problem) if data else f"{file}: {problem}"

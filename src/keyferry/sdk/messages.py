@@ -9,10 +9,7 @@ from collections.abc import Mapping
 from keyferry._core.secrets import printable, redact
 from keyferry.api.link_line import VARIABLE, LinkLine, encode_link
 from keyferry.errors import ProvideError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.sdk.cluster import ExecRequest
+from keyferry.sdk.cluster import ExecRequest
 
 _MAX_CHARACTERS = 1 << 16
 _MAX_LINK_TEXT, _MAX_LINK_FACT = 480, 280

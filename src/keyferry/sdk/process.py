@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
+from keyferry._core.secrets import in_one_line, stderr_tail
 from keyferry._core.values import Value, field
 from keyferry.errors import Kind, ProvideError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from keyferry._core.program.start import Program
     from keyferry._net.deadline import Deadline
 
@@ -30,8 +30,6 @@ class Finished(Value):
     @property
     def complaint(self) -> str:
         """The end of the program's standard error, with everything that looks like a secret masked."""
-        from keyferry._core.secrets import in_one_line, stderr_tail
-
         return in_one_line(stderr_tail(self.stderr))
 
 
@@ -46,7 +44,6 @@ def run_program(
 
     Raises ProvideError if it cannot be started, does not end in time, or writes more than a megabyte.
     """
-    # Imported here: most runs of a plugin start no other program.
     from keyferry._core.program.pump import Ending, Limits
     from keyferry._core.program.start import Program
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from select import select
 
+from keyferry._core.secrets import MASK, printable
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False
@@ -105,7 +108,6 @@ def _read_piece() -> bytes:
             return os.read(0, _CHUNK)
         except BlockingIOError:
             # The parent process made the pipe non-blocking, and shares it.
-            from select import select
 
             select([0], [], [])
 
@@ -116,8 +118,6 @@ def write_all(fd: int, data: bytes) -> bool:
         try:
             data = data[os.write(fd, data) :]
         except BlockingIOError:
-            from select import select
-
             select([], [fd], [])
         except OSError:
             return False
@@ -130,8 +130,6 @@ def report(program: str, error: BaseException, known: Sequence[str] = ()) -> Non
     The text of a ProvideError comes from its author, and is shown except for *known* secrets. In the text of any other
     exception everything that may be a value is masked.
     """
-    from keyferry._core.secrets import MASK, printable
-
     if isinstance(error, ProvideError):
         lines = [error.message, *([error.hint] if error.hint else [])]
         if error.retry_after_seconds > 0:
@@ -149,9 +147,6 @@ def report(program: str, error: BaseException, known: Sequence[str] = ()) -> Non
 
 def _text(error: BaseException) -> str:
     """Return the text of an exception; quoted parts are masked, except in an OSError, which quotes file names."""
-    import re
-
-    from keyferry._core.secrets import MASK
     from keyferry.sdk.messages import shown
 
     try:

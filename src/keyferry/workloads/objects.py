@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from enum import StrEnum
 
 from keyferry._core.bounded import read_path, read_stream, standard_input
@@ -11,10 +13,6 @@ from keyferry._core.paths import format_path
 from keyferry._core.values import Value
 from keyferry.api.meta import parse_time
 from keyferry.errors import DocumentError, EnvironmentProblem, TimeError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "Change",
@@ -207,7 +205,6 @@ def read_file_or_input(path: str) -> bytes:
 def _documents(data: bytes, origin: str) -> Iterator[Json]:
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
-    import re  # imported here: most commands are given no file
 
     for chunk in re.split(rb"(?m)^---(?=\s|$)", data):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from keyferry._core.values import Value
@@ -10,10 +11,6 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
 from keyferry.workloads.events import named_image, shown_text
 from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, seconds_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "ContainerRole",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from keyferry._core.values import Value, replace
@@ -11,10 +12,6 @@ from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.workloads.objects import KubernetesObject
 from keyferry.workloads.pods import DEFAULT_NAMESPACE, WorkloadPod
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
     "PodSecrets",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from keyferry._core.json import read_object
 from keyferry.sdk import ProvideError
+from keyferry.sdk.process import run_program
 from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.oauth.answers import is_visible, read_time, token_of
 from keyferry_plugins.signing.sigv4 import Credentials
@@ -32,8 +33,6 @@ def variable_credentials(environment: Environment) -> Credentials | None:
 
 def process_credentials(environment: Environment, command: str, profile: str) -> Credentials:
     """Run the credential_process of a profile, without a shell; raise ProvideError on failure."""
-    from keyferry.sdk.process import run_program
-
     argv = _split(command, profile)
     finished = run_program(argv, deadline=environment.deadline, environ=environment.variables)
     source = f"credential_process of the AWS profile {profile!r} ({os.path.basename(argv[0])})"

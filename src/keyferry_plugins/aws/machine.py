@@ -5,6 +5,8 @@ The endpoint is that of ECS, of EKS Pod Identity, or of a compatible server.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from keyferry._net.address import is_loopback_host
 from keyferry._net.forms import encode_percent
 from keyferry._net.http_errors import split_url
@@ -12,6 +14,7 @@ from keyferry._net.proxy import Origin
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
+from keyferry.sdk.messages import shown
 from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.environment import Environment
@@ -86,7 +89,6 @@ def container_credentials(environment: Environment) -> Credentials:
 def _is_near(origin: Origin) -> bool:
     if is_loopback_host(origin.host) or origin.host in _CONTAINER_HOSTS:
         return True
-    from ipaddress import ip_address
 
     try:
         return ip_address(origin.host) in map(ip_address, _CONTAINER_HOSTS)
@@ -190,8 +192,6 @@ def instance_credentials(environment: Environment) -> Credentials:
     document = reply.json()
     code = token_of(document, "Code")
     if code.lower() != "success":
-        from keyferry.sdk.messages import shown
-
         raise ProvideError(f"{_INSTANCE} {reply.url}: Code is {shown(code, 60)!r}, expected 'Success'")
     return read_credentials(document, f"{_INSTANCE} (role {role})")
 

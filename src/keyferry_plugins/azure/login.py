@@ -7,11 +7,13 @@ from time import mktime
 
 from keyferry._core.json import read_object
 from keyferry.sdk import Deadline, ExecRequest, ProvideError
+from keyferry.sdk.process import run_program
 from keyferry_plugins.azure.clouds import KNOWN_NAMES, PUBLIC, find_cloud, read_authority
 from keyferry_plugins.azure.entra import Application, assertion_fields, read_instant, request_token
 from keyferry_plugins.azure.federation import ask_pipelines, exchange_assertion, read_workload_assertion
 from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 from keyferry_plugins.azure.options import FLAG_OF, Options
+from keyferry_plugins.azure.signatures import make_proof, sign_assertion
 from keyferry_plugins.azure.user import log_in_as_user
 from keyferry_plugins.oauth.answers import Token, text_of
 
@@ -104,7 +106,6 @@ def _as_application(options: Options, application: Application, deadline: Deadli
     """Return a token for the application itself, by its secret or certificate; bound to a key if that is wanted."""
     if not options.pop_host:
         return _request_as_application(options, application, deadline, {})
-    from keyferry_plugins.azure.signatures import make_proof
 
     proof = make_proof()
     token = _request_as_application(options, application, deadline, proof.fields)
@@ -124,8 +125,6 @@ def _request_as_application(
     if options.client_secret:
         fields["client_secret"] = options.client_secret
     else:
-        from keyferry_plugins.azure.signatures import sign_assertion
-
         fields |= assertion_fields(
             sign_assertion(
                 application,
@@ -173,7 +172,6 @@ def _checked(value: str, flag: str, allowed: frozenset[str]) -> str:
 
 
 def _run(argv: list[str], name: str, deadline: Deadline, hint: str) -> Token:
-    from keyferry.sdk.process import run_program
 
     done = run_program(argv, deadline=deadline)
     if done.status:

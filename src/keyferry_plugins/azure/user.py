@@ -10,6 +10,7 @@ from keyferry.sdk.http import ONCE, Reply
 from keyferry.sdk.messages import is_watched, shown
 from keyferry_plugins.azure.entra import Application, EntraError, read_token, refusal, request_token
 from keyferry_plugins.azure.options import Options
+from keyferry_plugins.azure.signatures import make_proof
 from keyferry_plugins.oauth.answers import Token
 from keyferry_plugins.oauth.device import DeviceCode, poll_for_login, read_device_code
 from keyferry_plugins.oauth.store import digest_of, use_token_file
@@ -34,7 +35,6 @@ def log_in_as_user(
     """Return a token for a person: from the cache, by refresh, or by a new login."""
     if options.pop_host:
         # Never cached: the key it is bound to exists only in this run.
-        from keyferry_plugins.azure.signatures import make_proof
 
         proof = make_proof()
         token = _log_in_by_password(options, application, request, deadline, proof.fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Iterator, Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._net.forms import decode_percent
@@ -10,10 +11,6 @@ from keyferry.sdk import AuthConfig, ProvideError, Request, Response
 from keyferry.sdk.federation import CacheLifetime, CompleteRule
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 __all__ = ["kept_seconds", "make_response"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import monotonic
 
 from keyferry._core.json import dumps, read_object
@@ -22,10 +23,6 @@ from keyferry_plugins.federation.progress import Progress
 from keyferry_plugins.federation.subject import SubjectToken
 from keyferry_plugins.oauth.answers import is_number
 from keyferry_plugins.oauth.calls import basic_authorization
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["make_calls"]
 

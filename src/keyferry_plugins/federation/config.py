@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from keyferry.api.meta import parse_duration
 from keyferry.errors import DurationError
@@ -20,10 +21,6 @@ from keyferry.sdk.federation import (
 )
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["FLAGS", "find_rule", "load_config", "read_timeout"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
+from collections.abc import Mapping
 
 from keyferry.sdk import ProvideError, Request
 from keyferry.sdk.federation import (
@@ -15,10 +17,6 @@ from keyferry.sdk.federation import (
     parse_template,
 )
 from keyferry.sdk.files import read_bounded
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["expand", "gather_values"]
 
@@ -94,8 +92,6 @@ def _read_annotation(name: str, source: ParameterSource, request: Request) -> st
 
 def _matches(pattern: str, value: str) -> bool:
     """Return whether the whole value matches; a pattern that backtracks for too long does not."""
-    import re
-
     if sys.platform == "win32":
         return re.fullmatch(pattern, value) is not None
 

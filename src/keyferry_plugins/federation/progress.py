@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry.sdk import ProvideError, tell
 from keyferry.sdk.messages import are_links_wanted, report_link, shown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Progress", "make_progress"]
 

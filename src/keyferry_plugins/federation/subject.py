@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import monotonic
 
 from keyferry._core.jwt_claims import JwtError, read_claims, read_header
@@ -10,12 +11,9 @@ from keyferry._net.forms import encode_query
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.federation import SubjectSettings, SubjectSource, is_cluster_audience
 from keyferry.sdk.files import read_bounded
+from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["SubjectToken", "check_subject", "obtain_subject", "read_claim_time"]
 
@@ -79,8 +77,6 @@ def _need(token: str, problem: str, hint: str = "") -> str:
 
 def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> str:
     """Return the token of the current job of GitHub Actions."""
-    from keyferry.sdk.http import HttpOptions, fetch
-
     url, token = environ.get(_GITHUB_URL, ""), environ.get(_GITHUB_TOKEN, "")
     if not url.startswith("https://") or not token:
         raise ProvideError(

@@ -8,6 +8,8 @@ the cache.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from hashlib import sha256
 
 from keyferry._core.json import dumps, read_object
 from keyferry._core.values import Value
@@ -19,10 +21,6 @@ from keyferry_plugins.google.calls import Calls
 from keyferry_plugins.google.gcloud import GcloudCall
 from keyferry_plugins.oauth.answers import Token, read_time, text_of
 from keyferry_plugins.oauth.store import load_document
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "CacheKey",
@@ -73,7 +71,6 @@ def _describe_config(calls: Calls) -> dict[str, str] | None:
     """Return folder, name and digest of gcloud's active configuration; None if disabled or unreadable."""
     if calls.setting(_STRICT) != "true":
         return None
-    from hashlib import sha256
 
     folder = calls.setting("CLOUDSDK_CONFIG") or gcloud_folder(calls)
     try:

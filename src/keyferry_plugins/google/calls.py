@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from re import sub
 from time import time
 
 from keyferry._core.json import dumps, read_object
@@ -12,10 +14,6 @@ from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
 from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import Token, is_number, is_visible
 from keyferry_plugins.oauth.calls import check_https, post_form
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 __all__ = [
     "ACCESS_TOKEN_TYPE",
@@ -111,8 +109,6 @@ def check_endpoint(url: str, where: str) -> str:
 
 def told(text: object, known: tuple[str, ...] = (), most: int = 300) -> str:
     """Return the text of a server or program, shortened and without secrets, for a message."""
-    from re import sub
-
     clean = str(text)
     # The caller's own secrets first: a pattern may cover only a part of one.
     for secret in sorted(filter(None, known), key=len, reverse=True):

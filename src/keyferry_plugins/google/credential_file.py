@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.json import read_object
 from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["CredentialFile", "load_credential_file", "principal"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.json import read_object
 from keyferry._core.values import Value
 from keyferry.sdk import Kind, ProvideError
@@ -9,10 +11,6 @@ from keyferry.sdk.files import read_bounded
 from keyferry.sdk.process import run_program
 from keyferry_plugins.google.calls import Calls, check_token, told
 from keyferry_plugins.oauth.answers import Token, object_of, read_time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["GcloudCall", "config_helper", "edge_cloud", "gcloud_token"]
 

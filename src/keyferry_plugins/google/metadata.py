@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
+from collections.abc import Mapping
 
 from keyferry._core.json import read_object
 from keyferry._net.forms import encode_query
@@ -11,10 +12,6 @@ from keyferry.sdk import AuthConfig, HttpError, ProvideError
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import Calls, access_token, refusal
 from keyferry_plugins.oauth.answers import Token
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["ask_metadata", "fetch_dockercfg", "fetch_metadata_token", "is_on_gce", "read_dockercfg"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.values import Value
 from keyferry.api.meta import parse_duration
 from keyferry.errors import DurationError
@@ -17,10 +19,6 @@ from keyferry_plugins.google.calls import (
     refusal,
 )
 from keyferry_plugins.oauth.answers import Token
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "ANNOTATION",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.json import dumps, read_object
 from keyferry.sdk import IMAGE, AuthConfig, Deadline, HttpError, ProvideError, Request, Response, tell
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import STS_URL
 from keyferry_plugins.google.metadata import read_dockercfg
 from keyferry_plugins.google.pull import ANNOTATION, PullSettings, find_google_registry, pull_request
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["provide_as_upstream"]
 

@@ -5,12 +5,15 @@ A member of another type, or out of range, counts as missing. No function quotes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.json import read_object
 from keyferry._core.values import Value, field, replace
+from keyferry.api.meta import parse_time
+from keyferry.errors import TimeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import TypeGuard
 
     from keyferry.sdk.http import Reply
@@ -99,9 +102,6 @@ def number_of(document: Mapping[str, object], name: str) -> float | None:
 
 def read_time(value: object) -> float | None:
     """Return an RFC 3339 time in Unix seconds, or None if it is invalid."""
-    from keyferry.api.meta import parse_time
-    from keyferry.errors import TimeError
-
     try:
         return parse_time(value) / _NANOSECONDS if isinstance(value, str) else None
     except TimeError:

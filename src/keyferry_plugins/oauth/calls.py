@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Mapping
 
 from keyferry._net.forms import encode_form
-from keyferry.sdk import ProvideError
+from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch, is_safe_for_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from keyferry.sdk import Deadline
     from keyferry.sdk.http import Reply
 
 __all__ = ["basic_authorization", "check_https", "post_form"]

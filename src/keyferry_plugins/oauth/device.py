@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from time import sleep
 
 from keyferry._core.values import Value, field
-from keyferry.sdk import HttpError
+from keyferry.sdk import Deadline, HttpError
+from keyferry.sdk.http import Reply
 from keyferry_plugins.oauth.answers import error_of, number_of, text_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from keyferry.sdk import Deadline
-    from keyferry.sdk.http import Reply
 
 __all__ = ["DeviceCode", "poll_for_login", "read_device_code"]
 

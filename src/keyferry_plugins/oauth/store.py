@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from time import time
 
 from keyferry._core.json import dumps, read_object
-from keyferry.sdk import tell
+from keyferry.sdk import Deadline, tell
 from keyferry.sdk.files import Lock, read_private, write_private
 from keyferry_plugins.oauth.answers import Token, number_of, text_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from keyferry.sdk import Deadline
 
 __all__ = ["digest_of", "load_document", "load_token", "save_document", "save_token", "use_token_file"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_form_text
 from keyferry._net.http_errors import split_url
@@ -11,10 +13,6 @@ from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import error_of, is_visible, number_of, text_of, texts_of
 from keyferry_plugins.oauth.calls import basic_authorization, post_form
 from keyferry_plugins.openid.options import Options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MAX_BYTES = 1 << 20

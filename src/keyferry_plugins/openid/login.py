@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from hashlib import sha256
 from time import sleep, time
 
 from keyferry._core.values import Value, field, replace
@@ -27,10 +29,6 @@ from keyferry_plugins.openid.issuer import (
 from keyferry_plugins.openid.options import Options
 from keyferry_plugins.openid.verify import expiry_of, verify
 from keyferry_plugins.signing.jose import encode_segment, read_claims
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DISCOVERY_SECONDS = 50.0
 _GRANT_SECONDS = 50.0
@@ -266,8 +264,6 @@ def _plan_visit(issuer: Issuer, options: Options, redirect: str) -> _Visit:
         **options.extra,
     }
     if options.pkce == "S256" or (options.pkce == "auto" and "S256" in issuer.pkce):
-        from hashlib import sha256
-
         challenge = encode_segment(sha256(verifier.encode()).digest())
         query |= {"code_challenge": challenge, "code_challenge_method": "S256"}
     else:

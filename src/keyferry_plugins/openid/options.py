@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import os
+from binascii import Error, a2b_base64
+from collections.abc import Mapping, Sequence
 
 from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 from keyferry_plugins.oauth.store import digest_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from keyferry.sdk.flags import Flags
 
 __all__ = ["FLAGS", "Options", "cache_path", "read_options"]
 
@@ -184,7 +182,6 @@ def _secret(flags: Flags, name: str) -> str:
         return flags.text(name)
     if flags.text(name):
         raise ProvideError(f"--{name} and --{name}-file are both given, expected one")
-    from keyferry.sdk.files import read_bounded
 
     try:
         return read_bounded(path, f"--{name}-file").decode().rstrip("\r\n")
@@ -197,7 +194,6 @@ def _split(text: str) -> Sequence[str]:
     """Return the parts of a comma-separated flag; a part that contains a comma is quoted."""
     if '"' not in text:
         return text.split(",")
-    import csv
 
     try:
         return next(csv.reader([text], strict=True), [])
@@ -251,13 +247,10 @@ def _cache_folder(flags: Flags, *, is_compat: bool) -> str:
 
 
 def _authorities(flags: Flags) -> str:
-    from keyferry.sdk.files import read_bounded
 
     paths = [_expand(path) for path in flags.texts("certificate-authority") if path]
     bundles = [read_bounded(path, "--certificate-authority") for path in paths]
     if encoded := [text for text in flags.texts("certificate-authority-data") if text]:
-        from binascii import Error, a2b_base64
-
         try:
             bundles += [a2b_base64(text.encode("ascii"), strict_mode=True) for text in encoded]
         except (Error, UnicodeEncodeError):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import time
 
+from keyferry._core.extras import install_hint
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import number_of
 from keyferry_plugins.openid.issuer import Issuer, read_keys
 from keyferry_plugins.openid.options import Options
 from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["check_claims", "expiry_of", "verify"]
 
@@ -90,8 +88,6 @@ def _trust_transport(
 ) -> Mapping[str, object]:
     """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
-        from keyferry._core.extras import install_hint
-
         raise ProvideError(
             "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it"
             " was not received over verified TLS",

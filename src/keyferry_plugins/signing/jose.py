@@ -5,10 +5,12 @@ Both packages are imported on first use, as most runs of a plugin need neither.
 
 from __future__ import annotations
 
+import warnings
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 
 from keyferry._core import jwt_claims
+from keyferry._core.extras import install_hint
 from keyferry.sdk import ProvideError
 
 TYPE_CHECKING = False
@@ -68,7 +70,6 @@ def sign_jwt(
         )
     private = _load_private(key) if isinstance(key, (str, bytes)) else key
     _need()
-    import warnings
 
     import jwt
 
@@ -180,8 +181,6 @@ def missing_package() -> str:
 def _need() -> None:
     package = missing_package()
     if package:
-        from keyferry._core.extras import install_hint
-
         raise ProvideError(
             f"RSA needs the package {package!r}, which is not installed", install_hint("crypto")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from socket import socket
 
 from keyferry._core.values import replace
@@ -11,10 +12,6 @@ from keyferry.agent.connection import NEVER, AgentConnection, ConnectionTable, H
 from keyferry.agent.message import AgentReply, EventSink, encode_stream_head, reply_status
 from keyferry.agent.page.guard import KEPT_HEADERS, SECURITY_HEADERS
 from keyferry.agent.page.peer import loopback_uid
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["UNKNOWN_UID", "PageConnection", "listen"]
 

@@ -266,7 +266,6 @@ def _caller(snapshot: PageSnapshot, uid: int) -> CallerRow:
 @lru_cache(maxsize=512)
 def _user_name(uid: int) -> str:
     """Return the name of a user; empty if it has none here."""
-    # Imported here: only the page shows names.
     import pwd
 
     if uid == _OTHER_USERS:

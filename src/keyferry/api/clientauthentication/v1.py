@@ -5,6 +5,8 @@ v1beta1 has the same fields.
 
 from __future__ import annotations
 
+import re
+
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import replace
 from keyferry.api.wire import WireValue, base64, boolean, json_text, object_of, text, unquoted_time, wire
@@ -105,7 +107,6 @@ def _compact(config: str | None) -> str:
             kubernetes_text=f"encode ExecCredentials: {text}",
             kind=Kind.OTHER,
         )
-    import re
 
     kept = re.sub(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', lambda match: match[1] or "", config)
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", kept)

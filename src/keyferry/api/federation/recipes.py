@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
+from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.federation.templates import (
     OF_THE_IMAGE,
@@ -17,9 +19,6 @@ from keyferry.api.federation.v1alpha1 import FieldEncoding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from keyferry._core.paths import Path
     from keyferry.api.federation.v1alpha1 import ExchangeCall, Recipe
 
 __all__ = ["Provenance", "RecipeProblem", "find_problems"]

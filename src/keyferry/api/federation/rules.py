@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.paths import Path
@@ -173,7 +174,6 @@ def has_form(parameter: PresetParameter, value: str) -> bool:
     """Return whether a value has the form of its parameter, if there is a known one."""
     if not parameter.pattern:
         return True
-    import re
 
     return re.fullmatch(parameter.pattern, value) is not None
 
@@ -323,7 +323,6 @@ def _source_problems(source: ParameterSource) -> Iterator[str]:
 
 
 def _is_pattern(text: str) -> bool:
-    import re
 
     try:
         re.compile(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keyferry._core.values import Value
+from keyferry._net.forms import encode_percent
 
 __all__ = [
     "BUILT_IN",
@@ -139,6 +140,5 @@ def _expand_path(piece: Piece, values: Mapping[str, str]) -> str:
     segments = value.split("/") if piece.is_path else [value]
     if any(segment in ("", ".", "..") or not is_plain(segment) for segment in segments):
         raise TemplateError(f"the value of {piece.name!r} cannot be a part of a path")
-    from keyferry._net.forms import encode_percent
 
     return piece.text + "/".join([encode_percent(segment) for segment in segments])

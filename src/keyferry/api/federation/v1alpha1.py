@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.meta import format_duration
 from keyferry.api.wire import (
@@ -21,10 +22,6 @@ from keyferry.api.wire import (
     wire,
 )
 from keyferry.errors import Kind
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry._core.paths import Path
 
 __all__ = [
     "API_VERSION",

@@ -26,6 +26,8 @@ from keyferry.bridge.docker.login import (
     give_login,
 )
 from keyferry.errors import KeyferryError
+from keyferry.images.config.contents import hash_of_files
+from keyferry.images.node.discover import discover
 
 # A builder keeps an answer for 4 minutes and 50 seconds; what expires sooner is not given to it.
 _MIN_LIFE_SECONDS = 290
@@ -87,9 +89,6 @@ def why_silent(environ: Mapping[str, str]) -> str:
 
 def _named_config(place: str, environ: Mapping[str, str]) -> dict[str, str] | None:
     """Return what tells the agent of the config that the environment names; None if there is no agent or no config."""
-    from keyferry.images.config.contents import hash_of_files
-    from keyferry.images.node.discover import discover
-
     if not os.path.lexists(place):
         return None
     try:

@@ -18,11 +18,10 @@ from keyferry.bridge.docker.login import (
     give_login,
 )
 from keyferry.errors import ImageNameError, KeyferryError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.answer import Failure
-    from keyferry.images.lookup import Providers
+from keyferry.images.answer import Failure
+from keyferry.images.load import ProviderSettings, make_providers
+from keyferry.images.lookup import Providers
+from keyferry.images.node.discover import discover
 
 # Docker's tools wait without end.
 _SECONDS = 60.0
@@ -121,9 +120,6 @@ def is_served(server: Server) -> bool:
 
 def _load_configured() -> Providers:
     """Return the providers of this node; raise KeyferryError if there is no config, or it is broken."""
-    from keyferry.images.load import ProviderSettings, make_providers
-    from keyferry.images.node.discover import discover
-
     found = discover(advice=_ADVICE, bin_dir_advice=_BIN_DIR_ADVICE)
     return make_providers(found.config, found.bin_dir, ProviderSettings(timeout_seconds=_SECONDS))
 

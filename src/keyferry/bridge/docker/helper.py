@@ -13,6 +13,7 @@ from keyferry import __version__
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
+from keyferry.bridge.docker.answers import find_login, is_served, list_registries
 from keyferry.bridge.docker.login import LoginOutcome, parse_server
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.show.writer import Guard, hold_descriptors, report, write_exact
@@ -81,7 +82,6 @@ def _get() -> str:
     server = parse_server(url)
     if server is None:
         raise _RefusedError(_NOT_FOUND)
-    from keyferry.bridge.docker.answers import find_login
 
     login = find_login(server)
     if login.outcome is LoginOutcome.FAILED:
@@ -95,8 +95,6 @@ def _get() -> str:
 
 def _list() -> str:
     """List the hosts that a pattern names exactly; docker asks for each of them, and one error fails all."""
-    from keyferry.bridge.docker.answers import list_registries
-
     # The user name would need a run of the plugin; docker's tools do not use it.
     hosts, note = list_registries()
     if note:
@@ -122,7 +120,6 @@ def _accept(url: str, what: str) -> str:
     """Accept a login or logout for a registry that providers serve; nothing is stored or erased."""
     if not url:
         raise _RefusedError(_NO_SERVER)
-    from keyferry.bridge.docker.answers import is_served
 
     server = parse_server(url)
     if server is None or not is_served(server):

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
+from collections.abc import Mapping, Sequence
 
 from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_part_diff, read_text
 from keyferry.bridge.json_edit import add_member, add_object, find_member, remove_member, replace_value
 from keyferry.errors import EnvironmentProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "DROP_IN",
@@ -188,7 +186,6 @@ def _containers_helpers(folder: str) -> list[str]:
 
 
 def _named_helpers(path: str) -> list[str]:
-    import tomllib
 
     try:
         value = tomllib.loads(read_text(path) or "").get("credential-helpers")

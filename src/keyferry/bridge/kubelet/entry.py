@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 
 import yaml
 
@@ -16,10 +17,6 @@ from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.lint.providers.config import lint
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["plan_entry_install", "plan_entry_uninstall"]
 

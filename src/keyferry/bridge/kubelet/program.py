@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
+import sysconfig
 
 import keyferry
 from keyferry.errors import EnvironmentProblem
@@ -33,9 +35,6 @@ def find_native_shim() -> str:
 
 def _data_folders() -> list[str]:
     """Return where installers put the data of a distribution: an environment, a system's place, a user's own place."""
-    import site
-    import sysconfig
-
     folders = [sys.prefix, sysconfig.get_path("data")]
     if site.ENABLE_USER_SITE:
         folders.append(sysconfig.get_path("data", sysconfig.get_preferred_scheme("user")))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from keyferry.agent.settings import NAMES, resolve_settings
+from keyferry.agent.settings import NAMES, AgentSettings, resolve_settings
+from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.agent.settings import AgentSettings
-    from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
 
 DESCRIPTION = """\
 Show every setting that 'keyferry agent run' with the same options would use, and where its value comes from;
@@ -67,7 +67,6 @@ def _principals(rule: AccessRule | ManageRule) -> dict[str, object]:
 
 
 def _print_table(settings: AgentSettings) -> None:
-    from keyferry.show.text import table
 
     rows = [(name, settings.shown(name), settings.origins[name]) for name in NAMES if name in settings.values]
     print(table(("SETTING", "VALUE", "FROM"), rows))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import webbrowser
+
 from keyferry.agent.management import ask_for_page_link
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.commands import Exit
@@ -51,8 +53,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(url: str) -> None:
-    # Imported here: most links are opened by hand.
-    import webbrowser
 
     if not webbrowser.open(url):
         report("no browser was found; open the link by hand")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from time import sleep
 
 from keyferry.agent.management import AgentUnavailableError, ask_for_document
 from keyferry.agent.settings import socket_options
@@ -11,6 +13,7 @@ from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import table
 from keyferry.show.writer import Lines, Output, join_lines
 
 TYPE_CHECKING = False
@@ -47,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the status, once or every second."""
     code = _show(args)
     while args.watch:
-        from time import sleep
-
         sleep(_PAUSE_SECONDS)
         try:
             code = _show(args)
@@ -77,9 +78,6 @@ def _print(text: object, args: argparse.Namespace) -> None:
 
 
 def _text(answer: Json, path: str) -> Lines:
-    import shlex
-
-    from keyferry.show.text import table
 
     config, reload, refresh = (_object(answer, name) for name in ("config", "reload", "refresh"))
     sockets = answer.get("sockets")

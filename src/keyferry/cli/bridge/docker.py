@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.docker_hub import HUB, LOGIN_URL
+from keyferry._core.secrets import printable
+from keyferry.bridge.docker import install
+from keyferry.bridge.docker.login import parse_server
+from keyferry.bridge.file_change import FileChange, apply_change
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import KeyferryError
+from keyferry.images.config.read import read_config
+from keyferry.images.node.discover import discover
+from keyferry.images.registries import exact_registries
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import table
 from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.bridge.file_change import FileChange
 
 DESCRIPTION = """\
 Let docker's tools get the credentials of the node's plugins from docker-credential-keyferry, which has to be on
@@ -73,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan_containers(args: argparse.Namespace) -> FileChange:
-    from keyferry.bridge.docker import install
 
     folder = args.registries_dir or install.registries_folder(os.environ)
     if args.action == "install":
@@ -82,7 +90,6 @@ def _plan_containers(args: argparse.Namespace) -> FileChange:
 
 
 def _plan_docker(args: argparse.Namespace) -> FileChange:
-    from keyferry.bridge.docker import install
 
     path = args.docker_config or install.docker_config_path(os.environ)
     hosts = _hosts(args.hosts)
@@ -93,9 +100,6 @@ def _plan_docker(args: argparse.Namespace) -> FileChange:
 
 def _hosts(given: list[str]) -> list[str]:
     """Return the keys under which docker's tools look for hosts; raise WrongUsage."""
-    from keyferry._core.docker_hub import HUB, LOGIN_URL
-    from keyferry.bridge.docker.login import parse_server
-
     hosts = []
     for text in given:
         server = parse_server(text)
@@ -108,9 +112,6 @@ def _hosts(given: list[str]) -> list[str]:
 
 
 def _configured(args: argparse.Namespace) -> list[str]:
-    from keyferry.images.config.read import read_config
-    from keyferry.images.node.discover import discover
-    from keyferry.images.registries import exact_registries
 
     found = discover(args.config, args.bin_dir, node=args.node, needs_bin_dir=False)
     hosts = _hosts(list(exact_registries(read_config(found.config).providers)))
@@ -122,7 +123,6 @@ def _configured(args: argparse.Namespace) -> list[str]:
 
 
 def _change(change: FileChange, *, is_dry: bool) -> int:
-    from keyferry.bridge.file_change import apply_change
 
     report(*change.notes)
     if change.before == change.after:
@@ -135,13 +135,11 @@ def _change(change: FileChange, *, is_dry: bool) -> int:
 
 
 def _harmless(diff: str) -> Lines:
-    from keyferry._core.secrets import printable
 
     return Lines(printable(diff, "\n\t"))
 
 
 def _status(args: argparse.Namespace) -> int:
-    from keyferry.bridge.docker import install
 
     path = args.docker_config or install.docker_config_path(os.environ)
     folder = args.registries_dir or install.registries_folder(os.environ)
@@ -152,13 +150,9 @@ def _status(args: argparse.Namespace) -> int:
     except KeyferryError as error:
         report(error)
     if args.output != "table":
-        from keyferry.show.documents import make_document, render_document
-
         registries = [{"registry": registry, "file": file} for registry, file in rows]
         print(render_document(make_document("HelpedRegistryList", registries=registries), args.output))
     elif rows:
-        from keyferry.show.text import table
-
         print(table(("REGISTRY", "FILE"), rows))
     if rows:
         return Exit.OK

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime, timedelta
+
+from keyferry._core.secrets import printable
+from keyferry._net.agent import try_agent
+from keyferry.bridge.file_change import FileChange, apply_change
+from keyferry.bridge.kubelet.install import (
+    NATIVE,
+    InstalledShim,
+    ShimPosition,
+    install_beside,
+    install_in_front,
+    list_shims,
+    note_entry,
+    noted_entry,
+    uninstall,
+)
+from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
+from keyferry.bridge.kubelet.socket_folder import give_socket_folder, remove_socket_folder
+from keyferry.cli.bridge.kubelet_usage import usage_problem
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
 from keyferry.errors import EnvironmentProblem, KeyferryError
+from keyferry.images.config.read import read_config
+from keyferry.images.node.discover import Discovery, discover
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import table
 from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.bridge.file_change import FileChange
-    from keyferry.bridge.kubelet.install import InstalledShim
-    from keyferry.images.node.discover import Discovery
 
 DESCRIPTION = """\
 Put a shim into the kubelet's folder of plugins. The kubelet executes the shim, which asks the node agent and
@@ -98,12 +119,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Install, uninstall or list."""
-    from keyferry.cli.bridge.kubelet_usage import usage_problem
-
     problem = usage_problem(args)
     if problem:
         raise WrongUsage(problem)
-    from keyferry.images.node.discover import discover
 
     found = discover(args.config, args.bin_dir, node=args.node, needs_config=False)
     if not found.bin_dir:
@@ -116,12 +134,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace, found: Discovery) -> int:
-    from keyferry.bridge.kubelet.install import install_in_front
 
     program = _program(args)
     if args.agent_user is not None:
-        from keyferry.bridge.kubelet.socket_folder import give_socket_folder
-
         give_socket_folder(args.socket, args.agent_user)
     if args.replace_others:
         _replace_others(args, found)
@@ -142,8 +157,6 @@ def _install(args: argparse.Namespace, found: Discovery) -> int:
 
 def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
     """Uninstall the other shims of the same socket, as far as no config of a kubelet can name them."""
-    from keyferry.bridge.kubelet.install import ShimPosition, list_shims
-
     kept = args.beside if args.in_front_of is None else args.in_front_of
     for shim in list_shims(found.bin_dir):
         if shim.name == kept or shim.socket != args.socket:
@@ -158,7 +171,6 @@ def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
 
 
 def _program(args: argparse.Namespace) -> bytes:
-    from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
 
     native = args.native or ("" if args.shim == "python" else find_native_shim())
     if not native and args.shim == "native":
@@ -170,7 +182,6 @@ def _program(args: argparse.Namespace) -> bytes:
 
 
 def _uninstall_all(args: argparse.Namespace, found: Discovery) -> int:
-    from keyferry.bridge.kubelet.install import list_shims
 
     names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
     # One that cannot be removed is no reason to leave the others.
@@ -193,7 +204,6 @@ def _try_uninstall(name: str, found: Discovery) -> Exit:
 
 
 def _remove_socket(path: str) -> None:
-    from keyferry.bridge.kubelet.socket_folder import remove_socket_folder
 
     others = remove_socket_folder(path)
     if others:
@@ -202,10 +212,7 @@ def _remove_socket(path: str) -> None:
 
 def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
     """Show the change of the kubelet's config; it is linted before anything is written."""
-    import os
-
     from keyferry.bridge.kubelet.entry import plan_entry_install
-    from keyferry.bridge.kubelet.install import noted_entry
 
     if not found.config:
         raise WrongUsage("no provider config is found; set it with --config PATH")
@@ -217,7 +224,6 @@ def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
 
 
 def _print_diff(change: FileChange) -> None:
-    from keyferry._core.secrets import printable
 
     print(Lines(printable(change.diff, "\n\t")), end="")
 
@@ -225,8 +231,6 @@ def _print_diff(change: FileChange) -> None:
 def _install_beside(
     args: argparse.Namespace, found: Discovery, program: bytes, change: FileChange | None
 ) -> InstalledShim:
-    from keyferry.bridge.file_change import apply_change
-    from keyferry.bridge.kubelet.install import install_beside, note_entry
 
     # The program first: a kubelet does not start if one of its config is missing.
     shim = install_beside(
@@ -248,7 +252,6 @@ def _install_beside(
 
 
 def _uninstall(name: str, found: Discovery) -> None:
-    from keyferry.bridge.kubelet.install import ShimPosition, noted_entry, uninstall
 
     config = noted_entry(found.bin_dir, name)
     is_known = bool(config) and _remove_entry(config, name)
@@ -272,9 +275,6 @@ def _remove_entry(config: str, name: str) -> bool:
 
     Raise EnvironmentProblem in a pod that does not see it: the kubelet may, and would not start without the shim.
     """
-    import os
-
-    from keyferry.bridge.file_change import apply_change
     from keyferry.bridge.kubelet.entry import plan_entry_uninstall
 
     is_there = os.path.lexists(config)
@@ -291,17 +291,12 @@ def _remove_entry(config: str, name: str) -> bool:
 
 
 def _status(found: Discovery, output: str) -> int:
-    from keyferry.bridge.kubelet.install import list_shims
 
     shims = list_shims(found.bin_dir)
     if output != "table":
-        from keyferry.show.documents import make_document, render_document
-
         document = make_document("ShimList", shims=[_document(found, shim) for shim in shims])
         print(render_document(document, output))
     elif shims:
-        from keyferry.show.text import table
-
         print(table(("PROVIDER", "POSITION", "PROGRAM", "PLUGIN", "AGENT"), map(_cells, shims)))
     if shims:
         return Exit.OK
@@ -315,7 +310,6 @@ def _cells(shim: InstalledShim) -> list[str]:
 
 
 def _document(found: Discovery, shim: InstalledShim) -> dict[str, object]:
-    from keyferry.bridge.kubelet.install import NATIVE
 
     return {
         "provider": shim.name,
@@ -340,7 +334,6 @@ def _note_agent(shim: InstalledShim) -> None:
 
 
 def _agent_problem(shim: InstalledShim) -> str:
-    from keyferry._net.agent import try_agent
 
     problem = try_agent(shim.socket, owner=shim.agent_user)
     return "" if problem is None else problem.message
@@ -348,8 +341,6 @@ def _agent_problem(shim: InstalledShim) -> str:
 
 def _cache_text(found: Discovery, name: str) -> str:
     """Return until when a kubelet may answer from its own cache, as far as its config tells."""
-    from datetime import UTC, datetime, timedelta
-
     longer = "or for as long as the cacheDuration of the plugin's last answers"
     nanoseconds = _default_duration(found, name)
     if nanoseconds is None:
@@ -359,7 +350,6 @@ def _cache_text(found: Discovery, name: str) -> str:
 
 
 def _default_duration(found: Discovery, name: str) -> int | None:
-    from keyferry.images.config.read import read_config
 
     try:
         providers = read_config(found.config).providers if found.config else ()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+
 from keyferry.cli.completion.bash import bash
 from keyferry.cli.completion.fish import fish
 from keyferry.cli.completion.zsh import zsh
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.writer import Lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
 
 DESCRIPTION = """\
 Print a completion script, generated from the commands and options of this version. It completes commands,

@@ -11,6 +11,9 @@ from types import ModuleType
 from keyferry._core.values import Value, field
 from keyferry.cli.frame.commands import COMMANDS, Command
 from keyferry.cli.frame.parser import make_parser
+from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.scaffold.install import PLUGINS
+from keyferry.lint.codes.catalogue import CODES
 
 __all__ = ["CONTEXTS", "CompletedCommand", "Option", "all_commands", "plain"]
 
@@ -105,8 +108,6 @@ def _values(words: tuple[str, ...], action: argparse.Action) -> tuple[str, ...]:
     if action.metavar == "CODE" or "--list" in action.option_strings:
         return _codes(words)
     if words == ("plugin", "install") and not action.option_strings:
-        from keyferry.kit.scaffold.install import PLUGINS
-
         return tuple(PLUGINS)
     return ()
 
@@ -114,10 +115,7 @@ def _values(words: tuple[str, ...], action: argparse.Action) -> tuple[str, ...]:
 def _codes(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the codes of the conformance kit, or those of lint."""
     if words[0] == "plugin":
-        from keyferry.kit.codes.catalogue import CHECKS
-
         return tuple(CHECKS)
-    from keyferry.lint.codes.catalogue import CODES
 
     return tuple(CODES)
 

@@ -6,9 +6,15 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
+from shutil import which
 
+from keyferry.cli.demo.files import write_files
+from keyferry.cli.demo.page import show_page
+from keyferry.cli.demo.registry import DemoRegistry
 from keyferry.cli.demo.steps import REST, STEPS, DemoStep
 from keyferry.cli.frame.commands import Exit
+from keyferry.cli.main import main
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.text import fold, text_width
 from keyferry.show.writer import Lines, report, style
@@ -16,7 +22,6 @@ from keyferry.show.writer import Lines, report, style
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
 DESCRIPTION = """\
 Show six problems that people have with credentials, and the command that explains each, on this machine and
@@ -67,8 +72,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _program() -> str:
     """Return what starts keyferry in this shell: its name, or the path of this program if it is not on the PATH."""
-    from shutil import which  # imported here: only the end of the demo needs it
-
     if which("keyferry"):
         return "keyferry"
     is_module = os.path.basename(sys.argv[0]) == "__main__.py"
@@ -76,8 +79,6 @@ def _program() -> str:
 
 
 def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
-    from keyferry.cli.demo.files import write_files
-    from keyferry.cli.demo.registry import DemoRegistry
 
     here = os.getcwd()
     with DemoRegistry() as registry:
@@ -93,7 +94,6 @@ def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
 
 
 def _show_page() -> tuple[bool, bool]:
-    from keyferry.cli.demo.page import show_page  # imported here: only this step needs the agent
 
     return show_page(_run)
 
@@ -124,7 +124,6 @@ def _show(step: DemoStep, place: str, host: str) -> bool:
 
 
 def _run(typed: str, expected: tuple[Exit, ...]) -> bool:
-    from keyferry.cli.main import main
 
     print(Lines("\n".join(style(line, "bold") for line in _prompt(typed))), flush=True)
     code = main(shlex.split(typed))

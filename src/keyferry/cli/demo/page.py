@@ -7,16 +7,13 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 from keyferry.agent.management import AgentUnavailableError, ask_for_document, ask_for_page_link
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["show_page"]
 

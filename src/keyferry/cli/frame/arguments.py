@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
 from keyferry.cli.frame.talk import add_talk_arguments, apply_talk
 from keyferry.cli.frame.usual import Declarations, read_usual
@@ -10,8 +13,6 @@ from keyferry.errors import KeyferryError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
 
 
 def run_command(
@@ -57,7 +58,6 @@ def _parse(prog: str, module: ModuleType, words: Sequence[str]) -> argparse.Name
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that locate the provider config and the plugins."""
-    # Imported here because commands about clusters do not need it.
     from keyferry.images.node.settings import Node
 
     parser.set_defaults(node=Node())
@@ -128,7 +128,6 @@ def add_agent_argument(parser: argparse.ArgumentParser) -> None:
 
 def parse_agent(text: str) -> str:
     """Return *text* if it is ``auto``, ``off`` or the path of a socket; raise ArgumentTypeError if not."""
-    # Imported here: few command lines name an agent.
     from keyferry.images.provider.agent import check_agent
 
     try:

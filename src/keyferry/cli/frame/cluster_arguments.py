@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from keyferry.cli.frame.arguments import parse_seconds
 
@@ -111,9 +112,6 @@ def _has_contexts(args: argparse.Namespace) -> bool:
 
 def kubeconfig_hint(error: ConfigError, args: argparse.Namespace) -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
-    # Imported here: only an error needs them.
-    import shlex
-
     from keyferry.cli.frame.paste import command_line
     from keyferry.invoke.kuberc import find_kuberc
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from enum import IntEnum
+from types import ModuleType
 
 from keyferry import errors
 from keyferry._core.values import Value
@@ -12,8 +14,6 @@ from keyferry.show.writer import report, report_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from types import ModuleType
     from typing import Never
 
 

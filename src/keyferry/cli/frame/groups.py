@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from keyferry.cli.frame.arguments import run_command
 from keyferry.cli.frame.commands import Command, load_module, report_failure
 from keyferry.errors import KeyferryError
@@ -9,7 +11,6 @@ from keyferry.errors import KeyferryError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
 
 __all__ = ["add_subcommand", "run_subcommand"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import (
@@ -39,7 +40,6 @@ from keyferry.show.writer import report
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
 
     from keyferry.errors import Problem
     from keyferry.images.answer import Answer
@@ -169,7 +169,6 @@ def _read_sources(args: argparse.Namespace, images: Sequence[str]) -> Sources:
     options = (args.filename, args.pod, args.secret, args.service_account, args.service_account_token)
     if not any(each is not None and each != [] for each in options):
         return Sources(missing=(MissingInput(input=LookupInput.POD),))
-    # Imported here: most lookups have no such files.
     from keyferry.cli.frame.source_files import read_source_files
 
     return read_source_files(args, images)
@@ -183,7 +182,6 @@ def _with_requested_token(args: argparse.Namespace, sources: Sources) -> Sources
     is_reviewed = args.is_live and args.service_account_token is None
     if not (args.request_token or is_reviewed) or sources.pod is None or sources.accounts is None:
         return sources
-    # Imported here because most lookups need no cluster.
     from keyferry.workloads.tokens import NodeTokens, RequestedTokens
 
     pod = sources.pod
@@ -205,7 +203,6 @@ def _image_notes(images: Sequence[str]) -> Iterator[str]:
         _, _, name = image.partition("/")
         if not name or any(each in name for each in "/:@"):
             continue
-        # Imported here because few images look like this.
         from keyferry.workloads.targets import parse_target
 
         target = parse_target(image)
@@ -339,7 +336,6 @@ def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
     """Return a line with the command to try for each provider that failed, if there is one."""
     if not answer.kubelet_failures:
         return []
-    # Imported here because few lookups fail.
     from keyferry.explain.plugin_hint import plugin_command
 
     commands = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.sources import Sources
@@ -14,7 +15,6 @@ from keyferry.images.node.settings import Node, node_config_candidates
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from keyferry.images.node.discover import Discovery
     from keyferry.images.node.settings import KubeletSettings

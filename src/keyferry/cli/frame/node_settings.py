@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
@@ -15,9 +17,7 @@ from keyferry.show.writer import report
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
 
-    from keyferry._core.reasons import Reason
     from keyferry.images.node.settings import KubeletSettings
     from keyferry.pulls.records.policy import VerificationPolicy
 
@@ -179,8 +179,6 @@ def environment_notes(args: argparse.Namespace, environment: PluginEnvironment) 
 
 def _trap(args: argparse.Namespace, kubelet: Kubelet) -> Reason:
     """Return a warning that plugins get another environment than the kubelet's."""
-    from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage  # few environments cannot be read
-
     why = "as --env-from is self" if args.env_from == SELF else "which cannot be read; try with sudo"
     text = (
         f"plugins get the environment of this process, not that of {kubelet}, {why}: "

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 
 from keyferry.cli.frame.commands import leave_for_usage
 from keyferry.cli.frame.near_misses import did_you_mean
 from keyferry.cli.frame.talk import add_talk_arguments
+from keyferry.show.text import fold, fold_help, terminal_width
 from keyferry.show.writer import Lines
+from keyferry.workloads.targets import parse_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any, Never
 
     from _typeshed import SupportsWrite
@@ -73,9 +75,6 @@ class Parser(argparse.ArgumentParser):
 
 def _target_hint(word: str, name: str) -> str:
     """Return the one word for two that name an object of a cluster, as kubectl also takes them."""
-    # Imported here: only an error needs it.
-    from keyferry.workloads.targets import parse_target
-
     target = f"{word}/{name}"
     return "" if parse_target(target) is None else f"; did you mean {target!r}?"
 
@@ -101,8 +100,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str, **_: object) -> None:
-        # Imported here because a command that runs formats no help.
-        from keyferry.show.text import terminal_width
 
         columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
         self._is_narrow = columns < _WIDTH
@@ -125,7 +122,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""
         if not self._is_narrow:
             return super()._fill_text(text, width, indent)
-        from keyferry.show.text import fold_help
 
         return fold_help(text, width)
 
@@ -133,7 +129,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         """Return the lines of an option's help; on a narrow terminal no word is broken."""
         if not self._is_narrow:
             return super()._split_lines(text, width)
-        from keyferry.show.text import fold
 
         return list(fold(" ".join(text.split()), width=width))
 

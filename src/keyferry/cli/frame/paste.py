@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from keyferry.cli.frame.commands import COMMANDS, load_module
 from keyferry.cli.frame.usual import Declarations
@@ -10,7 +11,6 @@ from keyferry.cli.frame.usual import Declarations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
 __all__ = ["command_line"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
@@ -13,16 +14,15 @@ from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.reference import registry_of
+from keyferry.pulls.mirrors.endpoints import Mirrors
+from keyferry.pulls.mirrors.places import MirrorPlaces, running_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from keyferry.images.keyring import Credential
     from keyferry.images.node.discover import Discovery
-    from keyferry.pulls.mirrors.endpoints import Mirrors
-    from keyferry.pulls.mirrors.places import MirrorPlaces
     from keyferry.pulls.registry.route import RegistryRoute
     from keyferry.pulls.trial import Attempt
 
@@ -136,7 +136,6 @@ def image_mirrors(args: argparse.Namespace, found: Discovery, *, is_here: bool =
 
 
 def _mirror_places(args: argparse.Namespace, found: Discovery) -> MirrorPlaces:
-    from keyferry.pulls.mirrors.places import MirrorPlaces, running_places
 
     root = os.environ.get(ROOT_VARIABLE) or "/"
     if args.hosts_dir or args.registries_conf:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
@@ -22,7 +24,6 @@ from keyferry.workloads.secrets import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
 
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.provider.accounts import ServiceAccounts
@@ -97,7 +98,6 @@ def note_pod_names(args: argparse.Namespace, pods: Sequence[WorkloadPod], images
     """Report *images* that are the names of *pods*, and so hardly meant as images."""
     for pod in pods:
         if pod.workload.name in images and not pod.using(pod.workload.name):
-            # Imported here, because few images have the name of a pod.
             from keyferry.cli.frame.paste import command_line
 
             report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from keyferry._core.values import Value
 from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, MissingInput
@@ -10,7 +11,6 @@ from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, MissingInput
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.provider.accounts import Pod, ServiceAccounts

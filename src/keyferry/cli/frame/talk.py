@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from keyferry.cli.frame.usual import Declarations
 from keyferry.show.writer import ColorChoice, choose_color
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from types import ModuleType
 
-    from keyferry.cli.frame.usual import Declarations
 
 __all__ = ["add_talk_arguments", "apply_talk"]
 
@@ -37,7 +38,6 @@ def apply_talk(args: argparse.Namespace) -> None:
     if args.color is not None:
         choose_color(ColorChoice(args.color))
     if args.verbose:
-        # Imported here: logging takes as long as the interpreter itself.
         from keyferry.cli.frame.debug_log import show_debug_logs
 
         show_debug_logs()

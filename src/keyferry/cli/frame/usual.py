@@ -7,9 +7,10 @@ lines are left to argparse: help, options that exclude each other, ``-ojson``, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
 __all__ = ["Arguments", "Declarations", "read_usual"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import Event, Thread
 from time import monotonic
 
 from keyferry._core.secrets import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from threading import Event, Thread
     from typing import TextIO
 
 __all__ = ["Waiting"]
@@ -42,11 +42,6 @@ class Waiting:
 
     def __enter__(self) -> None:
         if self._label and self._stream.isatty():
-            from threading import (  # imported here: most commands have no terminal, or answer at once
-                Event,
-                Thread,
-            )
-
             self._done = Event()
             self._thread = Thread(target=self._show, args=(self._done,), daemon=True)
             self._thread.start()

@@ -60,7 +60,6 @@ def decide_access(args: argparse.Namespace, answer: Answer, *, is_pod: bool) -> 
             f"{args.node.elsewhere}: the records of the node are given with --root, those of this machine with --here"
         )
         return None
-    # Imported here because records import many modules that other uses do not need.
     from keyferry.pulls.records.load import inspect_records
 
     root = node_root(args.root, args.node)

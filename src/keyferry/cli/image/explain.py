@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keyferry._core.user_info import hide_user_info
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import WrongUsage
@@ -21,7 +23,6 @@ from keyferry.workloads.targets import parse_target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from keyferry.workloads.objects import KubernetesObject
     from keyferry.workloads.pods import WorkloadPod
@@ -103,7 +104,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
     if target is not None:
-        # Imported here because an image alone needs no cluster.
         from keyferry.cli.image.explain_pods import explain_target
 
         return explain_target(args, target)
@@ -116,7 +116,6 @@ def run(args: argparse.Namespace) -> int:
     if args.image and len(pods) <= 1:
         note_pod_names(args, pods, (args.image,))
         return _explain_one(args, objects, pods[0] if pods else None)
-    # Imported here because an image alone needs no pods.
     from keyferry.cli.image.explain_pods import explain_files
 
     return explain_files(args, objects, pods)

@@ -25,14 +25,13 @@ from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import Mark, fold, mark
 from keyferry.show.writer import Lines, report, style
 from keyferry.workloads.events import PullEvent, events_about
+from keyferry.workloads.objects import KubernetesObject
 from keyferry.workloads.pods import PodContainer, WorkloadPod
 from keyferry.workloads.targets import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-
-    from keyferry.workloads.objects import KubernetesObject
 
 
 class ExplainedContainers(Value):

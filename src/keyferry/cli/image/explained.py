@@ -35,6 +35,7 @@ from keyferry.images.node.changes import (
     read_config_hash,
 )
 from keyferry.images.node.settings import Node
+from keyferry.pulls.mirrors.endpoints import Mirrors
 from keyferry.show.text import fold
 from keyferry.show.writer import style
 from keyferry.workloads.events import PullEvent
@@ -46,7 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["Seen", "banner_blocks", "exit_code_of", "explain_image", "find_unread"]
 
@@ -180,7 +180,6 @@ def find_unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
 
 def _loaded_hash(args: argparse.Namespace, node_name: str) -> str:
     """Return the hash of the provider config that the kubelet's metrics have; empty if they cannot be read."""
-    # Imported here: few explanations need the kubelet's metrics.
     from keyferry.cli.frame.cluster_arguments import open_session
     from keyferry.clusters.request import request
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, masked, printable
@@ -23,7 +25,6 @@ from keyferry.show.writer import report, write_exact
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from keyferry.images.answer import Provision
 
@@ -72,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
         print(text)
     said = _NONE.get(answer.outcome)
     if said is not None:
-        # Imported here because a lookup that finds credentials needs no hint.
         from keyferry.cli.frame.paste import command_line
 
         hint = f"try: {command_line(args, 'explain', answer.image)}"
@@ -137,8 +137,6 @@ def _registry_key(name: str) -> str:
 
 def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     """Return lines for a shell, quoted so that the shell executes nothing in them."""
-    import shlex
-
     # A shell gets the exact bytes; a terminal gets one printable line for each variable.
     shown = printable if sys.stdout.isatty() else str
     lines = []

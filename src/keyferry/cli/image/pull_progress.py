@@ -8,17 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Self, TextIO
 
 from keyferry._core.secrets import printable
 from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text
 from keyferry.pulls.layout.meter import Progress
+from keyferry.pulls.puller.target import OnProgress
 from keyferry.show.writer import LiveLines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Self, TextIO
-
-    from keyferry.pulls.puller.target import OnProgress
 
 __all__ = ["ProgressReporter"]
 

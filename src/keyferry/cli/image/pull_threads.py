@@ -7,11 +7,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 
+from keyferry.images.reference import ImageName
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
-
-    from keyferry.images.reference import ImageName
 
     _Result = TypeVar("_Result")
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from keyferry._core.user_info import hide_in_url
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
 from keyferry.cli.frame.commands import Exit
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, load_kubeconfig
+from keyferry.clusters.why.mechanism import find_mechanism
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 
 DESCRIPTION = """\
 List the contexts of the kubeconfig, with all files of KUBECONFIG merged as kubectl merges them: the cluster
@@ -38,21 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the contexts."""
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-
     loaded = load_kubeconfig(args.kubeconfig)
     rows = _rows(loaded)
     if args.output in ("json", "yaml"):
-        from keyferry.show.documents import make_document, render_document
-
         document = make_document("ContextList", contexts=rows)
         print(render_document(document, args.output))
     elif args.output == "name":
         for row in rows:
             print(row["name"])
     elif rows:
-        from keyferry.show.text import fitting_table
-
         header = _WIDE if args.output == "wide" else _TABLE
         print(fitting_table(header, [_cells(row, header) for row in rows]))
     if rows:
@@ -62,9 +61,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(loaded: LoadedKubeconfig) -> list[dict[str, object]]:
-    from keyferry._core.user_info import hide_in_url
-    from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
-    from keyferry.clusters.why.mechanism import find_mechanism
 
     rows: list[dict[str, object]] = []
     for name, context in sorted(loaded.config.contexts.items()):

@@ -6,17 +6,24 @@ import json
 import os
 import shlex
 
+from keyferry._core.secrets import mask_arguments, printable
+from keyferry._core.user_info import hide_in_url
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_context
 from keyferry.cli.frame.commands import Exit
-from keyferry.show.writer import report
+from keyferry.clusters.auth.runner import is_interactive
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
+from keyferry.clusters.session import uses_plugin
+from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
+from keyferry.errors import EnvironmentProblem
+from keyferry.show.documents import as_json, make_document, render_document
+from keyferry.show.text import Whole, sections
+from keyferry.show.writer import Lines, report, write_exact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.kubeconfig.resolve import ClientConfig
-    from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
 Print the input of a context's exec plugin: its command and arguments, the names of the variables that are
@@ -42,9 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the input of the plugin."""
-    from keyferry.clusters.kubeconfig.resolve import check_transport
-    from keyferry.clusters.session import uses_plugin
-
     config = resolve_context(args)
     check_transport(config)
     if not uses_plugin(config):
@@ -53,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
     interactive, question = _interactive(config)
     text, is_masked = _info(config, interactive=interactive, reveal=args.reveal)
     if args.output == "raw":
-        from keyferry.show.writer import write_exact
-
         write_exact(text.encode("utf-8", "surrogateescape"))
         if is_masked:
             report("values that look like secrets are masked; show them with --reveal")
@@ -65,9 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _interactive(config: ClientConfig) -> tuple[bool, str]:
     """Return whether the plugin may read standard input, and why."""
-    from keyferry.clusters.auth.runner import is_interactive
-    from keyferry.errors import EnvironmentProblem
-
     mode = config.exec.interactive_mode if config.exec is not None else ""
     try:
         interactive = is_interactive(mode, terminal=os.isatty(0))
@@ -77,7 +76,6 @@ def _interactive(config: ClientConfig) -> tuple[bool, str]:
 
 
 def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str, bool]:
-    from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
 
     text = exec_info_text(config, interactive=interactive)
     if reveal:
@@ -89,8 +87,6 @@ def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str
 
 
 def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -> dict[str, object]:
-    from keyferry._core.secrets import mask_arguments
-    from keyferry.show.documents import make_document
 
     plugin = config.exec
     arguments = (plugin.args if plugin is not None else None) or ()
@@ -108,7 +104,6 @@ def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -
 
 
 def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
-    from keyferry.show.documents import render_document
 
     if args.output == "table":
         print(_text(document))
@@ -117,9 +112,6 @@ def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
 
 
 def _text(document: dict[str, object]) -> Lines:
-    from keyferry._core.secrets import printable
-    from keyferry.show.documents import as_json
-    from keyferry.show.text import Whole, sections
 
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
@@ -145,8 +137,6 @@ def _shorten(value: object, name: str = "") -> object:
 def _why_none(config: ClientConfig) -> str:
     who = f"no plugin is run for user {config.user_name!r}"
     if not config.server.startswith("https://"):
-        from keyferry._core.user_info import hide_in_url  # only an error needs it
-
         return f"{who}: the server {hide_in_url(config.server)!r} is not https, and kubectl then ignores the user"
     if config.exec is not None:
         return f"{who}: its token, basic auth or certificate takes precedence over its exec section"

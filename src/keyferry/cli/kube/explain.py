@@ -5,12 +5,18 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.clusters.kubeconfig.choose import Overrides
+from keyferry.clusters.kubeconfig.files import load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import resolve
+from keyferry.clusters.why.diagnosis import Diagnosis, diagnose
+from keyferry.clusters.why.reasons import reasons_for
+from keyferry.clusters.why.text import document, render
+from keyferry.show.documents import render_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
 Explain why a context works or does not work. The first line says whether it does, and the cause if it does
@@ -47,28 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check every step, then print the explanation."""
-    from keyferry.clusters.why.reasons import reasons_for
-
     diagnosis = _diagnose(args)
     reasons = reasons_for(diagnosis)
     if args.output in ("table", "wide"):
-        from keyferry.clusters.why.text import render
-
         print(render(diagnosis, reasons, is_wide=args.output == "wide"))
     else:
-        from keyferry.clusters.why.text import document
-        from keyferry.show.documents import render_document
-
         told = document(diagnosis, reasons)
         print(render_document(told, args.output))
     return _code(diagnosis)
 
 
 def _diagnose(args: argparse.Namespace) -> Diagnosis:
-    from keyferry.clusters.kubeconfig.choose import Overrides
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import resolve
-    from keyferry.clusters.why.diagnosis import diagnose
 
     loaded = load_kubeconfig(args.kubeconfig)
     overrides = Overrides(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from keyferry._core.user_info import hide_in_url
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import EnvironmentProblem
@@ -124,8 +125,6 @@ def _status(session: ClusterSession) -> dict[str, str]:
 def _why_nothing(session: ClusterSession) -> str:
     who = f"user {session.config.user_name!r} has no credential"
     if not session.server.startswith("https://"):
-        from keyferry._core.user_info import hide_in_url  # only an error needs it
-
         return f"{who}: the server {hide_in_url(session.server)!r} is not https, and kubectl then ignores the user"
     return f"{who}; requests to the server are anonymous"
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from keyferry._core.user_info import hide_in_url
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
+from keyferry.clusters.api_calls import Review, review
+from keyferry.clusters.session import ClusterSession
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.clusters.api_calls import Review
-    from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
 Print your identity as a cluster's server sees it: user name, groups and extra fields, from a
@@ -35,8 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the review to the server, and print its result."""
-    from keyferry.clusters.api_calls import review
-
     session = open_session(args)
     answer = review(session, timeout_seconds=args.timeout)
     if answer.status:
@@ -48,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(output: str, session: ClusterSession, answer: Review) -> str:
     if output == "table":
-        from keyferry.show.text import fitting_table
-
         return fitting_table(("ATTRIBUTE", "VALUE"), _rows(answer))
-    from keyferry.show.documents import render_document
 
     document = _document(session, answer)
     return render_document(document, output)
@@ -67,8 +65,6 @@ def _rows(answer: Review) -> list[tuple[str, str]]:
 
 
 def _document(session: ClusterSession, answer: Review) -> dict[str, object]:
-    from keyferry._core.user_info import hide_in_url
-    from keyferry.show.documents import make_document
 
     return make_document(
         "ClusterIdentity",

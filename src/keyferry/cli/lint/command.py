@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from keyferry._core.bounded import standard_input
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
@@ -33,11 +33,11 @@ from keyferry.lint.target import lint_target
 from keyferry.lint.versions import is_unknown
 from keyferry.show.documents import as_json
 from keyferry.show.writer import Lines, report
+from keyferry.workloads.rbac import node_manifests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files, pull records, configs of keyferry-federate, the
@@ -133,9 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_rbac(paths: Sequence[str]) -> int:
     """Print the objects for all audiences of the files, for 'kubectl apply -f -'."""
-    # Imported here, because few runs print objects.
     from keyferry.show.documents import as_yaml
-    from keyferry.workloads.rbac import node_manifests
 
     audiences = find_audiences(paths)
     if not audiences:
@@ -195,7 +193,6 @@ def _fixed(
 
 
 def _write_files(fixed: Sequence[FixedFile]) -> None:
-    # Imported here, because few runs write.
     from keyferry.cli.lint.fix import write_file
 
     if any(each.path == STDIN_PATH for each in fixed):
@@ -237,7 +234,6 @@ def _lines(
     if output == "table":
         return table_lines(shown)
     if output == "diff":
-        # Imported here, because few runs show a diff.
         from keyferry.cli.lint.fix import diff_lines
 
         return diff_lines(fixed)

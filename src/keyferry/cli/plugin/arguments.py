@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+from argparse import ArgumentTypeError
+
+from keyferry._core.bounded import read_path
+from keyferry._core.gotext import go_strerror
 from keyferry._core.values import replace
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
+from keyferry.clusters.kubeconfig.choose import Overrides
+from keyferry.clusters.kubeconfig.files import load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import resolve
+from keyferry.clusters.session import check_trust
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.config.read import read_config
+from keyferry.images.reference import normalise
 from keyferry.kit.lab.plugin_under_test import (
     KNOWN_VERSIONS,
     PluginUnderTest,
@@ -13,12 +26,6 @@ from keyferry.kit.lab.plugin_under_test import (
 )
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.writer import report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from keyferry.api.kubeletconfig.v1 import CredentialProvider
 
 _LARGEST_TOKEN = 1 << 20
 
@@ -157,7 +164,6 @@ def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnd
 
 
 def _provider(args: argparse.Namespace) -> CredentialProvider:
-    from keyferry.images.config.read import read_config
 
     read = read_config(args.config)
     read.raise_for_problems()
@@ -176,10 +182,6 @@ def _example(pattern: str) -> str:
 def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
         return plugin
-    from keyferry.clusters.kubeconfig.choose import Overrides
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import resolve
-    from keyferry.clusters.session import check_trust
 
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
@@ -199,7 +201,6 @@ def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> Plugi
 
 
 def _images(given: tuple[str, ...], configured: tuple[str, ...], where: str) -> tuple[str, ...]:
-    from keyferry.images.reference import normalise
 
     images = given or configured
     if not images:
@@ -220,9 +221,6 @@ def _version(kind: PluginKind, text: str) -> str:
 def _read_token(path: str | None) -> str:
     if not path:
         return ""
-    from keyferry._core.bounded import read_path
-    from keyferry._core.gotext import go_strerror
-    from keyferry.errors import EnvironmentProblem
 
     try:
         token = read_path(path, _LARGEST_TOKEN).decode().strip()
@@ -237,7 +235,6 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         # Not quoted: the value may be a secret that was given without a name.
-        from argparse import ArgumentTypeError
 
         raise ArgumentTypeError("expected NAME=VALUE")
     return name, value

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
+
 from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.frame.near_misses import did_you_mean
+from keyferry.kit.scaffold.install import (
+    PLUGINS,
+    OwnPlugin,
+    Plugin,
+    ProgramState,
+    find_own,
+    find_program,
+    install,
+    takes_no_arguments,
+    write_config,
+)
+from keyferry.show.text import table
+from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.kit.scaffold.install import OwnPlugin, Plugin
 
 DESCRIPTION = """\
 Install a plugin in the folder where a kubelet or kubectl finds it: a reference plugin by its name, or your own
@@ -78,11 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Install the plugins, or list all of them."""
-    import shlex
-
-    from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, takes_no_arguments
-    from keyferry.show.writer import report
-
     if not args.names:
         _list(list(PLUGINS.values()))
         return Exit.OK
@@ -106,7 +116,6 @@ def run(args: argparse.Namespace) -> int:
 def _install_with_config(args: argparse.Namespace, plugin: Plugin | OwnPlugin) -> int:
     """Lint the config and look at what it replaces; then write the program and the config."""
     from keyferry.cli.plugin.federation_config import check_federation, show_change
-    from keyferry.kit.scaffold.install import write_config
 
     program = args.program or plugin.program
     checked = check_federation(args.federation_config, args.config, program, replace=args.force)
@@ -120,9 +129,6 @@ def _install_with_config(args: argparse.Namespace, plugin: Plugin | OwnPlugin) -
 
 def _install(plugin: Plugin | OwnPlugin, args: argparse.Namespace, program: str) -> str:
     """Write the program, print its path, and tell what it replaces."""
-    from keyferry.kit.scaffold.install import ProgramState, find_program, install
-    from keyferry.show.writer import report
-
     state, python = find_program(plugin, args.bin_dir, program)
     path = install(plugin, args.bin_dir, program, replace=args.force)
     if state is ProgramState.OLDER:
@@ -134,12 +140,9 @@ def _install(plugin: Plugin | OwnPlugin, args: argparse.Namespace, program: str)
 
 
 def _own(name: str, known: list[str]) -> OwnPlugin:
-    from keyferry.kit.scaffold.install import find_own
 
     own = find_own(name)
     if own is None:
-        from keyferry.cli.frame.near_misses import did_you_mean
-
         expected = f"expected one of {', '.join(known)}, or package.module:function"
         raise WrongUsage(f"{name!r} is not a reference plugin; {expected}{did_you_mean(name, known)}")
     return own
@@ -160,7 +163,6 @@ def _problem(args: argparse.Namespace) -> str:
 
 
 def _list(plugins: list[Plugin]) -> None:
-    from keyferry.show.text import table
 
     rows = [
         (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins

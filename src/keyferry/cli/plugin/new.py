@@ -8,7 +8,11 @@ import shutil
 import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.frame.near_misses import did_you_mean
+from keyferry.errors import ProvideError
 from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files
+from keyferry.kit.scaffold.project import check_name, write_files, write_project
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
@@ -79,8 +83,6 @@ def _add_preset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the project, print its files, and report the next command."""
-    from keyferry.kit.scaffold.project import check_name, write_project
-
     problem = check_name(args.name)
     if problem:
         raise WrongUsage(f"{args.name!r} is not a valid name of a plugin: {problem}")
@@ -100,10 +102,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_provider(args: argparse.Namespace, settings: dict[str, list[str]], folder: str) -> int:
-    from keyferry.cli.frame.near_misses import did_you_mean
-    from keyferry.errors import ProvideError
-    from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files
-    from keyferry.kit.scaffold.project import write_files
 
     if args.kind == PluginKind.CLUSTER:
         raise WrongUsage("--preset is for --kind image")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from keyferry._core.gotext import go_strerror
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
+from keyferry.cli.plugin.output import listing, report_lines
+from keyferry.errors import EnvironmentProblem
 from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.conformance import examine
 from keyferry.kit.report import Report, Status, to_document, to_junit
+from keyferry.show.documents import as_json
 from keyferry.show.writer import Lines, report
 
 DESCRIPTION = """\
@@ -91,7 +97,6 @@ def run(args: argparse.Namespace) -> int:
     """Test the plugin, print the report, and return the exit code."""
     if args.list:
         return _list(args.binary)
-    from keyferry.kit.conformance import examine
 
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
     plugin = make_plugin_under_test(args, tuple(args.image), where="with --image")
@@ -111,19 +116,13 @@ def _write(report: Report, args: argparse.Namespace) -> None:
         if args.output == "junit":
             print(Lines(text), end="")
     if args.output == "json":
-        from keyferry.show.documents import as_json
-
         print(as_json(to_document(report)))
     elif args.output == "table":
-        from keyferry.cli.plugin.output import report_lines
-
         for line in report_lines(report, is_verbose=args.verbose):
             print(line)
 
 
 def _save(path: str, text: str) -> None:
-    from keyferry._core.gotext import go_strerror
-    from keyferry.errors import EnvironmentProblem
 
     try:
         with open(path, "w", encoding="utf-8") as stream:
@@ -164,7 +163,6 @@ def _codes(given: Iterable[str]) -> Iterable[str]:
 
 
 def _list(code: str | None) -> int:
-    from keyferry.cli.plugin.output import listing
 
     chosen = tuple(_codes([code])) if code else tuple(CHECKS)
     for line in listing(CHECKS[name] for name in chosen):
@@ -182,9 +180,3 @@ def _progress() -> Callable[[int, int], None] | None:
         print(f"\rkeyferry: run {done} of {total}{end}", end="", file=sys.stderr, flush=True)
 
     return show
-
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
+from keyferry._core.gotext import go_strerror
+from keyferry._core.secrets import printable
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.show.writer import Lines, report, write_exact
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
+from keyferry.errors import EnvironmentProblem, signal_name
+from keyferry.kit.trace.record import record
+from keyferry.kit.trace.replay import load_trace, replay
+from keyferry.show.documents import as_json, as_yaml
+from keyferry.show.text import fold
+from keyferry.show.writer import Lines, report, style, write_exact
 
 DESCRIPTION = """\
 Run a plugin once and record the run for a bug report: the request, the command, the names of its variables,
@@ -65,7 +69,6 @@ def run(args: argparse.Namespace) -> int:
     """Record a trace, or replay one."""
     if args.replay:
         return _replay(args)
-    from keyferry.kit.trace.record import record
 
     if len(args.api_version) > 1:
         raise WrongUsage("--api-version is given more than once, but a trace has one request")
@@ -78,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    from keyferry.kit.trace.replay import load_trace, replay
 
     if args.binary:
         raise WrongUsage("--replay replaces the plugin and cannot be combined with BINARY")
@@ -92,16 +94,11 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def _json(trace: dict[str, object]) -> str:
-    from keyferry.show.documents import as_json
 
     return as_json(trace)
 
 
 def _text(trace: dict[str, object]) -> str:
-    from keyferry._core.secrets import printable
-    from keyferry.show.documents import as_yaml
-    from keyferry.show.text import fold
-    from keyferry.show.writer import style
 
     parts = []
     names = trace["environmentNames"]
@@ -128,7 +125,6 @@ def _readable(trace: dict[str, object]) -> dict[str, object]:
     status = trace["status"]
     if not isinstance(status, int) or status >= 0:
         return trace
-    from keyferry.errors import signal_name
 
     ended = {"ending": f"killed by {signal_name(-status)}"}
     return {name: value for name, value in (trace | ended).items() if name != "status"}
@@ -138,8 +134,6 @@ def _write(text: str, path: str | None) -> None:
     if path is None:
         print(Lines(text))
         return
-    from keyferry._core.gotext import go_strerror
-    from keyferry.errors import EnvironmentProblem
 
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)

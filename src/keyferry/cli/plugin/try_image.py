@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 
+from keyferry.api.link_line import VARIABLE
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.cluster_arguments import add_context_arguments, open_session
 from keyferry.cli.frame.commands import EXITS, Exit, WrongUsage, exit_code
+from keyferry.cli.frame.node_settings import plugin_environment
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_credentials, image_mirrors
+from keyferry.errors import Kind
+from keyferry.explain.chain import Chain, LinkState, chain_document, chain_lines
+from keyferry.explain.trial import TrialInput, TrialTools, try_chain
+from keyferry.images.load import ProviderSettings, make_providers
+from keyferry.images.lookup import Providers
+from keyferry.images.node.discover import Discovery, discover
+from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.reference import ImageName, parse_image
+from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
-    from keyferry.explain.chain import Chain
-    from keyferry.explain.trial import TrialInput, TrialTools
-    from keyferry.images.lookup import Providers
-    from keyferry.images.node.discover import Discovery
-    from keyferry.images.provider.accounts import ServiceAccounts
-    from keyferry.images.reference import ImageName
 
 DESCRIPTION = """\
 Try the whole chain from a service account to an image, for a provider that receives service account tokens
@@ -78,10 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Try the chain, and print the verdict, the cure and the links."""
-    from keyferry.explain.chain import chain_document, chain_lines
-    from keyferry.explain.trial import try_chain
-    from keyferry.images.node.discover import discover
-
     namespace, _, name = args.service_account.rpartition("/")
     if not namespace or not name:
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
@@ -92,17 +93,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "table":
         print(Lines("\n".join(chain_lines(chain))))
     else:
-        from keyferry.show.documents import render_document
-
         print(render_document(chain_document(chain), args.output))
     return code_for_chain(chain)
 
 
 def code_for_chain(chain: Chain) -> Exit:
     """Return the exit code of the first problem: 6 if it is unknown, else that of its error or kind."""
-    from keyferry.errors import Kind
-    from keyferry.explain.chain import LinkState
-
     link = chain.culprit
     if link is None:
         return Exit.OK
@@ -114,8 +110,6 @@ def code_for_chain(chain: Chain) -> Exit:
 
 
 def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str) -> TrialInput:
-    from keyferry.explain.trial import TrialInput
-    from keyferry.images.reference import parse_image
 
     words = ["kubectl"]
     for option in ("kubeconfig", "context"):
@@ -135,7 +129,6 @@ def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str
 
 
 def _tools(args: argparse.Namespace, found: Discovery, image: ImageName) -> TrialTools:
-    from keyferry.explain.trial import TrialTools
 
     return TrialTools(
         open_providers=lambda accounts, listen: _open_providers(args, found, accounts, listen),
@@ -152,9 +145,6 @@ def _open_providers(
     accounts: ServiceAccounts | None,
     listen: Callable[[bytes], bytes] | None,
 ) -> Providers:
-    from keyferry.api.link_line import VARIABLE
-    from keyferry.cli.frame.node_settings import plugin_environment
-    from keyferry.images.load import ProviderSettings, make_providers
 
     variables = plugin_environment(args, found).variables
     if listen is not None:

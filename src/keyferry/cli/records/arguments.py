@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.images.node.settings import Node
+from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records
 from keyferry.pulls.records.maintenance import PresentImage
 from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
@@ -72,8 +73,6 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
 
 def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
     """Return the images of a container runtime; "auto" stands for this node's."""
-    from keyferry.pulls.cri.client import connect_runtime
-
     with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
         return runtime.list_images()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -14,15 +15,15 @@ from keyferry.cli.records.output import (
     time_text,
 )
 from keyferry.pulls.records.decision import describe_entry
+from keyferry.pulls.records.lookups import Listing
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
-    from keyferry.pulls.records.lookups import Listing
 
 DESCRIPTION = """\
 List the recorded images by the names that they were pulled under, and who may use them; then the unfinished
@@ -64,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_table(found: Listing[ImagePulledRecord], intents: Listing[ImagePullIntent]) -> None:
-    from keyferry.show.text import fitting_table
 
     rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "unfinished pull", "", ""] for intent in intents.values]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import missing_lines
 from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
@@ -25,11 +27,8 @@ from keyferry.pulls.records.access import (
 from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
 
 DESCRIPTION = """\
 Show what another verification policy would change on this node. For each given pod and each of its images,
@@ -159,7 +158,6 @@ def _use_document(change: Change) -> dict[str, object]:
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
-    from keyferry.show.text import fitting_table
 
     rows = [
         (

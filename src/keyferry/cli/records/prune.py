@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from keyferry._core.clock import time_ns
 from keyferry._core.gotext import go_strerror
+from keyferry.api.meta import parse_time
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
@@ -15,14 +17,15 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.output import record_document, short_reference, time_text
 from keyferry.errors import EnvironmentProblem, TimeError
+from keyferry.pulls.records.maintenance import Pruning
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.pulls.records.maintenance import Pruning
 
 DESCRIPTION = """\
 Remove the records of images that the node no longer has, as a kubelet does after image garbage collection.
@@ -81,9 +84,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _until(args: argparse.Namespace) -> int:
     """Return the time of the image list in whole seconds, as in records; only older records may be removed."""
-    from keyferry._core.clock import time_ns
-    from keyferry.api.meta import parse_time
-
     if args.until is not None:
         try:
             return parse_time(args.until)
@@ -113,7 +113,6 @@ def _document(args: argparse.Namespace, pruning: Pruning) -> dict[str, object]:
 
 
 def _print_table(pruning: Pruning) -> None:
-    from keyferry.show.text import fitting_table
 
     rows = [
         (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
@@ -11,17 +13,16 @@ from keyferry.cli.records.arguments import (
     present_images,
 )
 from keyferry.cli.records.output import short_reference
-from keyferry.pulls.records.maintenance import Recovery, match_intents
+from keyferry.pulls.records.maintenance import PresentImage, Recovery, match_intents
+from keyferry.pulls.records.records import Records
 from keyferry.show.documents import make_document, render_document
+from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
-    from keyferry.pulls.records.maintenance import PresentImage
-    from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
 Complete the records of pulls whose process died, as a kubelet does when it starts. An image that is present
@@ -85,7 +86,6 @@ def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]
 
 
 def _print_table(recovery: Recovery) -> None:
-    from keyferry.show.text import fitting_table
 
     rows = [(image, short_reference(ref), "nobody: access is verified") for image, ref in recovery.recovered]
     rows += [(image, "-", "not present: the intent stays") for image in recovery.left]

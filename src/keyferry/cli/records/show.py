@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from keyferry._core.secrets import printable
+from keyferry.api.kubeletconfig.records import ImagePulledRecord
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -9,16 +13,14 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.output import entry_lines, record_document, time_text
 from keyferry.pulls.records.access import find_access
+from keyferry.pulls.records.records import Records
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.writer import Lines, report, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
-    from keyferry.api.kubeletconfig.records import ImagePulledRecord
-    from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
 Show all records of one image: the file, all names that the image was pulled under, and the credentials that
@@ -62,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(records: Records, record: ImagePulledRecord, *, reveal: bool) -> Iterator[str]:
-    from keyferry._core.secrets import printable
 
     yield style(printable(record.image_ref), "bold")
     yield f"  file     {printable(records.files.record_path(record.image_ref))}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from keyferry._core.secrets import printable
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
@@ -10,9 +13,12 @@ from keyferry.cli.records.arguments import (
     resolve_root,
 )
 from keyferry.cli.records.output import entry_document, entry_lines, short_reference
+from keyferry.errors import RecordError
 from keyferry.explain.decision import decision_document
 from keyferry.pulls.records.access import Access, AccessMatch, find_access
+from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
+from keyferry.pulls.records.records import Records
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, report, style
@@ -20,11 +26,7 @@ from keyferry.show.writer import Lines, report, style
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
-    from keyferry.errors import RecordError
-    from keyferry.pulls.records.decision import Decision
-    from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
 Show who may use an image on this node without pulling it again: secrets (namespace, name, uid), service
@@ -119,7 +121,6 @@ def _document(
 
 
 def _lines(image: str, found: tuple[Access, ...], stranger: Decision, *, reveal: bool) -> Iterator[str]:
-    from keyferry._core.secrets import printable
 
     yield style(printable(image), "bold")
     for access in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from importlib.util import find_spec
 from typing import Any
 
 from keyferry._core.extras import missing_extra
@@ -141,8 +142,6 @@ def _make_proxy(session: ClusterAccess, url: str) -> httpx.Proxy:
     """Return a proxy for httpx; errors do not contain its URL, which may contain a password."""
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme.startswith("socks5"):
-        from importlib.util import find_spec  # imported here: few clusters have a SOCKS proxy
-
         if find_spec("socksio") is None:
             raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which requires httpx[socks]")
     try:

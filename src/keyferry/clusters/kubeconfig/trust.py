@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.gotext import go_strerror
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import pwd
-    from collections.abc import Iterable, Sequence
 
 __all__ = ["UNJUDGED", "is_private", "why_untrusted"]
 

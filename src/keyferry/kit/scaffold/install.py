@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import stat
+import subprocess
 import sys
+import sysconfig
 from enum import StrEnum
+from hashlib import sha256
+from importlib.util import find_spec
 
+import keyferry
 from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
@@ -171,8 +177,6 @@ def takes_no_arguments(plugin: OwnPlugin) -> bool:
 
     Raise EnvironmentProblem if the module cannot be imported, or has no such function. The function is not run.
     """
-    import subprocess  # here because only the installation of one's own plugin needs it
-
     code = _CHECK.format(paths=_paths(plugin), module=plugin.module, function=plugin.function)
     try:
         done = subprocess.run(
@@ -194,8 +198,6 @@ def takes_no_arguments(plugin: OwnPlugin) -> bool:
 
 def _origin(module: str) -> str | None:
     """Return the file of a module; None if it cannot be found."""
-    from importlib.util import find_spec
-
     try:
         spec = find_spec(module)
     except (ImportError, AttributeError, ValueError):
@@ -279,9 +281,6 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
 
 def config_text(document: object) -> bytes:
     """Return a plugin's config as it is written."""
-    # Imported here: an installation without a config does not need it.
-    import json
-
     return f"{json.dumps(document, indent=2)}\n".encode()
 
 
@@ -300,8 +299,6 @@ def is_written_here(path: str, data: bytes) -> bool:
 
 def _checksum(path: str, data: bytes) -> bytes:
     """Return the line that ``sha256sum --check`` reads."""
-    from hashlib import sha256
-
     return f"{sha256(data).hexdigest()}  {os.path.basename(path)}\n".encode()
 
 
@@ -360,10 +357,6 @@ def _first_lines(executable: str) -> str:
 
 def _paths(plugin: Plugin | OwnPlugin) -> list[str]:
     """Return the paths of the plugin, of keyferry, and of cryptography, which some of its plugins use."""
-    import sysconfig
-
-    import keyferry
-
     places = sysconfig.get_paths()
     paths = [_parent(_parent(keyferry.__file__)), places["purelib"], places["platlib"]]
     # Not always in the same folder: the system's packages have a folder of their own, and so has a package that is

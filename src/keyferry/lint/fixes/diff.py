@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 from keyferry._core.secrets import MASK, printable
 from keyferry._core.values import Value
@@ -73,8 +74,6 @@ def _hunks(fixed: FixedFile) -> Iterator[list[_Row]]:
 
 def _groups(fixed: FixedFile) -> Iterator[list[_Row]]:
     """Yield the changes with the lines around them; lines are compared as they are, and shown with secrets masked."""
-    from difflib import SequenceMatcher
-
     old, new = _Side(fixed.before), _Side(fixed.after)
     matcher = SequenceMatcher(None, fixed.before.splitlines(), fixed.after.splitlines(), autojunk=False)
     for group in matcher.get_grouped_opcodes():

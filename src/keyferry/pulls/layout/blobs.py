@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from threading import Event
 from time import sleep
@@ -126,8 +127,6 @@ def fetch_blobs(
 
     *interrupt* ends the requests of the other threads after a failure.
     """
-    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-
     with ThreadPoolExecutor(min(threads, len(blobs) or 1), thread_name_prefix="keyferry-blob") as pool:
         futures = [pool.submit(fetch_blob, work, blob) for blob in blobs]
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
 
 from keyferry._core.values import Value
 from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, load_toml, subtable, texts, under
@@ -70,8 +71,6 @@ def _read_all(path: str, root: str) -> list[Table]:
 
 
 def _imports(table: Table, file: str, root: str) -> Iterator[str]:
-    # Imported here because few configs have imports.
-    from glob import glob
 
     for pattern in texts(table.get("imports")):
         # A relative path is relative to its file, which is below the root already.

@@ -26,7 +26,6 @@ class TomlProblem(Exception):
 
 def load_toml(path: str) -> Table:
     """Return the table in a file; raise FileNotFoundError or TomlProblem, with the line where that is known."""
-    # Imported here because most nodes' files are absent.
     import tomllib
 
     try:

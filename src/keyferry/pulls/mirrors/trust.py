@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
 from keyferry._core.values import Value, field
 from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, open_now, subtable, under
@@ -11,7 +12,6 @@ from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, open_now, subt
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
 
 __all__ = ["HostTrust", "TrustProblem", "add_trust", "certificate_files", "read_trust"]
 

@@ -9,13 +9,10 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import KeyferryError, RecordError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential
+from keyferry.pulls.manifest import Descriptor
+from keyferry.pulls.platform import Platform
 from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.trial import Attempt
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.pulls.manifest import Descriptor
-    from keyferry.pulls.platform import Platform
 
 __all__ = ["PullAction", "PullOutcome"]
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
+from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import Self, TypedDict, Unpack
 
@@ -27,11 +31,6 @@ from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
 from keyferry.pulls.records.counters import PullCounters
 from keyferry.pulls.records.records import Records
 from keyferry.pulls.registry.route import RegistryRoute
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import os
-    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = [
     "PullOptions",
@@ -144,9 +143,6 @@ class Puller:
 
         Cancellation does not stop a running pull: it continues, and is recorded when it is done.
         """
-        import asyncio
-        from functools import partial
-
         work = partial(self.pull, image, **options)
         return await asyncio.get_running_loop().run_in_executor(self._threads(), work)
 
@@ -163,7 +159,6 @@ class Puller:
             check_runtime(self.target.runtime_socket, self._find_node(), no_kubelet=self._no_kubelet)
 
     def _threads(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor
 
         with self._executor_lock:
             if self._executor is None:
@@ -236,8 +231,6 @@ async def pull_async(image: str | ImageName, **settings: Unpack[PullSettings]) -
 
     Cancellation stops a pull into a folder. A container runtime's pull continues, and is recorded when it is done.
     """
-    import asyncio
-
     plan = _plan(image, **settings)
     target = await asyncio.to_thread(plan.open)
     try:

@@ -14,13 +14,10 @@ from threading import Lock
 from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
+from keyferry.errors import RecordError
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.lookups import Listing, RecordLookup
 from keyferry.pulls.records.stripes import StripedLocks
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.errors import RecordError
 
 __all__ = ["CacheSizes", "CachedRecords", "LruCache"]
 

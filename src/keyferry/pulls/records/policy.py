@@ -5,15 +5,12 @@ One of them has an allowlist: a pattern is a name, or ``host/path/*`` for all na
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from keyferry._core.values import Value
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.reference import trim
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = [
     "ALLOWLISTED",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable
 
@@ -136,8 +137,6 @@ class Records:
         self, image: str, image_ref: str, credentials: Shown = (), policy: VerificationPolicy | None = None
     ) -> Decision:
         """Do the same as ``decide``, without blocking the event loop."""
-        import asyncio
-
         return await asyncio.to_thread(self.decide, image, image_ref, credentials, policy)
 
     def record_intent(self, image: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
 from keyferry._core.clock import check_timeout
 from keyferry._net.forms import encode_query
 from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.images.reference import parse_image
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, RuntimeKind
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.trust import TrustProblem
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.client import Registry
@@ -18,11 +19,8 @@ from keyferry.pulls.trial import Attempt, EndpointAnswer, without_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from keyferry.images.keyring import Credential
     from keyferry.images.reference import ImageName
-    from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors
 
 __all__ = ["check_endpoints"]
 
