@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from time import monotonic, time
 
+from keyferry.api.federation.presets import PRESETS
 from keyferry.sdk import ProvideError, Request, Response, serve
-from keyferry.sdk.federation import PRESETS
 from keyferry.sdk.flags import Flags, read_flags
 from keyferry.sdk.stdio import report, write_all
 from keyferry_plugins.federation.answer import make_response

@@ -69,7 +69,6 @@ from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
 from keyferry.pulls.registry.challenge import choose_challenge, parse_challenges
 from keyferry.sdk import Deadline
-from keyferry.sdk.federation import read_federation
 from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.image import Request, Response, respond
 from keyferry.workloads.objects import read_objects
@@ -86,6 +85,7 @@ from keyferry_plugins.azure.login import read_program_token
 from keyferry_plugins.docker.config import parse_config, parse_old_config
 from keyferry_plugins.docker.helper import _read_answer as read_helper_answer
 from keyferry_plugins.eks import CredentialCache
+from keyferry_plugins.federation.config import read_federation
 from keyferry_plugins.google.adc import token_from_file
 from keyferry_plugins.google.cache import CacheKey, read_cache
 from keyferry_plugins.google.calls import Calls

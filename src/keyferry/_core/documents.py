@@ -109,7 +109,6 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
             duplicates=(),
             format=DocumentFormat.YAML,
         )
-    # PyYAML takes as long to import as the rest of a command takes to run.
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)

@@ -159,7 +159,6 @@ class Folder:
         try:
             return os.open(place, flags | _ALWAYS, mode, dir_fd=at)
         except OSError as error:
-            # Not in a ``with`` block, which costs time: this call often serves to test whether a file exists.
             error.filename = self.path_of(name)
             raise
 

@@ -76,18 +76,11 @@ def printable(text: str, keep: str = "") -> str:
 
     Line breaks are such characters as well. Those in *keep* are not replaced.
     """
-    # Compiling the pattern takes longer than writing all other output of a usual command.
-    if text.isprintable() or text.translate(dict.fromkeys(map(ord, keep))).isprintable():
-        return text
-
     return re.sub(_CONTROL, lambda found: found[0] if found[0] in keep else "\ufffd", text)
 
 
 def escape_controls(text: str) -> str:
     """Return JSON *text* with the same characters escaped; line breaks between its parts stay."""
-    if printable(text, "\n") == text:
-        return text
-
     return re.sub(_CONTROL, lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 

@@ -213,7 +213,7 @@ def _resolve(host: str, port: int, deadline: Deadline) -> Sequence[Address]:
 
     def look_up() -> None:
         try:
-            # As bytes: for a str Python imports the idna codec, which takes longer than the lookup.
+            # As bytes: a str is encoded by the idna codec, which refuses names that resolvers accept.
             name = host.encode() if host.isascii() else host
             found.append(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
         except OSError as error:

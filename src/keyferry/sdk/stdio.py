@@ -108,7 +108,6 @@ def _read_piece() -> bytes:
             return os.read(0, _CHUNK)
         except BlockingIOError:
             # The parent process made the pipe non-blocking, and shares it.
-
             select([0], [], [])
 
 

@@ -35,7 +35,6 @@ def log_in_as_user(
     """Return a token for a person: from the cache, by refresh, or by a new login."""
     if options.pop_host:
         # Never cached: the key it is bound to exists only in this run.
-
         proof = make_proof()
         token = _log_in_by_password(options, application, request, deadline, proof.fields)
         return proof.bind(token, options.pop_host)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._net.forms import decode_percent
+from keyferry.api.federation.rules import CompleteRule
+from keyferry.api.federation.v1alpha1 import CacheLifetime
 from keyferry.sdk import AuthConfig, ProvideError, Request, Response
-from keyferry.sdk.federation import CacheLifetime, CompleteRule
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
 

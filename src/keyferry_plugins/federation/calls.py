@@ -7,16 +7,10 @@ from time import monotonic
 
 from keyferry._core.json import dumps, read_object
 from keyferry._net.forms import encode_form, encode_form_text, encode_query
+from keyferry.api.federation.rules import CompleteRule
+from keyferry.api.federation.templates import TemplateError, build_url, is_plain
+from keyferry.api.federation.v1alpha1 import BasicEncoding, ExchangeCall, FieldEncoding
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.federation import (
-    BasicEncoding,
-    CompleteRule,
-    ExchangeCall,
-    FieldEncoding,
-    TemplateError,
-    build_url,
-    is_plain,
-)
 from keyferry.sdk.http import HttpOptions, Reply, fetch
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.progress import Progress

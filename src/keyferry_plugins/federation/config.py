@@ -6,23 +6,25 @@ import os
 import sys
 from collections.abc import Mapping
 
-from keyferry.api.meta import parse_duration
-from keyferry.errors import DurationError
-from keyferry.sdk import IMAGE, REGISTRY, ProvideError
-from keyferry.sdk.federation import (
+from keyferry._core.documents import read_json
+from keyferry._core.json import loads_with_duplicates
+from keyferry._core.paths import Path
+from keyferry.api.codec import place_problem
+from keyferry.api.federation.rules import (
     RULE_FLAGS,
     CompleteRule,
-    FederationConfig,
+    check_config,
     complete_rule,
-    interpret_federation,
     make_document,
-    read_federation,
     read_setting,
 )
+from keyferry.api.federation.v1alpha1 import FederationConfig, read_config
+from keyferry.api.meta import parse_duration
+from keyferry.api.wire import Reader
+from keyferry.errors import DocumentError, DurationError, Problem
+from keyferry.sdk import IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
-
-__all__ = ["FLAGS", "find_rule", "load_config", "read_timeout"]
 
 FLAGS = (
     Flag(
@@ -118,3 +120,41 @@ def _refuse_both(flags: Flags) -> None:
         raise ProvideError(
             f"--config cannot be used with {', '.join(given)}", "write these settings into the config"
         )
+
+
+def read_federation(data: bytes, file: str) -> FederationConfig:
+    """Return the config in *data*, the JSON text of *file*; raise ProvideError for the first problem."""
+    try:
+        document, repeated = loads_with_duplicates(data)
+    except DocumentError as error:
+        where = "".join(f":{number}" for number in (error.line, error.column) if number)
+        raise ProvideError(f"{file}{where}: {error.message}", "the plugin reads JSON, not YAML") from None
+    reader = Reader(repeated)
+    config = read_config(document, reader)
+    check_config(config, reader)
+    if reader.problems:
+        raise _explain(reader.problems, file, data)
+    return config
+
+
+def interpret_federation(document: object, what: str) -> FederationConfig:
+    """Return the config in a *document* that was made of *what*, such as flags; raise ProvideError for a problem."""
+    reader = Reader()
+    config = read_config(document, reader)
+    check_config(config, reader)
+    if reader.problems:
+        raise _explain(reader.problems, what)
+    return config
+
+
+def _explain(problems: list[tuple[Path, Problem]], file: str, data: bytes = b"") -> ProvideError:
+    """Return an error with the first problem and its position in *data*."""
+    path, problem = problems[0]
+    if data:
+        problem = place_problem(problem, file, read_json(data), path)
+    text = str(problem) if data else f"{file}: {problem}"
+    others = len(problems) - 1
+    more = f" (and {others} more problem{'s' if others > 1 else ''})" if others else ""
+    return ProvideError(
+        f"{text}{more}", "keyferry-federate --show-preset NAME prints a preset and its parameters"
+    )

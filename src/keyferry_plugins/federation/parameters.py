@@ -7,15 +7,10 @@ import signal
 import sys
 from collections.abc import Mapping
 
+from keyferry.api.federation.rules import CompleteRule, expand_parameter, has_form
+from keyferry.api.federation.templates import is_plain, parse_template
+from keyferry.api.federation.v1alpha1 import ParameterSource
 from keyferry.sdk import ProvideError, Request
-from keyferry.sdk.federation import (
-    CompleteRule,
-    ParameterSource,
-    expand_parameter,
-    has_form,
-    is_plain,
-    parse_template,
-)
 from keyferry.sdk.files import read_bounded
 
 __all__ = ["expand", "gather_values"]

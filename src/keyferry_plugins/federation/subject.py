@@ -8,8 +8,9 @@ from time import monotonic
 from keyferry._core.jwt_claims import JwtError, read_claims, read_header
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_query
+from keyferry.api.federation.rules import is_cluster_audience
+from keyferry.api.federation.v1alpha1 import SubjectSettings, SubjectSource
 from keyferry.sdk import Deadline, ProvideError, Request
-from keyferry.sdk.federation import SubjectSettings, SubjectSource, is_cluster_audience
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.messages import shown

@@ -19,7 +19,7 @@ import keyferry
 import keyferry_plugins
 from keyferry.api.federation import presets
 from keyferry.api.federation.presets import PRESETS, load_preset
-from keyferry.sdk.federation import read_federation
+from keyferry_plugins.federation.config import read_federation
 from keyferry_plugins.signing.jose import read_claims
 from support.commands import run_keyferry
 from support.fake_cloud import Reply

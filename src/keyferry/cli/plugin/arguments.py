@@ -235,6 +235,5 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         # Not quoted: the value may be a secret that was given without a name.
-
         raise ArgumentTypeError("expected NAME=VALUE")
     return name, value

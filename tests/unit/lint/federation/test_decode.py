@@ -12,7 +12,7 @@ from keyferry.errors import ProvideError
 from keyferry.lint.dispatch import lint_any
 from keyferry.lint.federation.decode import decode_federation
 from keyferry.lint.report import FileKind, LintReport
-from keyferry.sdk.federation import read_federation
+from keyferry_plugins.federation.config import read_federation
 from support.federation import rule_of
 from support.lint import codes, write
 
