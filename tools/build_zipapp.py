@@ -22,14 +22,13 @@ from keyferry.kit.scaffold.install import PLUGINS  # noqa: E402 - after the path
 
 # What the plugins are made of; the SDK imports nothing else (``tests/test_architecture.py``).
 PACKAGES = (
-    "keyferry/errors",
     "keyferry/_core",
     "keyferry/_net",
     "keyferry/api",
     "keyferry/sdk",
     "keyferry_plugins",
 )
-FILES = ("keyferry/__init__.py",)
+FILES = ("keyferry/__init__.py", "keyferry/errors.py")
 FIRST_LINE = b"#!/usr/bin/env -S python3 -IS\n"
 # The oldest date that the format has.
 DATE = (1980, 1, 1, 0, 0, 0)

@@ -95,7 +95,7 @@ RUNS = {
     "run": """
 from keyferry.invoke.run import Limits, run
 def work():
-    run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS))
+    run(ARGV, stdin=b"x", environ={}, limits=Limits(timeout_seconds=SECONDS))
 """,
     "with a signal blocked": """
 from keyferry.invoke.run import run
@@ -111,24 +111,24 @@ def work():
     "with more input than a pipe takes": """
 from keyferry.invoke.run import Limits, run
 def work():
-    run(ARGV, stdin=b"x" * 100_000, environ={}, limits=Limits(SECONDS))
+    run(ARGV, stdin=b"x" * 100_000, environ={}, limits=Limits(timeout_seconds=SECONDS))
 """,
     "attached": """
 from keyferry.invoke.run import Limits, Tail, run
 def work():
-    run(ARGV, stdin=None, environ={}, limits=Limits(SECONDS), stderr_tail=Tail())
+    run(ARGV, stdin=None, environ={}, limits=Limits(timeout_seconds=SECONDS), stderr_tail=Tail())
 """,
     "attached, on our own input": """
 from keyferry.invoke.run import Limits, run
 def work():
     # It is given a moment to end by itself, which this one does.
-    run((ARGV[0], "0.02"), environ={}, limits=Limits(SECONDS), terminal=(0, 2))
+    run((ARGV[0], "0.02"), environ={}, limits=Limits(timeout_seconds=SECONDS), terminal=(0, 2))
 """,
     "the kit's": """
 from keyferry.invoke.run import Limits
 from keyferry.kit.lab.launch import Launch, launch
 def work():
-    launch(Launch(ARGV, {}, b"x", Limits(SECONDS)))
+    launch(Launch(argv=ARGV, environ={}, stdin=b"x", limits=Limits(timeout_seconds=SECONDS)))
 """,
     "the SDK's": """
 from keyferry.errors import ProvideError

@@ -215,7 +215,7 @@ def test_exec_info_as_large_as_linux_allows_is_read() -> None:
     info = json.loads(exec_info()["KUBERNETES_EXEC_INFO"])
     info["spec"]["cluster"] = {"server": "https://c.example", "config": {"x": "a" * 130_000}}
     ran = run_source(
-        cluster_plugin("return ExecResponse(str(len(request.cluster.config)))"),
+        cluster_plugin("return ExecResponse(token=str(len(request.cluster.config)))"),
         env={"KUBERNETES_EXEC_INFO": json.dumps(info, separators=(",", ":"))},
     )
     assert ran.document["status"] == {"token": "130008"}

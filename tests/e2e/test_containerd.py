@@ -331,7 +331,8 @@ class Dying(RuntimeTarget):
         os.kill(os.getpid(), signal.SIGKILL)
 
 socket, image, root, auths = sys.argv[1:]
-secret = PullSecret("team", "of-alice", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": auths.encode()}, "u")
+data = {".dockerconfigjson": auths.encode()}
+secret = PullSecret(namespace="team", name="of-alice", type="kubernetes.io/dockerconfigjson", data=data, uid="u")
 Puller(Dying(connect_runtime(socket)), records=load_records(root)).pull(image, pull_secrets=[secret])
 """
 

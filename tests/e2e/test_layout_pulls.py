@@ -29,7 +29,9 @@ PULL = """\
 import os, sys
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.puller.puller import pull
-login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source(SourceKind.PROVIDER, "one"), "key")
+source = Source(kind=SourceKind.PROVIDER, name="one")
+user, word = os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"]
+login = Credential(username=user, password=word, source=source, key="key")
 print(pull(sys.argv[1], to=sys.argv[2], credentials=[login], pull_policy="Always").manifest_digest)
 """
 

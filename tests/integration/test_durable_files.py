@@ -94,7 +94,8 @@ from support.images import digest_of
 layout = Layout(sys.argv[1])
 """
 ENTRY = (
-    'IndexEntry("application/x", digest_of(b"blob"), 4, Platform("linux", "amd64"), "reg.io/app:v1", "v1")'
+    'IndexEntry(media_type="application/x", digest=digest_of(b"blob"), size=4, '
+    'platform=Platform(os="linux", architecture="amd64"), image="reg.io/app:v1", tag="v1")'
 )
 
 

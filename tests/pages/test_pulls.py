@@ -144,7 +144,7 @@ image, image_ref = "registry.example/team/app:v1", "sha256:1"
 providers = load_providers("/etc/kubernetes/providers.yaml", "/usr/libexec/kubernetes/plugins")
 credentials = providers.lookup(image).credentials
 credential = credentials[0]
-list_images = lambda: [StoredImage(image_ref, (image,))]
+list_images = lambda: [StoredImage(id=image_ref, tags=(image,))]
 image_ids, begun_ns = {image_ref}, time.time_ns()
 """
 

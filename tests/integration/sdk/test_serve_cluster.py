@@ -23,10 +23,10 @@ from support.sdk_plugins import (
     run_source,
 )
 
-ASK = 'return ExecResponse(ask(request, "Token: ", is_secret=True))'
+ASK = 'return ExecResponse(token=ask(request, "Token: ", is_secret=True))'
 ASK_TWO = """\
 name = ask(request, "Name: ")
-return ExecResponse(name + "-" + ask(request, "Password: ", is_secret=True))"""
+return ExecResponse(token=name + "-" + ask(request, "Password: ", is_secret=True))"""
 
 
 @dataclass(frozen=True)
