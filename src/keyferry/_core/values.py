@@ -85,7 +85,9 @@ class Value:
             else:
                 cls._fields[name] = Field(given, None, None, is_shown=True)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, *args: object, **values: Any) -> None:
+        if args:
+            raise TypeError(f"{type(self).__name__} is built by keyword: {', '.join(self._fields)}")
         own = self.__dict__
         for name, declared in self._fields.items():
             if name in values:

@@ -89,7 +89,7 @@ def test_a_copy_may_differ_in_some_fields() -> None:
     ("make", "message"),
     [
         (lambda: Pair(left=1), "Pair needs 'right'"),  # type: ignore[call-arg] # that is the point
-        (lambda: Pair(1, 2), "positional"),  # type: ignore[call-arg]
+        (lambda: Pair(1, 2), "Pair is built by keyword: left, right"),  # type: ignore[call-arg]
         (lambda: Pair(left=1, right=2, up=3), "Pair has no field 'up'"),  # type: ignore[call-arg]
     ],
     ids=["missing", "by position", "unknown"],
