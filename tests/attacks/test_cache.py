@@ -157,8 +157,8 @@ def test_no_key_material_stands_in_the_cache() -> None:
     accounts.tokens["tenant-a", "builder"] = "plain-token-text"
     asked, _, _ = for_accounts("Token", accounts)
     asked.provide(IMAGE, ALICE)
-    assert asked._cache._entries
-    assert not any(b"plain-token-text" in key for key in asked._cache._entries)
+    assert asked._unrelayed_cache._entries
+    assert not any(b"plain-token-text" in key for key in asked._unrelayed_cache._entries)
 
 
 @pytest.mark.parametrize(

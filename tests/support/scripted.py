@@ -28,7 +28,7 @@ Response = CredentialProviderResponse
 
 def cache_entries(provider: Provider) -> int:
     """Return the number of cache entries, including expired entries that are not removed yet."""
-    return len(provider._cache)
+    return provider.cache_uses()[0].entries
 
 
 class Clock:
