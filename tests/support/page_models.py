@@ -272,7 +272,8 @@ def usual_snapshot() -> PageSnapshot:
         (own, 208, 0.09, 2_691),
     ):
         _spread(provider, runs, middle, random)
-        provider.counters.count("hits", hits)
+        for _ in range(hits):
+            provider.counters.hit()
     providers = Providers(world.made, clock=world.clock)
     for hours, image, account, caller, seconds in _USUAL_LOOKUPS:
         world.later(hours * _HOUR, world.ask, providers, image, account, caller, seconds)

@@ -58,11 +58,7 @@ class ModelBuilder:
         providers = snapshot.state.providers
         planned = _Planned(snapshot)
         held = [(provider, provider.answers()) for provider in providers.providers]
-        hits = providers.cache_hits()
-        cards = tuple(
-            _card(snapshot, provider, answers, hits.get(provider.name, 0), planned)
-            for provider, answers in held
-        )
+        cards = tuple(_card(snapshot, provider, answers, planned) for provider, answers in held)
         lives = self._make_lives(snapshot, held, planned)
         accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
         return PageModel(
@@ -134,7 +130,7 @@ class _Planned:
 
 
 def _card(
-    snapshot: PageSnapshot, provider: Provider, held: tuple[CacheEntry, ...], hits: int, planned: _Planned
+    snapshot: PageSnapshot, provider: Provider, held: tuple[CacheEntry, ...], planned: _Planned
 ) -> ProviderCard:
     counts, plugin = provider.counters.read(), provider.plugin
     first_ns = planned.first.get(provider.name)
@@ -147,7 +143,7 @@ def _card(
         plugin_path=plugin.path if isinstance(plugin, ExecPlugin) else "",
         is_for_accounts=provider.config.token_attributes is not None,
         cached=len(held),
-        hits=hits,
+        hits=counts.hits,
         runs=counts.runs,
         failures=sum(counts.failures.values()),
         latency=tuple(

@@ -298,7 +298,7 @@ class Provider:
             with self._lock:
                 kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
-                    self.counters.count("hits")
+                    self.counters.hit()
                     log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
                 own_key, wide_key = flight_key(image, others), self._wide_key(image, account_key, others)
@@ -344,7 +344,7 @@ class Provider:
             or not shares_cache_key(provision.cache_key_type, asked, image)
         ):
             return None
-        self.counters.count("shared")
+        self.counters.shared()
         log_debug("images", "%s: from a run of plugin %s for another lookup", image, self.name)
         is_own = provision.error is None and not provision.is_from_agent
         outcome = ProvisionOutcome.SHARED if is_own else provision.outcome
