@@ -341,17 +341,15 @@ class Fleet:
 
     def _note(self, provider: Provider, entry: CacheEntry) -> None:
         """Plan the renewal of what was cached, as the agent does; look at the node when it expires."""
-        expires_ns = entry.provision.expires_ns
-        assert expires_ns is not None
         self._renewals.note(
             PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image),
-            expires_ns,
+            entry.expires_ns,
             self._clock.now_ns,
         )
         node = _node_of(entry.base)
         if not self._is_watched[node]:
             self._is_watched[node] = 1
-            self._schedule(expires_ns + 1, self._watch, node)
+            self._schedule(entry.expires_ns + 1, self._watch, node)
         if self._lacking[node]:
             self._lacking[node] = 0
             self._number_lacking -= 1

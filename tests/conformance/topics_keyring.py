@@ -255,13 +255,16 @@ def _step(step: Json, provider: Provider, clock: _Clock, accounts: _Accounts, sc
     image = str(step["image"])
     # The kubelet asks a provider about every image; keyferry's index asks only those that match.
     if not any(matches(pattern, image) for pattern in provider.config.match_images or ()):
-        return {"cache_entries": len(provider._cache), "creds": {}, "error": None, "executed": False} | {
-            "service_account": None
-        }
+        return {
+            "cache_entries": provider.cache_uses()[0].entries,
+            "creds": {},
+            "error": None,
+            "executed": False,
+        } | {"service_account": None}
     provision = provider.provide(image, _pod(step))
     ref = provision.account if provision.outcome in (ProvisionOutcome.CACHED, ProvisionOutcome.RAN) else None
     shown: Json = {
-        "cache_entries": len(provider._cache),
+        "cache_entries": provider.cache_uses()[0].entries,
         "creds": {k: {"username": a.username, "password": a.password} for k, a in provision.auth.items()},
         "error": provision.kubernetes_text or None,
         "executed": script.asked is not None,

@@ -142,8 +142,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def blocks() -> list[tuple[str, str]]:
+    """Return the examples of the page, in its order, each after its language."""
+    pattern = r"^```(python|pycon)\n(.*?)^```"
+    return re.findall(pattern, PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def test_the_examples_of_the_page_run_as_they_stand(
@@ -158,23 +160,21 @@ def test_the_examples_of_the_page_run_as_they_stand(
         "/usr/libexec/kubernetes/plugins": node.bin_dir,
     }
     names: dict[str, object] = {"config": node.config, "bin_dir": node.bin_dir, "image": f"{ECR}/team/app:v1"}
-    found = blocks("python")
-    assert len(found) == 4
-    for number, block in enumerate(found):
+    for language, block in blocks():
+        if language == "pycon":
+            check_prompt(block, names)
+            continue
         for shown, real in folders.items():
             block = block.replace(shown, str(real))  # noqa: PLW2901 - the same block, on this machine
         exec(block, names)  # noqa: S102 - our own page
-        if number == 1:
-            check_prompt(names)
     printed = capsys.readouterr().out
     assert f"AWS provider ecr {ECR}\n" in printed
     assert "the node agent was not used: there is no agent at" in printed
     assert "pass-word" not in printed
 
 
-def check_prompt(names: dict[str, object]) -> None:
+def check_prompt(session: str, names: dict[str, object]) -> None:
     """What the page shows at a prompt is what is shown."""
-    (session,) = blocks("pycon")
     test = doctest.DocTestParser().get_doctest(session, dict(names), PAGE.name, str(PAGE), 0)
     assert doctest.DocTestRunner().run(test).failed == 0
 

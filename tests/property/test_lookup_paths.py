@@ -17,7 +17,7 @@ from keyferry.images.match import matches
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.provider import Provider
 from keyferry.images.reference import parse_image
-from support.scripted import Accounts, Clock, Scripted, attributes, configured, response
+from support.scripted import Accounts, Clock, Scripted, attributes, cache_hits, configured, response
 
 IMAGES = [f"{registry}/{path}" for registry in ("reg.io", "a.reg.io", "other.io:5") for path in "abc"]
 PATTERNS = (("reg.io", "*.reg.io"), ("*.io", "other.io:5/a"), ("reg.io/a", "other.io:5"))
@@ -126,7 +126,7 @@ def test_every_way_to_an_answer_comes_to_the_same(plans: list[Plan], steps: list
 
 
 def counted(world: World) -> dict[str, int]:
-    return world.providers.cache_hits()
+    return cache_hits(world.providers)
 
 
 @given(

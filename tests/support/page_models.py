@@ -144,7 +144,7 @@ class World:
         """Yield when each answer for everybody is renewed; those that failed last, after a pause."""
         for provider in self.made:
             is_failing = provider.counters.read().has_last_failed
-            for at, held in enumerate(each for each in provider.held() if each.is_shared):
+            for at, held in enumerate(each for each in provider.answers() if each.is_shared):
                 got_ns = held.provision.got_ns or 0
                 failures = 5 if is_failing and at == 0 else 0
                 planned_ns = 0 if failures else refresh_at_ns(got_ns, held.expires_ns, random.random)
@@ -272,7 +272,8 @@ def usual_snapshot() -> PageSnapshot:
         (own, 208, 0.09, 2_691),
     ):
         _spread(provider, runs, middle, random)
-        provider.counters.count("hits", hits)
+        for _ in range(hits):
+            provider.counters.hit()
     providers = Providers(world.made, clock=world.clock)
     for hours, image, account, caller, seconds in _USUAL_LOOKUPS:
         world.later(hours * _HOUR, world.ask, providers, image, account, caller, seconds)

@@ -15,6 +15,7 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import PluginError, ServiceAccountError
+from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import ServiceAccount, ServiceAccounts, TokenRequest
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
@@ -28,7 +29,12 @@ Response = CredentialProviderResponse
 
 def cache_entries(provider: Provider) -> int:
     """Return the number of cache entries, including expired entries that are not removed yet."""
-    return len(provider._cache)
+    return provider.cache_uses()[0].entries
+
+
+def cache_hits(providers: Providers) -> dict[str, int]:
+    """Return the number of answers from the cache, by provider."""
+    return {provider.name: provider.counters.read().hits for provider in providers.providers}
 
 
 class Clock:

@@ -19,7 +19,7 @@ _NOT_PROMISED = {
     "ClusterSession": frozenset({"__init__", "authenticator"}),
     "Providers": frozenset(
         {
-            *("__init__", "cache_hits", "cancel_waiting", "find", "foresee", "provide_async", "providers"),
+            *("__init__", "find", "foresee", "provide_async", "providers"),
             *("recall", "refresh_async", "refuse", "waiting"),
         }
     ),

@@ -31,12 +31,13 @@ def hand_over_reply(providers: Providers, now_ns: int) -> AgentReply:
             "config": _config_of(providers, provider.name),
             "image": entry.image,
             "cacheKeyType": entry.provision.cache_key_type,
-            "millisecondsLeft": ((entry.provision.expires_ns or now_ns) - now_ns) // _MILLISECOND,
+            "millisecondsLeft": (entry.expires_ns - now_ns) // _MILLISECOND,
             "millisecondsOld": (now_ns - (entry.provision.got_ns or now_ns)) // _MILLISECOND,
             "auth": {key: [each.username, each.password] for key, each in entry.provision.auth.items()},
         }
         for provider in providers.providers
-        for entry in provider.cached()
+        for entry in provider.answers()
+        if entry.is_shared
     ]
     reply = reply_document("HandOver", version=__version__, entries=entries)
     if len(reply.body) > _MOST_BYTES:

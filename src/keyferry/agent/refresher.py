@@ -55,10 +55,8 @@ class Refresher:
             pass  # the loop has ended, and so does this process
 
     def _note(self, provider: Provider, entry: CacheEntry) -> None:
-        expires_ns = entry.provision.expires_ns
-        if expires_ns is not None:
-            planned = PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image)
-            self.plan.note(planned, expires_ns, self._clock())
+        planned = PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image)
+        self.plan.note(planned, entry.expires_ns, self._clock())
         if self._wake is not None:
             self._wake.set()
 

@@ -371,7 +371,7 @@ class AgentService:
                 request, question, lambda: self._run_provider(state, request, rights, question, pod)
             )
         if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
-            provider.counters.count("hits")
+            provider.counters.hit()
             self._use(recalled, question.image.repository, self._clock())
         return self._provider_reply(state, rights, question, recalled)
 

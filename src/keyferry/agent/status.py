@@ -28,13 +28,12 @@ Json = dict[str, object]
 def status_fields(reloader: Reloader, refresher: Refresher, usage: Usage, *, process: Json) -> Json:
     """Return the fields of the status document; *process* has those of the process."""
     state = reloader.state
-    hits = state.providers.cache_hits()
     return {
         "version": __version__,
         **process,
         "config": _loaded_config(state),
         "reload": _reload(reloader),
-        "providers": [_provider(each, hits.get(each.name, 0)) for each in state.providers.providers],
+        "providers": [_provider(each) for each in state.providers.providers],
         "refresh": _refreshes(refresher),
         "callers": [
             {
@@ -72,7 +71,7 @@ def _reload(reloader: Reloader) -> Json:
     }
 
 
-def _provider(provider: Provider, hits: int) -> Json:
+def _provider(provider: Provider) -> Json:
     counts = provider.counters.read()
     shared, relayed = provider.cache_uses()
     soonest = provider.soonest_expiry_seconds()
@@ -86,7 +85,7 @@ def _provider(provider: Provider, hits: int) -> Json:
             "bytes": shared.bytes + relayed.bytes,
             "expiresAt": None if soonest is None else format_time(time.time_ns() + int(soonest * _SECOND)),
         },
-        "hits": hits,
+        "hits": counts.hits,
         "shared": counts.shared,
         "runs": counts.runs,
         "failures": {str(kind): number for kind, number in sorted(counts.failures.items())},

@@ -184,7 +184,7 @@ class Providers:
         recalled = asked.recall(repository, pod)
         if recalled is not None:
             if recalled.outcome is ProvisionOutcome.CACHED:
-                asked.counters.count("hits")
+                asked.counters.hit()
             return recalled
         import asyncio
 
@@ -227,10 +227,6 @@ class Providers:
         evicted = [provider.evict(name, username, password) for provider in self._providers]
         return any(evicted)
 
-    def cache_hits(self) -> dict[str, int]:
-        """Return the number of cache hits so far, by provider."""
-        return {provider.name: provider.counters.read().hits for provider in self._providers}
-
     def waiting(self) -> int:
         """Return the number of lookups and renewals that wait for a thread, since all are busy with plugin runs."""
         return sum(not each.running() and not each.done() for each in tuple(self._submitted))
@@ -257,7 +253,7 @@ class Providers:
             provisions.append(provision)
         for provider, provision in zip(matching, provisions, strict=True):
             if provision.outcome is ProvisionOutcome.CACHED:
-                provider.counters.count("hits")
+                provider.counters.hit()
         log_debug("images", "%s: all of the answer is in memory", repository)
         return self._finish(question, tuple(provisions), [], node)
 

@@ -35,7 +35,7 @@ class ProvidersCollector(Collector):
         counts = [(provider, provider.counters.read()) for provider in providers]
         yield from _kubelet_metrics(counts, self._providers.config_hash)
         yield from _run_metrics(counts)
-        yield _lookup_metric(counts, self._providers.cache_hits())
+        yield _lookup_metric(counts)
         yield _expiry_metric(providers, self._clock())
         yield from _cache_metrics(providers)
         yield from _queue_metrics(self._providers)
@@ -78,14 +78,14 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
     yield from (runs, failures)
 
 
-def _lookup_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -> Metric:
+def _lookup_metric(counts: list[tuple[Provider, Counts]]) -> Metric:
     lookups = CounterMetricFamily(
         "keyferry_provider_lookups",
         "Lookups of a provider: a cache hit, a miss that ran the plugin, or a run shared with another lookup",
         labels=["plugin_name", "result"],
     )
     for provider, count in counts:
-        lookups.add_metric([provider.name, "hit"], hits[provider.name])
+        lookups.add_metric([provider.name, "hit"], count.hits)
         lookups.add_metric([provider.name, "miss"], count.runs)
         lookups.add_metric([provider.name, "shared"], count.shared)
     return lookups

@@ -14,6 +14,7 @@ from keyferry.agent.settings import Given
 from keyferry.agent.state import AgentState, load_state
 from keyferry.errors import ConfigError, EnvironmentProblem
 from support.plugins import Node, provider_entry, write_config
+from support.scripted import cache_hits
 
 
 def test_a_folder_changes_with_its_configs_and_not_with_what_else_is_in_it(tmp_path: Path) -> None:
@@ -106,13 +107,13 @@ def test_hits_never_seem_to_fall_while_a_new_config_takes_over(node: Node) -> No
             if name == "state" and seen:
                 for _ in range(2):
                     before.lookup("registry.example/late")
-                seen.append(self.state.providers.cache_hits())
+                seen.append(cache_hits(self.state.providers))
 
     reloader = Watched(given, AgentLog())
     before = reloader.state.providers
     for _ in range(4):
         before.lookup("registry.example/late")
-    seen.append(before.cache_hits())
+    seen.append(cache_hits(before))
     assert reloader.load().is_applied
-    seen.append(reloader.state.providers.cache_hits())
+    seen.append(cache_hits(reloader.state.providers))
     assert [list(each.values()) for each in seen] == [[3], [5], [5]]

@@ -246,7 +246,7 @@ def _advice(text: str, *lines: str) -> Advice:
 
 
 def _held_for(provider: Provider, account: str, name: str) -> Iterator[Provision]:
-    for held in provider.held():
+    for held in provider.answers():
         provision = held.provision
         is_for = not held.is_shared and account_text(provision.account) == account
         if is_for and shares_cache_key(provision.cache_key_type, held.image, name):

@@ -16,7 +16,7 @@ from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
 from keyferry.agent.settings import NAMES
 from keyferry.explain.plugin_hint import plugin_command
 from keyferry.images.keyring import ServiceAccountRef
-from keyferry.images.provider.cache import GLOBAL_KEY, KeptAnswer
+from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.counters import BUCKETS, Counts
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
@@ -57,12 +57,8 @@ class ModelBuilder:
         self._notice_clock(snapshot)
         providers = snapshot.state.providers
         planned = _Planned(snapshot)
-        held = [(provider, provider.held()) for provider in providers.providers]
-        hits = providers.cache_hits()
-        cards = tuple(
-            _card(snapshot, provider, answers, hits.get(provider.name, 0), planned)
-            for provider, answers in held
-        )
+        held = [(provider, provider.answers()) for provider in providers.providers]
+        cards = tuple(_card(snapshot, provider, answers, planned) for provider, answers in held)
         lives = self._make_lives(snapshot, held, planned)
         accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
         return PageModel(
@@ -96,7 +92,7 @@ class ModelBuilder:
         self._clock_offset = offset
 
     def _make_lives(
-        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[KeptAnswer, ...]]], planned: _Planned
+        self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[CacheEntry, ...]]], planned: _Planned
     ) -> tuple[Life, ...]:
         before, made = self._lives, dict[int, tuple[tuple[object, ...], Life]]()
         for provider, answers in held:
@@ -134,7 +130,7 @@ class _Planned:
 
 
 def _card(
-    snapshot: PageSnapshot, provider: Provider, held: tuple[KeptAnswer, ...], hits: int, planned: _Planned
+    snapshot: PageSnapshot, provider: Provider, held: tuple[CacheEntry, ...], planned: _Planned
 ) -> ProviderCard:
     counts, plugin = provider.counters.read(), provider.plugin
     first_ns = planned.first.get(provider.name)
@@ -147,7 +143,7 @@ def _card(
         plugin_path=plugin.path if isinstance(plugin, ExecPlugin) else "",
         is_for_accounts=provider.config.token_attributes is not None,
         cached=len(held),
-        hits=hits,
+        hits=counts.hits,
         runs=counts.runs,
         failures=sum(counts.failures.values()),
         latency=tuple(
@@ -198,7 +194,7 @@ def cure_of(snapshot: PageSnapshot, provider: Provider) -> str:
 
 
 def _life(
-    snapshot: PageSnapshot, provider: Provider, held: KeptAnswer, renewal: tuple[int, int] | None
+    snapshot: PageSnapshot, provider: Provider, held: CacheEntry, renewal: tuple[int, int] | None
 ) -> Life:
     """Return the life of an answer; *renewal* is its planned instant and the failures before it."""
     expires_ns, provision = held.expires_ns, held.provision
@@ -215,7 +211,7 @@ def _life(
     return Life(
         identifier=held.number,
         provider=provider.name,
-        scope="every image" if held.base == GLOBAL_KEY else printable(held.base),
+        scope=printable(held.scope),
         account=printable(account_text(provision.account)),
         got=snapshot.wall(got_ns),
         expires=snapshot.wall(expires_ns),

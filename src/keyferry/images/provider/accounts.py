@@ -6,17 +6,12 @@ import time
 from collections.abc import Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
+from keyferry._core.type_forms import Protocol
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import NodeAudienceError, ServiceAccountError
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.keyring import ServiceAccountRef
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
-else:
-    Protocol = object
 
 
 class Pod(Value):

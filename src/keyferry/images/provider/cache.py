@@ -24,17 +24,16 @@ _ENTRY_BYTES = 2400
 _numbers = count(1)
 
 
-class KeptAnswer(Value):
-    """A cache entry, valid up to and including ``expires_ns`` on the monotonic clock, for everybody if it is shared.
+class CacheEntry(Value):
+    """A cached answer with the image of its run; it is shared if any lookup may get it, not just one account's.
 
-    What takes the place of another one has its number.
+    A renewed answer keeps the number of the one it replaces; the agent's page uses it as identity.
     """
 
-    provision: Provision
-    expires_ns: int
-    size: int
     image: str
+    provision: Provision
     is_shared: bool
+    size: int
     number: int
 
     @property
@@ -42,13 +41,16 @@ class KeptAnswer(Value):
         """The first part of its key."""
         return base_key(self.provision.cache_key_type, self.image)
 
+    @property
+    def scope(self) -> str:
+        """The images that it is for, in words: one image, a registry, or every image."""
+        return "every image" if self.base == GLOBAL_KEY else self.base
 
-class CacheEntry(Value):
-    """A cached answer that any lookup may get: its first key part, and the image of its run."""
-
-    base: str
-    image: str
-    provision: Provision
+    @property
+    def expires_ns(self) -> int:
+        """The last instant at which it is valid, on the provider's clock."""
+        assert self.provision.expires_ns is not None  # noqa: S101 - an answer without one is not cached
+        return self.provision.expires_ns
 
 
 class CacheLimits(Value):
@@ -75,14 +77,12 @@ class Cache:
     The kubelet's cache is unbounded; this one drops its oldest entries when their number or size exceeds a limit.
     """
 
-    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_limits", "_types")
+    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_limits")
 
     def __init__(self, now_ns: int, limits: CacheLimits = DEFAULT_LIMITS) -> None:
         # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
-        self._entries: OrderedDict[bytes, KeptAnswer] = OrderedDict()
+        self._entries: OrderedDict[bytes, CacheEntry] = OrderedDict()
         self._bytes = 0
-        # Which keys a lookup tries, in this order: those of the types that were ever stored, mostly just one.
-        self._types: tuple[str, ...] = ()
         self._last_sweep_ns = now_ns
         self._limits = limits
 
@@ -94,25 +94,15 @@ class Cache:
         """How full the cache is; entries that have expired count until they are dropped."""
         return CacheUse(entries=len(self._entries), bytes=self._bytes, limits=self._limits)
 
-    def entries(self, now_ns: int) -> tuple[CacheEntry, ...]:
-        """Return the entries that have not expired and that belong to no service account, oldest first."""
-        return tuple(
-            CacheEntry(base=kept.base, image=kept.image, provision=kept.provision)
-            for kept in self._entries.values()
-            if kept.is_shared and kept.expires_ns >= now_ns
-        )
-
-    def held(self) -> tuple[KeptAnswer, ...]:
-        """Return all entries, oldest first, also those that have expired."""
-        return tuple(self._entries.values())
+    def answers(self, now_ns: int) -> tuple[CacheEntry, ...]:
+        """Return the entries that have not expired, oldest first."""
+        return tuple([entry for entry in self._entries.values() if entry.expires_ns >= now_ns])
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
         if now_ns - self._last_sweep_ns > SWEEP_INTERVAL_NS:
             self._sweep(now_ns)
-        if not self._entries:
-            return None
-        for cache_key_type in self._types:
+        for cache_key_type in CACHE_KEY_TYPES:
             key = cache_key(base_key(cache_key_type, image), account_key)
             entry = self._entries.get(key)
             if entry is None:
@@ -122,49 +112,41 @@ class Cache:
             self._drop(key)
         return None
 
-    def store(self, image: str, account_key: bytes, provision: Provision) -> None:
-        """Store an answer under the key of its cache key type.
+    def store(self, image: str, account_key: bytes, provision: Provision) -> CacheEntry | None:
+        """Store an answer under the key of its cache key type; return its entry.
 
-        An answer without an expiry, or larger than the whole cache, is not stored.
+        An answer without an expiry, or larger than the whole cache, is not stored, and None is returned.
         """
         if provision.expires_ns is None:
-            return
-        base = base_key(provision.cache_key_type, image)
-        # By the text: in the kubelet, the answer for an image without a path is found as that of a registry.
-        found_as = "Image" if "/" in base else "Global" if base == GLOBAL_KEY else "Registry"
-        if found_as not in self._types:
-            self._types = tuple([each for each in CACHE_KEY_TYPES if each == found_as or each in self._types])
-        key = cache_key(base, account_key)
+            return None
+        key = cache_key(base_key(provision.cache_key_type, image), account_key)
         before = self._entries.get(key)
         if before is not None:
             self._drop(key)
         size = _ENTRY_BYTES + len(key) + auth_bytes(provision.auth)
         if size > self._limits.bytes:
-            return
+            return None
         while len(self._entries) >= self._limits.entries or self._bytes + size > self._limits.bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
         number = next(_numbers) if before is None else before.number
-        self._entries[key] = KeptAnswer(
-            provision=provision,
-            expires_ns=provision.expires_ns,
-            size=size,
-            image=image,
-            is_shared=not account_key,
-            number=number,
+        entry = CacheEntry(
+            image=image, provision=provision, is_shared=not account_key, size=size, number=number
         )
+        self._entries[key] = entry
         self._bytes += size
+        return entry
 
     def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
         """Drop all entries for an image that contain this credential; return their keys.
 
         Entries whose keys are in *keep* are not dropped.
         """
-        bases = {base.encode() for base in (image, registry_of(image), GLOBAL_KEY)}
+        bases = {base_key(cache_key_type, image) for cache_key_type in CACHE_KEY_TYPES}
         refused = [
             key
             for key, entry in self._entries.items()
             if key not in keep
-            and base_of(key) in bases
+            and entry.base in bases
             and any(
                 auth.username == username and auth.password == password
                 for auth in entry.provision.auth.values()
@@ -211,12 +193,6 @@ def shares_cache_key(cache_key_type: str, asked: str, image: str) -> bool:
 def cache_key(base: str, account_key: bytes) -> bytes:
     """Return both parts, each after its length, so that different pairs have different keys."""
     return _text(base) + _bytes(account_key)
-
-
-def base_of(key: bytes) -> bytes:
-    """Return the first part of a cache key."""
-    (length,) = struct.unpack_from(">H", key)
-    return key[2 : 2 + length]
 
 
 def account_cache_key(

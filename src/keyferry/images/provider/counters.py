@@ -52,13 +52,14 @@ class Counters:
     """The counters of one provider; thread-safe."""
 
     __slots__ = (
-        *("_buckets", "_errors", "_failures", "_has_last_failed", "_last_run_ns"),
-        *("_lock", "_runs", "_seconds", "_streak_ns", "_tallies"),
+        *("_buckets", "_errors", "_failures", "_has_last_failed", "_hits", "_last_run_ns"),
+        *("_lock", "_runs", "_seconds", "_shared", "_streak_ns"),
     )
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._tallies = {"hits": 0, "shared": 0}
+        self._hits = 0
+        self._shared = 0
         self._runs = 0
         self._errors = 0
         self._seconds = 0.0
@@ -68,10 +69,15 @@ class Counters:
         self._has_last_failed = False
         self._streak_ns: int | None = None
 
-    def count(self, what: str, by: int = 1) -> None:
-        """Count a cache hit (``hits``) or an answer from another lookup's run (``shared``)."""
+    def hit(self) -> None:
+        """Count an answer from the cache."""
         with self._lock:
-            self._tallies[what] += by
+            self._hits += 1
+
+    def shared(self) -> None:
+        """Count an answer from another lookup's run."""
+        with self._lock:
+            self._shared += 1
 
     def ran(self, seconds: float | None, problem: KeyferryError | None, at_ns: int) -> None:
         """Count a run that ended at *at_ns*, and its failure, if it failed."""
@@ -96,8 +102,8 @@ class Counters:
         """Return the current values."""
         with self._lock:
             return Counts(
-                hits=self._tallies["hits"],
-                shared=self._tallies["shared"],
+                hits=self._hits,
+                shared=self._shared,
                 runs=self._runs,
                 execution_errors=self._errors,
                 failures=dict(self._failures),

@@ -36,9 +36,7 @@ from keyferry.images.provider.cache import (
     CacheEntry,
     CacheLimits,
     CacheUse,
-    KeptAnswer,
     account_cache_key,
-    base_key,
     flight_key,
     hash_token,
     other_inputs,
@@ -50,11 +48,6 @@ from keyferry.images.provider.runs import FAILED_RUN, LastAnswer, LastFailure, R
 from keyferry.images.reference import registry_of
 from keyferry.invoke.sharing import Flight, Flights
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.provider.agent import AgentSource
-
-
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
 # A shorter delay before a run is not subtracted from the run's timeout.
@@ -65,8 +58,9 @@ _BEGINNING_SECONDS = 0.05
 _Run = tuple[str, Provision]
 
 
-# The time that a caller has to wait for other lookups' runs and to run the plugin itself.
 class _TimeBudget:
+    """The time that a caller has to wait for other lookups' runs and to run the plugin itself."""
+
     __slots__ = ("_asked_seconds", "_until", "seconds")
 
     def __init__(
@@ -117,8 +111,8 @@ class Provider:
         self._coalesce = coalesce
         self._timeout_seconds = timeout_seconds
         self._last_type = ""
-        self._cache = Cache(clock(), cache_limits)
-        # Apart, so that answers for many tokens do not push out those that everybody gets.
+        # All answers but those of relayed tokens, which are apart, so that many tokens do not push out the others.
+        self._unrelayed_cache = Cache(clock(), cache_limits)
         self._relayed_cache = Cache(clock(), cache_limits)
         self._flights: Flights[_Run] = Flights()
         self._lock = Lock()
@@ -150,10 +144,10 @@ class Provider:
         return self._runs.last_answer
 
     def soonest_expiry_seconds(self) -> float | None:
-        """Return the seconds until the first cache entry expires, or None if there is none."""
+        """Return the seconds until the first cached answer expires, or None; those of relayed tokens do not count."""
         with self._lock:
             now = self._clock()
-            soonest = self._cache.soonest_expiry_ns(now)
+            soonest = self._unrelayed_cache.soonest_expiry_ns(now)
         return None if soonest is None else (soonest - now) / 1e9
 
     def provide(
@@ -169,17 +163,17 @@ class Provider:
         *timeout_seconds* bounds the whole call, and *waited_seconds* are subtracted from it. By default the timeout
         of the plugin applies to a run, and to waiting for another lookup's run.
         """
-        patience = None
+        budget = None
         if timeout_seconds is not None or waited_seconds:
-            patience = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
+            budget = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
         attributes = self.config.token_attributes
         try:
             if attributes is None:
-                return self._provide(image, NOBODY, b"", NO_OTHER_INPUTS, patience)
+                return self._provide(image, NOBODY, b"", NO_OTHER_INPUTS, budget)
             # Before the cache and without caching, as in the kubelet.
             identity = identify(attributes, self._accounts, pod)
             others = other_inputs(hash_token(identity.token), identity.annotations or {})
-            provision = self._provide(image, identity, self._account_key(identity), others, patience)
+            provision = self._provide(image, identity, self._account_key(identity), others, budget)
         except NotApplicable as skip:
             return Provision(
                 provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
@@ -206,11 +200,8 @@ class Provider:
             return None
         try:
             identity = NOBODY if attributes is None else identify(attributes, None, pod)
-            cache = self._cache_of(identity)
-            if not cache:
-                return None
             with self._lock:
-                kept = cache.find(image, identity.key, self._clock())
+                kept = self._cache_of(identity).find(image, identity.key, self._clock())
         except NotGivenError as not_given:
             return _unknown(self.name, not_given, None)
         except (NotApplicable, ServiceAccountError):
@@ -232,22 +223,16 @@ class Provider:
         assert run is not None  # noqa: S101 - a run that raised an unexpected error has ended this thread
         return run[1]
 
-    def cached(self) -> tuple[CacheEntry, ...]:
-        """Return the cached answers that any lookup may get."""
+    def answers(self) -> tuple[CacheEntry, ...]:
+        """Return all cached answers that have not expired; those of relayed tokens are last."""
         with self._lock:
-            return self._cache.entries(self._clock())
-
-    def held(self) -> tuple[KeptAnswer, ...]:
-        """Return all cached answers: those that any lookup may get, then those of service accounts."""
-        with self._lock:
-            held = (*self._cache.held(), *self._relayed_cache.held())
-        now = self._clock()
-        return tuple([each for each in held if each.expires_ns >= now])
+            now = self._clock()
+            return (*self._unrelayed_cache.answers(now), *self._relayed_cache.answers(now))
 
     def cache_uses(self) -> tuple[CacheUse, CacheUse]:
-        """Return how full the cache of answers for everybody is, and that of answers for relayed tokens."""
+        """Return how full the cache of all answers but those of relayed tokens is, and then that of those."""
         with self._lock:
-            return self._cache.use, self._relayed_cache.use
+            return self._unrelayed_cache.use, self._relayed_cache.use
 
     def flights(self) -> int:
         """Return the number of plugin runs under way."""
@@ -256,10 +241,11 @@ class Provider:
 
     def restore(self, image: str, provision: Provision) -> None:
         """Cache an answer that another process had cached, unless there is one."""
+        entry: CacheEntry | None = None
         with self._lock:
-            if self._cache.find(image, b"", self._clock()) is None:
-                self._cache.store(image, b"", provision)
-        self._tell_cached(image, provision)
+            if self._unrelayed_cache.find(image, b"", self._clock()) is None:
+                entry = self._unrelayed_cache.store(image, b"", provision)
+        self._tell_cached(entry)
 
     def evict(self, image: str, username: str, password: str) -> bool:
         """Remove a credential that a registry refused; return False if it is not cached or was just evicted.
@@ -272,7 +258,7 @@ class Provider:
             self._evicted = {k: at for k, at in self._evicted.items() if now - at < _EVICTION_PAUSE_NS}
             keys = [
                 key
-                for cache in (self._cache, self._relayed_cache)
+                for cache in (self._unrelayed_cache, self._relayed_cache)
                 for key in cache.evict(image, username, password, keep=self._evicted.keys())
             ]
             self._evicted.update(dict.fromkeys(keys, now))
@@ -287,7 +273,7 @@ class Provider:
         self.counters._lock = Lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
     def _cache_of(self, identity: Identity) -> Cache:
-        return self._relayed_cache if identity.key else self._cache
+        return self._relayed_cache if identity.key else self._unrelayed_cache
 
     def _account_key(self, identity: Identity) -> bytes:
         if identity.key:
@@ -304,7 +290,7 @@ class Provider:
         )
 
     def _provide(
-        self, image: str, identity: Identity, account_key: bytes, others: bytes, patience: _TimeBudget | None
+        self, image: str, identity: Identity, account_key: bytes, others: bytes, budget: _TimeBudget | None
     ) -> Provision:
         cache = self._cache_of(identity)
         wait_for_registry = self._coalesce
@@ -312,28 +298,28 @@ class Provider:
             with self._lock:
                 kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
-                    self.counters.count("hits")
+                    self.counters.hit()
                     log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
                 own_key, wide_key = flight_key(image, others), self._wide_key(image, account_key, others)
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
                     flight = self._flights.find(wide_key)
-                if flight is None and (patience is None or not patience.is_over()):
+                if flight is None and (budget is None or not budget.is_over()):
                     keys = (own_key, wide_key)
                     flight = self._flights.start(keys)
                     break
-            if patience is None:
-                patience = _TimeBudget(None, self._timeout_seconds)
+            if budget is None:
+                budget = _TimeBudget(None, self._timeout_seconds)
             try:
-                shared = self._share(flight, image, identity, patience)
+                shared = self._share(flight, image, identity, budget)
             except TimeoutError:
-                return self._late(patience.seconds)
+                return self._late(budget.seconds)
             if shared is not None:
                 return shared
             # The other run failed, or its answer is not for this image: run the plugin for this image.
             wait_for_registry = False
-        seconds = None if patience is None else patience.seconds_to_run()
+        seconds = None if budget is None else budget.seconds_to_run()
         return self._fly(flight, keys, image, identity, account_key, seconds)
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
@@ -341,14 +327,14 @@ class Provider:
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
-        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
+        self, flight: Flight[_Run] | None, image: str, identity: Identity, budget: _TimeBudget
     ) -> Provision | None:
         """Return the answer of another run if it is for *image*, else None; raise TimeoutError if time is up."""
         if flight is None:
             raise TimeoutError
-        run = flight.wait(patience.seconds_left())
+        run = flight.wait(budget.seconds_left())
         # The timeout of a run with a shorter limit does not apply to a caller with more time.
-        if run is None or _seconds_given(run[1].error) < patience.seconds:
+        if run is None or _seconds_given(run[1].error) < budget.seconds:
             return None
         asked, provision = run
         # The agent may have given only what this user may have for that image.
@@ -358,7 +344,7 @@ class Provider:
             or not shares_cache_key(provision.cache_key_type, asked, image)
         ):
             return None
-        self.counters.count("shared")
+        self.counters.shared()
         log_debug("images", "%s: from a run of plugin %s for another lookup", image, self.name)
         is_own = provision.error is None and not provision.is_from_agent
         outcome = ProvisionOutcome.SHARED if is_own else provision.outcome
@@ -384,7 +370,7 @@ class Provider:
     ) -> Provision:
         """Run the plugin, cache its response, and pass the result to all lookups that wait for it."""
         ran: Provision | None = None
-        kept: Provision | None = None
+        entry: CacheEntry | None = None
         try:
             request = CredentialProviderRequest(
                 image=image,
@@ -396,23 +382,20 @@ class Provider:
             with self._lock:
                 if ran is not None and ran.error is None:
                     self._last_type = ran.cache_key_type
-                    if ran.expires_ns is not None:
-                        kept = self._keep(image, ran, identity, account_key)
+                    entry = self._store(image, ran, identity, account_key)
                 self._flights.finish(keys, flight)
             flight.land(None if ran is None else (image, ran))
-        if kept is not None and not account_key:
-            self._tell_cached(image, kept)
+        self._tell_cached(entry)
         return ran
 
-    def _keep(self, image: str, ran: Provision, identity: Identity, account_key: bytes) -> Provision:
-        kept = replace(ran, outcome=ProvisionOutcome.CACHED, seconds=None, agent=None, got_ns=self._clock())
-        self._cache_of(identity).store(image, account_key, kept)
-        return kept
+    def _store(self, image: str, ran: Provision, identity: Identity, account_key: bytes) -> CacheEntry | None:
+        cached = replace(ran, outcome=ProvisionOutcome.CACHED, seconds=None, agent=None, got_ns=self._clock())
+        return self._cache_of(identity).store(image, account_key, cached)
 
-    def _tell_cached(self, image: str, kept: Provision) -> None:
-        if self._on_cached is not None and kept.expires_ns is not None:
-            base = base_key(kept.cache_key_type, image)
-            self._on_cached(self, CacheEntry(base=base, image=image, provision=kept))
+    def _tell_cached(self, entry: CacheEntry | None) -> None:
+        """Tell who renews answers ahead of a new one; only answers for everybody are renewed."""
+        if self._on_cached is not None and entry is not None and entry.is_shared:
+            self._on_cached(self, entry)
 
 
 def _unknown(name: str, not_given: NotGivenError, pod: Pod | None) -> Provision:

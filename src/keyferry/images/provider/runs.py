@@ -15,13 +15,10 @@ from keyferry.errors import KeyferryError, PluginError, PluginProtocolError
 from keyferry.images.answer import AgentNote, Provision, ProvisionOutcome
 from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.provider.accounts import Identity
+from keyferry.images.provider.agent import AgentSource
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.provider.agent import AgentSource
 
 FAILED_RUN = "failed to get credential from external registry credential provider: "
 

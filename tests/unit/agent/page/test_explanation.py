@@ -12,7 +12,7 @@ from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.provider import Provider
 from keyferry.page.model import Advice, ExplainedPull, StepState
 from support.page_snapshots import take
-from support.scripted import Clock, Scripted, attributes, configured, response
+from support.scripted import Clock, Scripted, attributes, cache_hits, configured, response
 
 SECRET = "secret-word"
 STEPS = ("secrets", "node-config", "providers", "keys", "order", "verdict")
@@ -49,7 +49,7 @@ class World:
         runs = [plugin.runs for plugin in self.plugins]
         return (
             runs,
-            self.providers.cache_hits(),
+            cache_hits(self.providers),
             [each.counters.read().shared for each in self.providers.providers],
         )
 

@@ -13,7 +13,6 @@ from keyferry.images.provider.cache import (
     CacheLimits,
     account_cache_key,
     base_key,
-    base_of,
     cache_key,
     flight_key,
     hash_token,
@@ -188,7 +187,6 @@ def test_keys_are_the_kubelets() -> None:
     assert account_cache_key(cache_type="ServiceAccount", **parts) == expected  # type: ignore[arg-type] # a table
     assert account_cache_key(cache_type="Token", **parts) == expected + b"\0\5token\0\1h"  # type: ignore[arg-type] # as above
     assert cache_key("reg.io", b"\1\2") == b"\0\6reg.io\0\2\1\2"
-    assert base_of(cache_key("reg.io", b"\1\2")) == b"reg.io"
     assert flight_key("i", other_inputs("h", {})) == b"\0\1i\0\1h\0\0\0\0"
 
 

@@ -71,7 +71,7 @@ def test_a_reading_does_not_change_afterwards() -> None:
     counters = Counters()
     before = counters.read()
     counters.ran(1, PluginExitError("p", 1), 0)
-    counters.count("hits")
+    counters.hit()
     assert (before.runs, before.hits, before.failures, sum(before.buckets)) == (0, 0, {}, 0)
 
 
@@ -81,8 +81,9 @@ def test_no_count_is_lost_between_threads() -> None:
 
     def count() -> None:
         for _ in range(2_000):
-            counters.count("hits")
-            counters.count("shared", 2)
+            counters.hit()
+            counters.shared()
+            counters.shared()
             counters.ran(0.1, None, 0)
 
     threads = [threading.Thread(target=count) for _ in range(8)]

@@ -17,7 +17,7 @@ from keyferry.errors import (
 from keyferry.images.answer import LookupInput, MissingInput, ProvisionOutcome
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import Pod, Relayed, ServiceAccount
-from keyferry.images.provider.cache import CacheEntry
+from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.provider import Provider
 from support.scripted import (
     SECOND,
@@ -476,9 +476,28 @@ def test_what_is_cached_for_everybody_is_told_and_listed() -> None:
     )
     asked.provide("reg.io/app")
     assert [(entry.base, entry.image) for entry in told] == [("reg.io", "reg.io/app")]
-    assert asked.cached() == tuple(told)
+    assert asked.answers() == tuple(told)
     clock.now += 61 * SECOND
-    assert asked.cached() == ()
+    assert asked.answers() == ()
+
+
+def test_what_is_not_cached_is_not_told() -> None:
+    """Nobody renews an answer that is larger than the cache, or one that was handed over and is not needed."""
+    told: list[CacheEntry] = []
+    plugin = Scripted(response("p" * 9_000, cache_seconds=60))
+    asked = Provider(
+        configured(),
+        plugin,
+        clock=Clock(),
+        cache_limits=CacheLimits(bytes=9_000),
+        on_cached=lambda _, entry: told.append(entry),
+    )
+    large = asked.provide("reg.io/app")
+    assert (large.outcome, told, asked.answers()) == (ProvisionOutcome.RAN, [], ())
+    plugin.answer = response(cache_seconds=60)
+    small = asked.provide("reg.io/app")
+    asked.restore("reg.io/app", small)
+    assert asked.answers() == tuple(told)
 
 
 def relayed(token: str, until_ns: int | None = 1 << 60, **annotations: str) -> Relayed:
@@ -497,7 +516,7 @@ def test_an_answer_for_a_relayed_token_is_for_that_token_alone() -> None:
     assert asked.recall("reg.io/app", relayed("two")) is None
     assert asked.provide("reg.io/app", relayed("two")).outcome is ProvisionOutcome.RAN
     assert [request.service_account_token for request in plugin.requests] == ["one", "two"]
-    assert asked.cached() == ()
+    assert [each.is_shared for each in asked.answers()] == [False, False]
     assert [use.entries for use in asked.cache_uses()] == [0, 2]
 
 
@@ -545,13 +564,13 @@ def test_what_is_held_has_its_beginning_and_keeps_its_number() -> None:
     asked.provide("reg.io/app")
     asked.provide("reg.io/app", relayed("one"))
     started = clock.now
-    everybody, account = asked.held()
+    everybody, account = asked.answers()
     assert (everybody.base, everybody.is_shared, account.is_shared) == ("reg.io", True, False)
     assert everybody.provision.got_ns == started
     assert everybody.number != account.number
     clock.now += 10 * SECOND
     asked.refresh("reg.io/app")
-    [renewed] = [each for each in asked.held() if each.is_shared]
+    [renewed] = [each for each in asked.answers() if each.is_shared]
     assert (renewed.number, renewed.provision.got_ns) == (everybody.number, started + 10 * SECOND)
     clock.now += 61 * SECOND
-    assert asked.held() == ()
+    assert asked.answers() == ()
