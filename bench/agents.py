@@ -1,4 +1,4 @@
-"""The node agent: processor time of a request beside Starlette, memory while idle, and the shim that a kubelet executes."""
+"""The node agent: processor time of a request, memory while idle, and the shim that a kubelet executes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def _request_row(place: AgentPlace, folder: str) -> Row:
     if not os.path.exists(STARLETTE):
         measured = min(take_turns(contestants, _ROUNDS).figures["agent"])
         against = _STARLETTE_RECORDED
-        return Row(what=what, measured=measured, unit="µs", peer="Starlette*", against=against, most_times=1.0)
+        return Row(
+            what=what, measured=measured, unit="µs", peer="Starlette*", against=against, most_times=1.0
+        )
     path = os.path.join(folder, "starlette.sock")
     with _starlette(path, answer) as pid:
         contestants["Starlette"] = partial(_cpu_of_requests, pid, path, requests)

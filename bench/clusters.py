@@ -54,7 +54,8 @@ def run(folder: str) -> list[Row]:
 
 def _rows(folder: str, kubeconfig: str) -> list[Row]:
     as_json, as_yaml = (
-        write_config(os.path.join(folder, f"command.{kind}"), "instant", [REGISTRY]) for kind in ("json", "yaml")
+        write_config(os.path.join(folder, f"command.{kind}"), "instant", [REGISTRY])
+        for kind in ("json", "yaml")
     )
     environ = {"PATH": os.environ["PATH"], "HOME": folder, "KUBECONFIG": kubeconfig, "KUBERC": "off"}
     keyferry, python, image = script("keyferry"), script("python"), f"{REGISTRY}/team/app:v1"
@@ -80,7 +81,9 @@ def _rows(folder: str, kubeconfig: str) -> list[Row]:
         *rows,
         results.row("first answer of a cluster, kube raw", "kube raw", _KUBECTL, most_times=_RAW_BAR),
         results.row("first answer of a cluster, kube raw", "kube raw", "official client"),
-        results.row("first answer, library with httpx", "keyferry with httpx", "bare httpx", most_times=_HTTPX_BAR),
+        results.row(
+            "first answer, library with httpx", "keyferry with httpx", "bare httpx", most_times=_HTTPX_BAR
+        ),
     ]
 
 

@@ -159,7 +159,7 @@ def _in_turn_rows(folder: str) -> list[Row]:
     for number in _IN_TURN:
         providers = _cached_providers(folder, f"in-turn-{number}", [REGISTRY])
         images = [f"{REGISTRY}/team/app-{at}:v1" for at in range(number)]
-        contestants[f"{number:,} images"] = partial(_look_up, providers, lambda images=images: images)
+        contestants[f"{number:,} images"] = partial(_look_up, providers, partial(list, images))
     results = take_turns(contestants, _ROUNDS)
     few, many = contestants
     return [
@@ -233,7 +233,9 @@ def _kubelet_environment() -> Iterator[None]:
     os.environ.update({"PATH": before.get("PATH", ""), "LANG": "C.UTF-8", "INVOCATION_ID": "0" * 32})
     try:
         # How many rounds are measured is no variable of a kubelet, but read meanwhile.
-        os.environ.update({name: value for name, value in before.items() if name.startswith("KEYFERRY_BENCH_")})
+        os.environ.update(
+            {name: value for name, value in before.items() if name.startswith("KEYFERRY_BENCH_")}
+        )
         yield
     finally:
         os.environ.update(before)

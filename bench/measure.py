@@ -27,8 +27,8 @@ median: Statistic = statistics.median
 class Row:
     """One line of the table: a figure, the peer or floor beside it, and the bar.
 
-    The bar is *most*, in the unit of the figure, or *most_times*, as a ratio to the peer. A peer whose name ends with an
-    asterisk was recorded in another run. A row without a figure has the reason in *why*.
+    The bar is *most*, in the unit of the figure, or *most_times*, as a ratio to the peer. A peer whose name ends with
+    an asterisk was recorded in another run. A row without a figure has the reason in *why*.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""The programs that are measured: keyferry as pip installs it, and its peers, which ``tools/parts.sh bench`` installs."""
+"""The programs that are measured: keyferry as pip installs it, and the peers that ``tools/parts.sh bench`` installs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _environment() -> Path:
         return home
     progress("installing this tree into a virtual environment")
     subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-    install = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run([*install, f"{ROOT}[httpx]"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"pip failed: {done.stderr[-500:]}")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from bench.certificate import make_certificate
 from bench.measure import Contestant, Row, run_of, take_turns
-from bench.plugins import write_config
+from bench.plugins import write_config, write_script
 from bench.programs import script
 
 _IMAGES = {
@@ -63,12 +63,12 @@ def _row_of(way: str, name: str, sizes: Sequence[int], server: Server, home: Pat
     push = skopeo_copy(f"oci:{source}:v1", f"docker://{image}", trust_options(server, "dest"))
     subprocess.run(push, env=environ, check=True)
     shutil.rmtree(source)
-    trust = ("--ca-file", os.path.join(server.authorities, "ca.crt")) if server.authorities else ("--insecure",)
+    trust = ("--ca-file", os.path.join(server.authorities, "ca.crt")) if server.authorities else ()
+    write_script(str(home / "unused"))
     config = write_config(str(home / "config.json"), "unused", ["registry.invalid"])
+    pull = (script("keyferry"), "pull", image, "--to", str(target), *trust)
     commands: dict[str, Sequence[str]] = {
-        "keyferry": (
-            script("keyferry"), "pull", image, "--to", str(target), "--config", config, "--bin-dir", str(home), *trust,
-        ),  # fmt: skip
+        "keyferry": (*pull, "--config", config, "--bin-dir", str(home)),
         "skopeo": skopeo_copy(f"docker://{image}", f"oci:{target}:v1", trust_options(server, "src")),
     }
     pulls = {each: run_of(command, environ) for each, command in commands.items()}

@@ -16,15 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The sources beside this file are measured, whatever else is installed.
-sys.path[:1] = [os.path.join(_ROOT, "src"), _ROOT]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from bench.measure import ROUNDS_VARIABLE, Row, progress
+from bench.measure import ROOT, ROUNDS_VARIABLE, SOURCES, Row, progress
 from bench.programs import describe_programs
 from bench.report import Report, describe_machine, load, replace_generated
 
-_PAGE = os.path.join(_ROOT, "docs", "speed.md")
+_PAGE = os.path.join(ROOT, "docs", "speed.md")
 _QUICK_ROUNDS = "3"
 # Modules with a function ``run``, which gets a folder and returns rows.
 GROUPS = ("lookups", "clusters", "aws", "agents", "pulls")
@@ -33,6 +31,8 @@ GROUPS = ("lookups", "clusters", "aws", "agents", "pulls")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the requested groups, or all, and print the table; return 1 if a group failed."""
     args = _parse(argv)
+    # The sources beside this file are measured, whatever else is installed.
+    sys.path.insert(0, SOURCES)
     if args.quick:
         os.environ.setdefault(ROUNDS_VARIABLE, _QUICK_ROUNDS)
     failed: list[str] = []
