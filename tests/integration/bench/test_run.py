@@ -67,7 +67,7 @@ def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> Non
     assert "| good | 2 ms | floor: 1 ms | 2.00 | 3 x | holds |" in page
     assert "| too slow | 2 ms |  |  | 1.5 ms | no |" in page
     assert "installed by pip 24.0. Beside it: skopeo 1." in page
-    assert page.count("| --- |") == 1
+    assert page.count("| what |") == 1
     assert rows_of(done.stdout)["quick"] == ["1 ms", "ours: 2 ms", "0.50", "ahead"]
 
 
