@@ -64,7 +64,7 @@ format: $(TOOLS)  ## let ruff format the sources
 types: $(TOOLS)  ## mypy --strict on sources, tests and benchmarks
 	$(BIN)/mypy
 
-bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GROUPS="cold pulls" for a quick look at some
+bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GROUPS="lookups pulls" for a quick look at some
 	@PYTHON=$(PYTHON) sh tools/parts.sh bench
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 

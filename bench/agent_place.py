@@ -126,15 +126,20 @@ class AgentPlace:
         return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) / 1024
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of all threads of the agent."""
-        spent = 0
-        for task in os.listdir(f"/proc/{self.pid}/task"):
-            try:
-                text = Path(f"/proc/{self.pid}/task/{task}/schedstat").read_text(encoding="ascii")
-            except OSError:
-                continue  # the thread has ended
-            spent += int(text.split()[0])
-        return spent / 1e9
+        """Return the processor time of the agent."""
+        return cpu_seconds(self.pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of all threads of a process."""
+    spent = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            text = Path(f"/proc/{pid}/task/{task}/schedstat").read_text(encoding="ascii")
+        except OSError:
+            continue  # the thread has ended
+        spent += int(text.split()[0])
+    return spent / 1e9
 
 
 def _inode(path: str) -> int | None:

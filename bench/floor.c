@@ -1,10 +1,9 @@
 /* The floor of a cold lookup: what the system alone takes to ask a plugin.
  *
- *     floor PLUGIN RUNS [DESCRIPTORS] < REQUEST
+ *     floor PLUGIN RUNS < REQUEST
  *
  * Each run is three pipes, posix_spawn, the request written, both outputs polled and read to their end, and
- * waitpid: no parsing, no deadline, no limits. Prints the nanoseconds of each run, one per line. DESCRIPTORS
- * are open meanwhile, which the plugin does not inherit.
+ * waitpid: no parsing, no deadline, no limits. Prints the nanoseconds of each run, one per line.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +13,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -78,24 +76,14 @@ static void ask(char *plugin, const char *request, size_t length) {
     }
 }
 
-static void open_descriptors(long number) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) fail("getrlimit");
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit)) fail("setrlimit");
-    while (number-- > 0)
-        if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) fail("open");
-}
-
 int main(int argc, char **argv) {
     char request[4096];
     ssize_t length = read(STDIN_FILENO, request, sizeof request);
-    long runs = argc >= 3 ? strtol(argv[2], NULL, 10) : 0;
-    if (runs <= 0 || length <= 0 || argc > 4) {
-        fputs("usage: floor PLUGIN RUNS [DESCRIPTORS] < REQUEST\n", stderr);
+    long runs = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
+    if (runs <= 0 || length <= 0) {
+        fputs("usage: floor PLUGIN RUNS < REQUEST\n", stderr);
         return 2;
     }
-    if (argc == 4) open_descriptors(strtol(argv[3], NULL, 10));
     signal(SIGPIPE, SIG_IGN);
     for (long run = 0; run < runs; run++) {
         long long before = now_ns();

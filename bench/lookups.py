@@ -1,83 +1,241 @@
-"""Whole lookups: from the cache, cold through a plugin, and many at once."""
+"""Lookups in one process: matching, answers from the cache, cold ones through a plugin, and many at once."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 
-from bench.matching import make_patterns
-from bench.measure import Row, best, median, quickest_tenth, seconds_of, skipped, take_turns
-from bench.plugins import REGISTRY, compile_program, runs_of, write_config, write_script
+from bench.measure import Row, rounds_of, seconds_of, take_turns
+from bench.plugins import REGISTRY, compile_program, runs_of, write_config, write_providers, write_script
 
 from keyferry import Providers, load_providers
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, encode_request
-from keyferry.images.provider.plugin import child_environment
-from keyferry.invoke.run import run as run_process
+from keyferry.images.match import PatternIndex
 
-_WARM_IMAGES = 1_000
-_WARM_ROUNDS = 15
+_ROUNDS = 7
+_MATCHED_IMAGES = 10_000
+# What Go's matching takes for each number of patterns, and its whole lookup of a cached answer; in microseconds.
+_GO_MATCH = {1: 1.2, 10: 15.0, 100: 165.0, 1_000: 950.0}
+_GO_CACHED = {1: 9.0, 100: 145.0}
+_MATCH_BAR = 3.0
+_CACHED_IMAGES = 2_000
 _CACHED_BAR = 40.0
-_BLOCKS = 40
-_BLOCK_RUNS = 50
+_IN_TURN = (1_000, 100_000)
+_IN_TURN_BAR = 1.5
+_BLOCKS, _BLOCK_RUNS = 30, 50
 # The first runs of a block pay for what its neighbour left in the caches; they are not counted.
 _SETTLING_RUNS = 5
 _COLD_BAR = 1.6
-_OVER_BAR, _OVER_MUSL_BAR = 280, 250
-_DESCRIPTORS = {1_000: 1.1, 10_000: 2.0}
-_THREADS = 16
-_THREAD_RUNS = 10
+_THREADS, _THREAD_RUNS = 16, 10
 _CONCURRENT = 1_000
+_LOADED_PROVIDERS, _LOADED_PATTERNS = 500, 50
+_LOAD_BAR = 0.6
+
+# What the clouds' own plugins are configured with, as in their documentation.
+_CLOUDS = (
+    "*.dkr.ecr.*.amazonaws.com",
+    "*.dkr.ecr.*.amazonaws.com.cn",
+    "*.dkr.ecr-fips.*.amazonaws.com",
+    "gcr.io",
+    "*.gcr.io",
+    "container.cloud.google.com",
+    "*.pkg.dev",
+    "*.azurecr.io",
+    "registry-1.docker.io",
+    "ghcr.io/example-org",
+)
+_PRIVATE = (
+    "harbor-{0}.corp.example",
+    "*.team-{0}.registry.example",
+    "registry.example:5{0:03}",
+    "quay.example/org-{0}",
+    "mirror-{0}.*.corp.example/library",
+    "artifacts.example:8443/team-{0}/images",
+)
 
 
-def run_warm(folder: str) -> list[Row]:
-    """Return rows for lookups of images that were looked up before."""
-    write_script(os.path.join(folder, "warm"))
-    images = [f"{REGISTRY}/team/app-{number}:v1" for number in range(_WARM_IMAGES)]
-    contestants = {}
-    for number in (1, 100):
-        patterns = [*make_patterns(number - 1), REGISTRY]
-        config = write_config(os.path.join(folder, f"warm-{number}.json"), "warm", patterns)
-        providers = load_providers(config, folder)
-        _look_up_all(providers, images)
-        contestants[f"{number} pattern{'s' if number > 1 else ''}"] = partial(_warm, providers, images)
-    results = take_turns(contestants, _WARM_ROUNDS)
-    note = f"{_WARM_IMAGES:,} images, best of {_WARM_ROUNDS} rounds"
+def run(folder: str) -> list[Row]:
+    """Return all rows of lookups."""
     return [
-        Row(f"cached lookup, {name}", best(figures), "µs", _CACHED_BAR, note=note)
-        for name, figures in results.items()
+        *_match_rows(),
+        *_cached_rows(folder),
+        *_in_turn_rows(folder),
+        *_cold_rows(folder),
+        _concurrent_row(folder),
+        _load_row(folder),
     ]
 
 
-def run_cold(folder: str) -> list[Row]:
-    """Return rows for a lookup through an instant plugin, compared with C code that runs the same plugin."""
+def make_patterns(number: int) -> list[str]:
+    """Return the clouds' patterns, then the private registries of a large company, some with globs."""
+    more = range(number - len(_CLOUDS))
+    return [*_CLOUDS[:number], *(_PRIVATE[at % len(_PRIVATE)].format(at) for at in more)]
+
+
+def _make_images(number: int) -> list[str]:
+    """Return *number* different names: of clouds, of private registries, and of hosts that no pattern matches."""
+    hosts = (
+        "123456789{0:03}.dkr.ecr.eu-west-1.amazonaws.com/team/app-{1}",
+        "europe-docker.pkg.dev/project-{0}/images/app-{1}",
+        "company{0}.azurecr.io/backend/app-{1}",
+        "harbor-{0}.corp.example/platform/app-{1}",
+        "eu.team-{0}.registry.example/app-{1}",
+        "registry.example:5{0:03}/tools/app-{1}",
+        "quay.example/org-{0}/app-{1}",
+        "artifacts.example:8443/team-{0}/images/app-{1}",
+        "docker.io/library/app-{1}",
+        "registry.k8s.io/sig-{0}/app-{1}",
+    )
+    return [hosts[at % len(hosts)].format(at // len(hosts) % 1_000, at) for at in range(number)]
+
+
+def _match_rows() -> list[Row]:
+    images = _make_images(_MATCHED_IMAGES)
+    contestants = {
+        f"{number:,} pattern{'s' * (number > 1)}": partial(_match, make_patterns(number), images)
+        for number in _GO_MATCH
+    }
+    for number in (10, 1_000):
+        # 7919 is a prime: the paths are used in a scattered order.
+        images = [f"registry.example/team-{at * 7919 % number}/app-{at}" for at in range(_MATCHED_IMAGES)]
+        paths = [f"registry.example/team-{at}/" for at in range(number)]
+        contestants[f"{number:,} paths"] = partial(_match, paths, images)
+    results = take_turns(contestants, _ROUNDS)
+    growth = partial(results.row, unit="µs", statistic=min, most_times=_MATCH_BAR)
+    return [
+        *(
+            Row(
+                what=f"match an unseen image, {name}",
+                measured=min(results.figures[name]),
+                unit="µs",
+                peer="Go*",
+                against=go,
+            )
+            for name, go in zip(contestants, _GO_MATCH.values(), strict=False)
+        ),
+        growth("match, growth from 10 to 1,000 patterns", "1,000 patterns", "10 patterns"),
+        growth("match, the same for paths of one host", "1,000 paths", "10 paths"),
+    ]
+
+
+def _match(patterns: Sequence[str], images: Sequence[str]) -> list[float]:
+    """Return the microseconds per image, each looked up once in a new index."""
+    index = PatternIndex(enumerate(patterns))
+
+    def match_all() -> None:
+        for image in images:
+            index.match(image)
+
+    return [seconds_of(match_all) / len(images) * 1e6]
+
+
+def _cached_rows(folder: str) -> list[Row]:
+    contestants = {}
+    for number in _GO_CACHED:
+        providers = _cached_providers(folder, f"cached-{number}", [*make_patterns(number - 1), REGISTRY])
+        contestants[str(number)] = partial(_look_up, providers, _Images(_CACHED_IMAGES))
+    results = take_turns(contestants, _ROUNDS)
+    return [
+        Row(
+            what=f"cached answer, unseen image, {number} pattern{'s' * (number > 1)}",
+            measured=min(results.figures[str(number)]),
+            unit="µs",
+            peer="Go*",
+            against=go,
+            most=_CACHED_BAR,
+        )
+        for number, go in _GO_CACHED.items()
+    ]
+
+
+def _in_turn_rows(folder: str) -> list[Row]:
+    contestants = {}
+    for number in _IN_TURN:
+        providers = _cached_providers(folder, f"in-turn-{number}", [REGISTRY])
+        images = [f"{REGISTRY}/team/app-{at}:v1" for at in range(number)]
+        contestants[f"{number:,} images"] = partial(_look_up, providers, partial(list, images))
+    results = take_turns(contestants, _ROUNDS)
+    few, many = contestants
+    return [
+        results.row(
+            f"cached answer, {many} in turn", many, few, unit="µs", statistic=min, most_times=_IN_TURN_BAR
+        )
+    ]
+
+
+class _Images:
+    """A callable that returns new images at every call."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._count = count()
+
+    def __call__(self) -> list[str]:
+        return [f"{REGISTRY}/team/app-{next(self._count)}:v1" for _ in range(self._number)]
+
+
+def _cached_providers(folder: str, name: str, patterns: list[str]) -> Providers:
+    """Return providers whose plugin has answered for the registry."""
+    write_script(os.path.join(folder, name))
+    providers = load_providers(write_config(os.path.join(folder, f"{name}.json"), name, patterns), folder)
+    providers.lookup(f"{REGISTRY}/first")
+    return providers
+
+
+def _look_up(providers: Providers, make_images: Callable[[], Sequence[str]]) -> list[float]:
+    """Return the microseconds per lookup."""
+    images = make_images()
+
+    def look_up_all() -> None:
+        for image in images:
+            providers.lookup(image)
+
+    return [seconds_of(look_up_all) / len(images) * 1e6]
+
+
+def _cold_rows(folder: str) -> list[Row]:
+    what, what_of_many = "cold lookup through an instant plugin", f"cold lookups, {_THREADS} threads, each"
     plugin, floor = os.path.join(folder, "instant"), os.path.join(folder, "floor")
     if not (compile_program("instant", plugin) and compile_program("floor", floor)):
-        return [skipped("cold lookup through an instant plugin", "skipped: no C compiler")]
-    config = write_config(os.path.join(folder, "cold.json"), "instant", [REGISTRY])
+        return [Row(what=each, why="no C compiler") for each in (what, what_of_many)]
+    providers = load_providers(write_config(os.path.join(folder, "cold.json"), "instant", [REGISTRY]), folder)
     request = encode_request(CredentialProviderRequest(image=f"{REGISTRY}/team/app-10000"))
+    images = (f"{REGISTRY}/team/app-{number}" for number in count())
     with _kubelet_environment():
         with _one_cpu():
-            alone = [
-                *_measure_cold(plugin, floor, config, folder, request),
-                *_measure_musl(floor, folder, request),
-                *_measure_descriptors(plugin, floor, config, folder, request),
-            ]
-        return [*alone, *_measure_threads(config, folder)]
+            contestants = {
+                "C floor": partial(run_floor, floor, plugin, request, _BLOCK_RUNS),
+                "lookup": partial(_block, lambda: providers.lookup(next(images))),
+            }
+            alone = take_turns(contestants, _BLOCKS)
+        threads = {
+            "one thread": partial(_threads, providers, 1),
+            "threads": partial(_threads, providers, _THREADS),
+        }
+        together = take_turns(threads, _BLOCKS)
+    return [
+        alone.row(what, "lookup", "C floor", unit="µs", most_times=_COLD_BAR),
+        together.row(what_of_many, "threads", "one thread", unit="µs"),
+    ]
 
 
 @contextmanager
 def _kubelet_environment() -> Iterator[None]:
-    """Return as few variables as a kubelet's unit has: passing them is part of a start, for C and for Python."""
+    """Have as few variables as a kubelet's unit has: passing them is part of a start, for C and for Python."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update({"PATH": before.get("PATH", ""), "LANG": "C.UTF-8", "INVOCATION_ID": "0" * 32})
     try:
+        # How many rounds are measured is no variable of a kubelet, but read meanwhile.
+        os.environ.update(
+            {name: value for name, value in before.items() if name.startswith("KEYFERRY_BENCH_")}
+        )
         yield
     finally:
         os.environ.update(before)
@@ -101,198 +259,74 @@ def _one_cpu() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _measure_cold(plugin: str, floor: str, config: str, folder: str, request: bytes) -> list[Row]:
-    environment = child_environment((), frozenset())
-    results = take_turns(
-        {
-            "floor": partial(_floor, floor, plugin, request),
-            "process": partial(_block, partial(run_process, (plugin,), stdin=request, environ=environment)),
-            "lookup": partial(_block, _Fresh(load_providers(config, folder)).look_up),
-        },
-        _BLOCKS,
-    )
-    spawn, process, lookup = (median(results[name]) for name in ("floor", "process", "lookup"))
-    note = f"median of {_BLOCKS} x {_BLOCK_RUNS} runs, on one CPU"
-    return [
-        Row("cold lookup through an instant plugin", lookup, "µs", spawn, "C floor", _COLD_BAR, note),
-        Row(
-            "  in the quickest tenth of the runs",
-            quickest_tenth(results["lookup"]),
-            "µs",
-            quickest_tenth(results["floor"]),
-            "C floor",
-            note="steadier on a busy machine",
-        ),
-        Row("  over the floor", lookup - spawn, "µs", _OVER_BAR, note=note),
-        Row("  of it, the process alone", process, "µs", spawn, "C floor", note=note),
-        Row("  of it, everything else", lookup - process, "µs", spawn, "C floor", note=note),
-    ]
+def run_floor(floor: str, program: str, request: bytes, runs: int) -> list[float]:
+    """Return the microseconds of each run of a program that a program in C asks."""
+    done = subprocess.run([floor, program, str(runs)], input=request, capture_output=True, check=True)
+    return [int(nanoseconds) / 1e3 for nanoseconds in done.stdout.split()][_SETTLING_RUNS:]
 
 
-def _measure_musl(floor: str, folder: str, request: bytes) -> list[Row]:
-    """Return rows for a plugin that starts in almost no time, so that only the caller's time is left."""
-    what = "cold lookup through an instant plugin, static with musl, over the floor"
-    compiler, plugin = shutil.which("musl-gcc"), os.path.join(folder, "instant-musl")
-    if compiler is None:
-        return [skipped(what, "skipped: no musl-gcc")]
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instant.c")
-    subprocess.run([compiler, "-O2", "-static", "-o", plugin, source], check=True)
-    config = write_config(os.path.join(folder, "cold-musl.json"), "instant-musl", [REGISTRY])
-    results = take_turns(
-        {
-            "floor": partial(_floor, floor, plugin, request),
-            "lookup": partial(_block, _Fresh(load_providers(config, folder)).look_up),
-        },
-        _BLOCKS,
-    )
-    over = median(results["lookup"]) - median(results["floor"])
-    quickest = quickest_tenth(results["lookup"]) - quickest_tenth(results["floor"])
-    note = f"median of {_BLOCKS} x {_BLOCK_RUNS} runs, on one CPU; the floor is {median(results['floor']):.0f} µs"
-    return [
-        Row(what, over, "µs", _OVER_MUSL_BAR, note=note),
-        Row("  with musl, in the quickest tenth of the runs", quickest, "µs", _OVER_MUSL_BAR),
-    ]
+def _block(ask: Callable[[], object]) -> list[float]:
+    return [seconds_of(ask) * 1e6 for _ in range(_BLOCK_RUNS)][_SETTLING_RUNS:]
 
 
-def _measure_descriptors(plugin: str, floor: str, config: str, folder: str, request: bytes) -> list[Row]:
-    """Return rows for a process with many open files, compared with one without, and with C code that has as many.
-
-    The kernel copies the table of open files for each new process and closes the copies, in C as in Python.
-    """
-    look_up = _Fresh(load_providers(config, folder)).look_up
-    contestants: dict[str, Callable[[], list[float]]] = {}
-    for number in (0, *_DESCRIPTORS):
-        contestants[f"lookup {number}"] = partial(_block_beside, number, look_up)
-        contestants[f"floor {number}"] = partial(_floor, floor, plugin, request, number)
-    what = "cold lookup, {:,} descriptors open in the host"
-    try:
-        results = take_turns(contestants, _BLOCKS // 2)
-    except (OSError, subprocess.CalledProcessError):
-        return [skipped(what.format(max(_DESCRIPTORS)), "skipped: so many may not be opened here")]
-    figures = {name: quickest_tenth(rounds) for name, rounds in results.items()}
-    note = "the quickest tenth of the runs"
-    rows = []
-    for number, bar in _DESCRIPTORS.items():
-        ours, theirs = figures[f"lookup {number}"], figures[f"floor {number}"]
-        rows += [
-            Row(what.format(number), ours, "µs", figures["lookup 0"], "none open", bar, note),
-            Row(f"  the same in C, {number:,}", theirs, "µs", figures["floor 0"], "none open", note=note),
-            Row(f"  beside C with {number:,}", ours, "µs", theirs, "C floor", note=note),
-        ]
-    return rows
-
-
-def _block_beside(descriptors: int, look_up: Callable[[], None]) -> list[float]:
-    with _many_descriptors(descriptors):
-        return _block(look_up)
-
-
-@contextmanager
-def _many_descriptors(number: int) -> Iterator[None]:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held: list[int] = []
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        while len(held) < number:
-            held.append(os.open(os.devnull, os.O_RDONLY))
-        yield
-    finally:
-        for fd in held:
-            os.close(fd)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _measure_threads(config: str, folder: str) -> list[Row]:
-    """Return rows for lookups from many threads, each for its own image."""
-    providers = load_providers(config, folder)
-    results = take_turns(
-        {"one": partial(_together, providers, 1), "many": partial(_together, providers, _THREADS)},
-        _BLOCKS // 2,
-    )
-    what = f"cold lookups, {_THREADS} threads at once, each"
-    note = f"median of {_BLOCKS // 2} x {_THREADS * _THREAD_RUNS} runs"
-    return [Row(what, median(results["many"]), "µs", median(results["one"]), "one thread", note=note)]
-
-
-def _together(providers: Providers, threads: int) -> list[float]:
+def _threads(providers: Providers, threads: int) -> list[float]:
     """Return the microseconds per lookup of *threads* that start at the same time."""
-    gate = threading.Barrier(threads + 1)
 
     def ask(name: int) -> None:
-        gate.wait()
         for number in range(_THREAD_RUNS):
             providers.lookup(f"{REGISTRY}/team/app-{name}-{number}")
 
-    workers = [threading.Thread(target=ask, args=(name,)) for name in range(threads)]
+    return [_seconds_together(ask, threads) / (threads * _THREAD_RUNS) * 1e6]
+
+
+def _seconds_together(ask: Callable[[int], None], threads: int) -> float:
+    gate = threading.Barrier(threads + 1)
+
+    def wait_and_ask(name: int) -> None:
+        gate.wait()
+        ask(name)
+
+    workers = [threading.Thread(target=wait_and_ask, args=(name,)) for name in range(threads)]
     for worker in workers:
         worker.start()
     gate.wait()
-    before = time.perf_counter_ns()
+    before = time.perf_counter()
     for worker in workers:
         worker.join()
-    return [(time.perf_counter_ns() - before) / 1e3 / (threads * _THREAD_RUNS)]
+    return time.perf_counter() - before
 
 
-def run_concurrent(folder: str) -> list[Row]:
-    """Return rows for a thousand threads that look up different images of one registry at the same time."""
+def _concurrent_row(folder: str) -> Row:
     plugin = os.path.join(folder, "concurrent")
     write_script(plugin, pause_seconds=0.2)
     config = write_config(os.path.join(folder, "concurrent.json"), "concurrent", [REGISTRY])
     providers = load_providers(config, folder)
-    gate = threading.Barrier(_CONCURRENT)
-    answered: list[bool] = []
+    answered: list[int] = []
 
     def ask(number: int) -> None:
-        gate.wait()
-        answered.append(bool(providers.lookup(f"{REGISTRY}/team/app-{number}").credentials))
+        if providers.lookup(f"{REGISTRY}/team/app-{number}").credentials:
+            answered.append(number)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(_CONCURRENT)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    what = f"{_CONCURRENT:,} concurrent first lookups of one registry"
-    if sum(answered) != _CONCURRENT:
-        return [skipped(what, f"only {sum(answered)} got credentials")]
-    return [Row(what, runs_of(plugin), "plugin runs", 1, note="1 round")]
+    _seconds_together(ask, _CONCURRENT)
+    what = f"{_CONCURRENT:,} first lookups at once, plugin runs"
+    if len(answered) != _CONCURRENT:
+        return Row(what=what, why=f"only {len(answered)} got credentials")
+    return Row(what=what, measured=runs_of(plugin), most=1)
 
 
-class _Fresh:
-    """A callable that looks up a new image at every call."""
-
-    def __init__(self, providers: Providers) -> None:
-        self._providers = providers
-        self._number = 10_000
-
-    def look_up(self) -> None:
-        self._number += 1
-        self._providers.lookup(f"{REGISTRY}/team/app-{self._number}")
-
-
-def _look_up_all(providers: Providers, images: list[str]) -> None:
-    lookup = providers.lookup
-    for image in images:
-        lookup(image)
+def _load_row(folder: str) -> Row:
+    patterns = make_patterns(_LOADED_PROVIDERS * _LOADED_PATTERNS)
+    names = [f"load-{number}" for number in range(_LOADED_PROVIDERS)]
+    for name in names:
+        write_script(os.path.join(folder, name))
+    by_name = {name: patterns[at::_LOADED_PROVIDERS] for at, name in enumerate(names)}
+    config = write_providers(os.path.join(folder, "load.json"), by_name)
+    seconds = min(_load_cpu_seconds(config, folder) for _ in range(rounds_of(_ROUNDS)))
+    what = f"load {_LOADED_PROVIDERS} providers of {_LOADED_PATTERNS} patterns, CPU"
+    return Row(what=what, measured=seconds, unit="s", most=_LOAD_BAR)
 
 
-def _warm(providers: Providers, images: list[str]) -> list[float]:
-    return [seconds_of(lambda: _look_up_all(providers, images)) / len(images) * 1e6]
-
-
-def _floor(floor: str, plugin: str, request: bytes, descriptors: int = 0) -> list[float]:
-    """Return the microseconds of each run of a block, in C, with so many descriptors open."""
-    command = [floor, plugin, str(_BLOCK_RUNS), str(descriptors)]
-    printed = subprocess.run(command, input=request, capture_output=True, check=True)
-    return [int(nanoseconds) / 1e3 for nanoseconds in printed.stdout.split()][_SETTLING_RUNS:]
-
-
-def _block(ask: Callable[[], object]) -> list[float]:
-    """Return the microseconds of each run of a block, in Python."""
-    figures = []
-    for _ in range(_BLOCK_RUNS):
-        before = time.perf_counter_ns()
-        ask()
-        figures.append((time.perf_counter_ns() - before) / 1e3)
-    return figures[_SETTLING_RUNS:]
+def _load_cpu_seconds(config: str, folder: str) -> float:
+    before = time.process_time()
+    load_providers(config, folder)
+    return time.process_time() - before

@@ -1,164 +1,158 @@
-"""Code that all benchmarks share: figures with their spread, rows, and alternating rounds."""
+"""Code that all benchmarks share: contestants that take turns, and the rows that come of it."""
 
 from __future__ import annotations
 
-import operator
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Self, TypeVar
+from functools import partial
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "src")
 
-# What the script that pip installs does; "python3 -m keyferry" has runpy to load as well.
-CONSOLE_SCRIPT = (sys.executable, "-c", "import sys; from keyferry.cli.main import run; sys.exit(run())")
-
-_Name = TypeVar("_Name", str, int)
-
 # The most rounds that anything is measured for, from outside: for a quick look, and for comparing commits.
 ROUNDS_VARIABLE = "KEYFERRY_BENCH_ROUNDS"
-_MANY_ROUNDS = 10
+
+Contestant = Callable[[], Sequence[float]]
+Statistic = Callable[[Sequence[float]], float]
+# For programs, whose time depends on the scheduler; for pure computation, where noise only adds time, it is min.
+median: Statistic = statistics.median
 
 
-class Figure(float):
-    """A number over all rounds that also holds the number of each round; arithmetic is done round by round."""
-
-    rounds: tuple[float, ...]
-
-    def __new__(cls, value: float, rounds: Sequence[float] = ()) -> Self:
-        """Return a figure with these rounds; without rounds it is a plain number."""
-        figure = super().__new__(cls, value)
-        figure.rounds = tuple(rounds)
-        return figure
-
-    def __sub__(self, other: float) -> Figure:
-        return self._combine(operator.sub, other)
-
-    def __mul__(self, other: float) -> Figure:
-        return self._combine(operator.mul, other)
-
-    def __rmul__(self, other: float) -> Figure:
-        return self._combine(operator.mul, other)
-
-    def __truediv__(self, other: float) -> Figure:
-        return self._combine(operator.truediv, other)
-
-    def _combine(self, operation: Callable[[float, float], float], other: float) -> Figure:
-        """Combine two figures round by round if they have the same number of rounds."""
-        others = other.rounds if isinstance(other, Figure) else len(self.rounds) * (other,)
-        rounds = map(operation, self.rounds, others) if len(others) == len(self.rounds) else ()
-        return Figure(operation(float(self), float(other)), tuple(rounds))
-
-
-def spread(rounds: Sequence[float]) -> tuple[float, float] | None:
-    """Return the range of the rounds; with ten rounds or more, from the tenth to the ninetieth percentile."""
-    if len(rounds) < 2:
-        return None
-    if len(rounds) < _MANY_ROUNDS:
-        return min(rounds), max(rounds)
-    tenths = statistics.quantiles(rounds, n=10)
-    return tenths[0], tenths[-1]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table; ``ratio`` is *measured* divided by *against*, and ``ratio_bar`` its upper limit.
+    """One line of the table: a figure, the peer or floor beside it, and the bar.
 
-    *versus* names *against*: "bar" for a fixed number, else the thing measured in the same run.
+    The bar is *most*, in the unit of the figure, or *most_times*, as a ratio to the peer. A peer whose name ends with
+    an asterisk was recorded in another run. A row without a figure has the reason in *why*.
     """
 
     what: str
-    measured: float | None
+    measured: float | None = None
     unit: str = ""
+    peer: str = ""
     against: float | None = None
-    versus: str = "bar"
-    ratio_bar: float | None = None
-    note: str = ""
+    most: float | None = None
+    most_times: float | None = None
+    why: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """*measured* divided by *against*, if both are known."""
-        if self.measured is None or not self.against:
-            return None
-        return _figure(self.measured) / self.against
-
-    @property
-    def spread(self) -> tuple[float, float] | None:
-        """The spread of *measured* over the rounds."""
-        return _spread(self.measured)
-
-    @property
-    def ratio_spread(self) -> tuple[float, float] | None:
-        """The spread of the ratios of each round."""
-        return _spread(self.ratio)
+        """The figure divided by that of the peer, if both are known."""
+        return None if self.measured is None or not self.against else self.measured / self.against
 
     @property
     def bar(self) -> str:
-        """The upper limit of the figure or of its ratio; empty if there is none."""
-        if self.ratio_bar is not None:
-            return f"{self.ratio_bar:g} x"
-        if self.versus == "bar" and self.against is not None:
-            return number(self.against, self.unit)
-        return ""
+        """The bar as text; empty if there is none."""
+        if self.most is not None:
+            return number(self.most, self.unit)
+        return "" if self.most_times is None else f"{self.most_times:g} x"
 
     @property
-    def holds(self) -> bool | None:
-        """Whether the figure meets the bar; None if there is no bar or no figure."""
-        if self.ratio is None or not self.bar:
-            return None
-        return self.ratio <= (1.0 if self.ratio_bar is None else self.ratio_bar)
+    def verdict(self) -> str:
+        """Whether the bar holds; without a bar, whether the figure is ahead of the peer's."""
+        if self.measured is None:
+            return ""
+        if self.most is not None:
+            return "holds" if self.measured <= self.most else "no"
+        if self.ratio is None:
+            return ""
+        if self.most_times is not None:
+            return "holds" if self.ratio <= self.most_times else "no"
+        return "ahead" if self.ratio < 1 else "behind"
 
     def to_document(self, group: str) -> dict[str, object]:
         """Return the row as a JSON document."""
-        computed = ("ratio", "spread", "ratio_spread", "holds")
-        return {"group": group, **asdict(self), **{name: getattr(self, name) for name in computed}}
+        return {"group": group, **asdict(self), "ratio": self.ratio, "verdict": self.verdict}
 
 
-def skipped(what: str, why: str) -> Row:
-    """Return a row for something that cannot be measured here."""
-    return Row(what, None, note=why)
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The figures of each contestant, and why others could not be measured."""
+
+    figures: Mapping[str, Sequence[float]]
+    failures: Mapping[str, str]
+
+    def row(
+        self,
+        what: str,
+        name: str,
+        peer: str = "",
+        *,
+        unit: str = "ms",
+        statistic: Statistic = median,
+        most: float | None = None,
+        most_times: float | None = None,
+    ) -> Row:
+        """Return a row for the contestant *name* beside the contestant *peer*."""
+        for each in filter(None, (name, peer)):
+            if each in self.failures:
+                return Row(what=what, why=f"{each}: {self.failures[each]}")
+        against = statistic(self.figures[peer]) if peer else None
+        measured = statistic(self.figures[name])
+        return Row(
+            what=what,
+            measured=measured,
+            unit=unit,
+            peer=peer,
+            against=against,
+            most=most,
+            most_times=most_times,
+        )
 
 
-def take_turns(
-    contestants: Mapping[_Name, Callable[[], Sequence[float]]], rounds: int
-) -> dict[_Name, list[list[float]]]:
-    """Call each contestant once per round, A B A B, so that a slow phase of the machine affects all of them."""
-    results: dict[_Name, list[list[float]]] = {name: [] for name in contestants}
-    for at in range(min(rounds, int(os.environ.get(ROUNDS_VARIABLE, rounds)))):
-        names = list(contestants)
+def take_turns(contestants: Mapping[str, Contestant], rounds: int) -> Results:
+    """Call each contestant once per round, so that a slow phase of the machine affects all of them.
+
+    Each is tried first, which is not counted; one that is not installed or fails is left out.
+    """
+    failures = {name: why for name, contestant in contestants.items() if (why := _failure(contestant))}
+    names = [name for name in contestants if name not in failures]
+    figures: dict[str, list[float]] = {name: [] for name in names}
+    for at in range(rounds_of(rounds)):
         # Every other round goes backwards: nobody always follows the same neighbour.
         for name in names if at % 2 else reversed(names):
-            results[name].append(list(contestants[name]()))
-    return results
+            figures[name] += contestants[name]()
+    return Results(figures, failures)
 
 
-def best(rounds: Sequence[Sequence[float]]) -> Figure:
-    """Return the smallest figure: for pure computation, where noise only adds time."""
-    return _over(rounds, min)
+def rounds_of(rounds: int) -> int:
+    """Return the number of rounds, limited from outside."""
+    return min(rounds, int(os.environ.get(ROUNDS_VARIABLE, rounds)))
 
 
-def median(rounds: Sequence[Sequence[float]]) -> Figure:
-    """Return the median of all rounds: for processes, which depend on the scheduler."""
-    return _over(rounds, statistics.median)
+def _failure(contestant: Contestant) -> str:
+    try:
+        contestant()
+    except OSError:
+        return "not installed"
+    except subprocess.CalledProcessError as error:
+        return f"exit status {error.returncode}"
+    return ""
 
 
-def quickest_tenth(rounds: Sequence[Sequence[float]]) -> Figure:
-    """Return the tenth percentile: steadier than the median while other programs use the machine."""
-    return _over(rounds, _quickest_tenth)
-
-
-def _over(rounds: Sequence[Sequence[float]], statistic: Callable[[Sequence[float]], float]) -> Figure:
-    return Figure(
-        statistic([figure for figures in rounds for figure in figures]), list(map(statistic, rounds))
-    )
-
-
-def _quickest_tenth(figures: Sequence[float]) -> float:
+def quickest_tenth(figures: Sequence[float]) -> float:
+    """Return the tenth percentile, for small differences: steadier than the median on a busy machine."""
     return statistics.quantiles(figures, n=10)[0] if len(figures) > 1 else figures[0]
+
+
+def run_of(command: Sequence[str], environ: Mapping[str, str], stdin: bytes = b"") -> Contestant:
+    """Return a contestant that runs a command; its figures are milliseconds."""
+    # Output goes nowhere: a pipe that is read would add this process's own work.
+    quiet = partial(
+        subprocess.run,
+        command,
+        input=stdin,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return lambda: [seconds_of(quiet) * 1e3]
 
 
 def seconds_of(call: Callable[[], object]) -> float:
@@ -177,11 +171,3 @@ def number(value: float, unit: str = "") -> str:
     """Return a figure as text, with its significant digits."""
     shown = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
     return f"{shown} {unit}".rstrip()
-
-
-def _figure(value: float) -> Figure:
-    return value if isinstance(value, Figure) else Figure(value)
-
-
-def _spread(value: float | None) -> tuple[float, float] | None:
-    return None if value is None else spread(_figure(value).rounds)

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping
+
+import yaml
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
@@ -39,14 +41,14 @@ def compile_program(name: str, target: str, *, libc: str = "") -> bool:
     return False
 
 
-def write_script(path: str, pause_seconds: float = 0.0, keys: Sequence[str] = (REGISTRY,)) -> None:
-    """Write a plugin that records each run in a file beside it and answers for the whole registry, under *keys*."""
+def write_script(path: str, pause_seconds: float = 0.0) -> None:
+    """Write a plugin that records each run in a file beside it and answers for the whole registry."""
     answer = {
         "kind": "CredentialProviderResponse",
         "apiVersion": _API_VERSION,
         "cacheKeyType": "Registry",
         "cacheDuration": "1h",
-        "auth": {key: {"username": "bench", "password": "made-up"} for key in keys},
+        "auth": {REGISTRY: {"username": "bench", "password": "made-up"}},
     }
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(_SCRIPT.format(pause=pause_seconds, answer=json.dumps(answer)))
@@ -64,19 +66,24 @@ def runs_of(path: str) -> int:
 
 def write_config(path: str, plugin: str, patterns: list[str]) -> str:
     """Write a config of one provider, in YAML if the name of *path* ends so; return *path*."""
-    provider = {
-        "name": plugin,
-        "matchImages": patterns,
-        "defaultCacheDuration": "0s",
-        "apiVersion": _API_VERSION,
+    return write_providers(path, {plugin: patterns})
+
+
+def write_providers(path: str, providers: Mapping[str, list[str]]) -> str:
+    """Write a config with the patterns of each plugin, in YAML if the name of *path* ends so; return *path*."""
+    document = {
+        "apiVersion": "kubelet.config.k8s.io/v1",
+        "kind": "CredentialProviderConfig",
+        "providers": [
+            {
+                "name": plugin,
+                "matchImages": patterns,
+                "defaultCacheDuration": "10m",
+                "apiVersion": _API_VERSION,
+            }
+            for plugin, patterns in providers.items()
+        ],
     }
-    head = {"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig"}
     with open(path, "w", encoding="utf-8") as stream:
-        if path.endswith(".json"):
-            json.dump({**head, "providers": [provider]}, stream)
-        else:
-            stream.writelines(f"{name}: {value}\n" for name, value in head.items())
-            stream.write(f"providers:\n- name: {plugin}\n  matchImages:\n")
-            stream.writelines(f'  - "{pattern}"\n' for pattern in patterns)
-            stream.write(f'  defaultCacheDuration: "0s"\n  apiVersion: {_API_VERSION}\n')
+        stream.write(json.dumps(document) if path.endswith(".json") else yaml.safe_dump(document))
     return path

@@ -9,7 +9,6 @@ import re
 import secrets
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,22 +18,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.certificate import make_certificate
-from bench.measure import SOURCES, Row, median, skipped, take_turns
+from bench.measure import Contestant, Row, run_of, take_turns
+from bench.plugins import write_config, write_script
+from bench.programs import script
 
 _IMAGES = {
     "200 MB in 4 layers": (80_000_000, 60_000_000, 40_000_000, 20_000_000),
-    "4 MB in 64 layers": (65_536,) * 64,
+    "64 layers of 1 MB": (1_000_000,) * 64,
 }
 _ROUNDS = 7
-_BAR, _CPU_BAR = 0.8, 0.5
+# As quick as skopeo, within the noise of one run.
+_BARS = {"64 layers of 1 MB": 1.1}
 _WAIT_SECONDS = 30.0
 _OCI = "application/vnd.oci.image"
-_PULL = """\
-import sys
-sys.path.insert(0, sys.argv[3])
-from keyferry import RegistryRoute, pull
-pull(sys.argv[1], to=sys.argv[2], credentials=(), route=RegistryRoute(ca_file=sys.argv[4]))
-"""
 
 
 class Server(NamedTuple):
@@ -48,55 +44,42 @@ def run(folder: str) -> list[Row]:
     """Return rows for each image, plain and over TLS: both programs from the start of their process to its end."""
     missing = [name for name in ("docker-registry", "skopeo") if shutil.which(name) is None]
     if missing:
-        return [skipped("pulls into an OCI layout", f"{' and '.join(missing)} not installed")]
+        return [Row(what="pulls into an OCI layout", why=f"{' and '.join(missing)} not installed")]
     rows = []
     for way in ("plain", "TLS"):
         home = Path(folder) / f"pulls-{way}"
         home.mkdir()
         with serve_registry(home, has_tls=way == "TLS") as server:
-            for name, sizes in _IMAGES.items():
-                rows += _rows_of(f"pull of {name}, {way}", sizes, server, home)
+            rows += [_row_of(way, name, sizes, server, home) for name, sizes in _IMAGES.items()]
         shutil.rmtree(home)
     return rows
 
 
-def _rows_of(what: str, sizes: Sequence[int], server: Server, home: Path) -> list[Row]:
+def _row_of(way: str, name: str, sizes: Sequence[int], server: Server, home: Path) -> Row:
     image = f"{server.host}/bench/layers-{len(sizes)}:v1"
     source, target = home / "source", home / "target"
     write_image(source, sizes)
-    _run(skopeo_copy(f"oci:{source}:v1", f"docker://{image}", trust_options(server, "dest")))
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    push = skopeo_copy(f"oci:{source}:v1", f"docker://{image}", trust_options(server, "dest"))
+    subprocess.run(push, env=environ, check=True)
     shutil.rmtree(source)
-    ca_file = server.authorities and os.path.join(server.authorities, "ca.crt")
+    trust = ("--ca-file", os.path.join(server.authorities, "ca.crt")) if server.authorities else ()
+    write_script(str(home / "unused"))
+    config = write_config(str(home / "config.json"), "unused", ["registry.invalid"])
+    pull = (script("keyferry"), "pull", image, "--to", str(target), *trust)
     commands: dict[str, Sequence[str]] = {
-        "keyferry": (sys.executable, "-c", _PULL, image, str(target), SOURCES, ca_file),
+        "keyferry": (*pull, "--config", config, "--bin-dir", str(home)),
         "skopeo": skopeo_copy(f"docker://{image}", f"oci:{target}:v1", trust_options(server, "src")),
     }
-    rounds = take_turns({name: partial(_pull, commands[name], target) for name in commands}, _ROUNDS)
-    wall, cpu = ({name: median([[each[at]] for each in rounds[name]]) for name in rounds} for at in (0, 1))
-    note = f"medians of {_ROUNDS} pulls each"
-    return [
-        Row(what, wall["keyferry"], "ms", wall["skopeo"], "skopeo", _BAR, note),
-        Row(f"  CPU time, {what}", cpu["keyferry"], "ms", cpu["skopeo"], "skopeo", _CPU_BAR),
-    ]
+    pulls = {each: run_of(command, environ) for each, command in commands.items()}
+    results = take_turns({each: partial(_pull, pulls[each], target) for each in pulls}, _ROUNDS)
+    return results.row(f"pull {name}, {way}", "keyferry", "skopeo", most_times=_BARS.get(name))
 
 
-def _pull(command: Sequence[str], target: Path) -> list[float]:
-    """Return the milliseconds of wall-clock time and of processor time."""
-    figures = _run(command)
+def _pull(pull: Contestant, target: Path) -> Sequence[float]:
+    figures = pull()
     shutil.rmtree(target)
     return figures
-
-
-def _run(command: Sequence[str]) -> list[float]:
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    before = time.perf_counter()
-    with subprocess.Popen(command, env=environment) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        passed = time.perf_counter() - before
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return [passed * 1e3, (used.ru_utime + used.ru_stime) * 1e3]
 
 
 def skopeo_copy(source: str, target: str, options: Sequence[str]) -> Sequence[str]:

@@ -1,19 +1,21 @@
-"""The result of a run: a table for the terminal, a JSON document, and the generated part of docs/speed.md."""
+"""The result of a run: one screen for the terminal, a JSON document, and the generated part of docs/speed.md."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from bench.measure import Row, number
 
 BEGIN, END = "<!-- written by `make bench`; do not edit -->", "<!-- end of what `make bench` writes -->"
-_HEADER = ("what", "measured", "spread", "floor or peer", "ratio", "spread of the ratio", "bar", "holds")
-_HOLDS = {True: "yes", False: "**no**", None: ""}
+_HEADER = ("what", "measured", "floor or peer", "ratio", "bar", "verdict")
+_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +45,53 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run: *results* are rows by the name of their group, *titles* the groups' headings."""
+    """A whole run: the versions of the programs that took part, and the rows by the name of their group."""
 
     machine: Machine
-    peers: Mapping[str, str]
-    titles: Mapping[str, str]
+    programs: Mapping[str, str]
     results: Mapping[str, Sequence[Row]]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all groups that have a figure."""
+        return [row for rows in self.results.values() for row in rows if row.measured is not None]
 
     def to_document(self) -> dict[str, object]:
         """Return the run as a JSON document."""
         rows = [row.to_document(group) for group, rows in self.results.items() for row in rows]
-        return {"machine": asdict(self.machine), "peers": dict(self.peers), "rows": rows}
+        return {"machine": asdict(self.machine), "programs": dict(self.programs), "rows": rows}
 
     def to_text(self) -> str:
-        """Return the run as text for a terminal."""
-        rows = [cells(row) for rows in self.results.values() for row in rows if row.measured is not None]
-        lines = [_HEADER, *(tuple(cell.replace("**", "") for cell in row) for row in rows)]
-        parts = [self.machine.sentence(), aligned(lines)]
-        if self.missing():
-            parts.append("\n".join(("not measured:", *(f"  {each}" for each in self.missing()))))
-        return "\n\n".join(parts)
+        """Return the run as one screen for a terminal."""
+        head = [self.machine.sentence(), self._programs()]
+        notes = [self._summary(), *self._missing()]
+        parts = [textwrap.fill(part, _WIDTH) for part in head if part]
+        return "\n".join([*parts, aligned([_HEADER, *map(cells, self.rows)], "  "), *notes])
 
     def to_markdown(self) -> str:
-        """Return the run as Markdown: a table for each group, and the rows that could not be measured."""
-        parts = [self.machine.sentence(), _peers(self.peers)]
-        for group, rows in self.results.items():
-            measured = [cells(row) for row in rows if row.measured is not None]
-            if measured:
-                parts += [f"### {self.titles[group]}", _markdown([_HEADER, *measured])]
-        if self.missing():
-            parts.append("\n".join(("Not measured:\n", *(f"- {each}" for each in self.missing()))))
-        return "\n\n".join(part for part in parts if part)
+        """Return the run as Markdown: one table, and the rows that could not be measured."""
+        lines = [_HEADER, ("---",) * len(_HEADER), *map(cells, self.rows)]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        missing = "\n".join(f"- {each}" for each in self._missing())
+        return "\n\n".join(
+            filter(None, (self.machine.sentence(), self._programs(), table, self._summary(), missing))
+        )
 
-    def missing(self) -> list[str]:
-        """Return the rows that could not be measured, and why."""
+    def _programs(self) -> str:
+        if not self.programs:
+            return ""
+        peers = ", ".join(f"{name} {version}" for name, version in self.programs.items() if name != "pip")
+        return f"keyferry's scripts: installed by pip {self.programs['pip']}. Beside it: {peers}."
+
+    def _summary(self) -> str:
+        counted = Counter(row.verdict for row in self.rows if row.verdict)
+        text = ", ".join(f"{times} {verdict}" for verdict, times in counted.items())
+        is_recorded = any(row.peer.endswith("*") for row in self.rows)
+        return f"{text}." + (" With an asterisk: recorded before, not in this run." if is_recorded else "")
+
+    def _missing(self) -> list[str]:
         return [
-            f"{row.what.strip()}: {row.note}"
+            f"not measured: {row.what}: {row.why}"
             for rows in self.results.values()
             for row in rows
             if row.measured is None
@@ -86,23 +99,11 @@ class Report:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of a measured row; a row that belongs to the one above begins with a dash."""
+    """Return the cells of a row that has a figure."""
     assert row.measured is not None
-    what = row.what if row.what == row.what.lstrip() else f"- {row.what.lstrip()}"
-    against = (
-        "" if row.against is None or row.versus == "bar" else _against(row.versus, row.against, row.unit)
-    )
+    peer = "" if row.against is None else f"{row.peer}: {number(row.against, row.unit)}"
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    return (
-        f"{what} ({row.note})" if row.note else what,
-        number(row.measured, row.unit),
-        _range(row.spread, number),
-        against,
-        ratio,
-        _range(row.ratio_spread, "{:.2f}".format),
-        row.bar,
-        _HOLDS[row.holds],
-    )
+    return (row.what, number(row.measured, row.unit), peer.replace("*:", "*"), ratio, row.bar, row.verdict)
 
 
 def describe_machine() -> Machine:
@@ -145,30 +146,11 @@ def replace_generated(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 
-def _peers(peers: Mapping[str, str]) -> str:
-    if not peers:
-        return ""
-    return "Beside it: " + ", ".join(f"{name} {version}" for name, version in peers.items()) + "."
-
-
-def _range(ends: tuple[float, float] | None, show: Callable[[float], str]) -> str:
-    return "" if ends is None else f"{show(ends[0])} to {show(ends[1])}"
-
-
-def _against(versus: str, figure: float, unit: str) -> str:
-    return f"{versus.rstrip(':')}: {number(figure, unit)}"
-
-
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
+def aligned(lines: Sequence[tuple[str, ...]], between: str = " | ") -> str:
     """Return the lines of a table for a terminal; the first one is the header."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     ruled = [lines[0], tuple("-" * width for width in widths), *lines[1:]]
-    return "\n".join(" | ".join(map(str.ljust, line, widths)).rstrip() for line in ruled)
-
-
-def _markdown(lines: Sequence[tuple[str, ...]]) -> str:
-    ruled = [lines[0], ("---",) * len(_HEADER), *lines[1:]]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in ruled)
+    return "\n".join(between.join(map(str.ljust, line, widths)).rstrip() for line in ruled)
 
 
 def _cpu() -> str:

@@ -84,24 +84,19 @@ def _roff(text: str) -> str:
     return re.sub(r"(?m)^([.'])", r"\\&\1", escaped)
 
 
-# What a row of figures in the README says, with its conditions, which are those of both tools; and the rows of
-# docs/speed.md that it is from: keyferry's, and that of the other tool, or the row's own peer.
+# What a row of figures in the README says, and the row of docs/speed.md that it is from: its name and its peer.
 _FIGURES = (
+    ("an ECR login, TLS through a proxy", "keyferry-ecr, TLS through a proxy", "aws ecr"),
+    ("the same", "keyferry-ecr, TLS through a proxy", "Go's ecr-login"),
+    ("an EKS token", "keyferry-eks, whole job", "aws eks"),
     (
-        "an ECR login, TLS through a proxy",
-        "keyferry-ecr, whole job, TLS through a proxy, against aws ecr get-authorization-token",
-        "",
+        "the first answer of a cluster, from the start of the program",
+        "first answer of a cluster, kube raw",
+        "official client",
     ),
-    ("the same", "keyferry-ecr, whole job, TLS through a proxy, against docker-credential-ecr-login", ""),
-    ("an EKS token", "keyferry-eks, whole job, against aws eks get-token", ""),
-    (
-        "the first answer of a cluster, from the start of the program, YAML kubeconfig",
-        "first answer, keyferry kube raw, YAML kubeconfig",
-        "first answer, official kubernetes client",
-    ),
-    ("the same", "first answer, keyferry kube raw, YAML kubeconfig", "first answer, kubectl get --raw"),
-    ("a pull of 200 MB into a folder, plain HTTP", "pull of 200 MB in 4 layers, plain", ""),
-    ("a pull of 200 MB into a folder, TLS", "pull of 200 MB in 4 layers, TLS", ""),
+    ("the same", "first answer of a cluster, kube raw", "kubectl"),
+    ("a pull of 200 MB into a folder, plain HTTP", "pull 200 MB in 4 layers, plain", "skopeo"),
+    ("a pull of 200 MB into a folder, TLS", "pull 200 MB in 4 layers, TLS", "skopeo"),
 )
 _FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/speed.md; do not edit -->\n"
 _FIGURES_END = "<!-- end of figures -->\n"
@@ -117,25 +112,14 @@ def readme() -> str:
 def figures() -> str:
     """Return the table of figures beside other tools."""
     page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-    rows = {}
-    for line in re.findall(r"^\| (.*) \|$", page, re.MULTILINE):
-        what, measured, *rest = (cell.strip() for cell in line.split("|"))
-        rows[what.partition(" (")[0]] = measured, (rest[1] if len(rest) > 1 else "")
+    table = re.findall(r"^\| (.*?) \| (.*?) \| (.*?): (.*?) \| (.*?) \|", page, re.MULTILINE)
+    rows = {(what, peer): (measured, theirs, ratio) for what, measured, peer, theirs, ratio in table}
     written = ["| job | keyferry | other tool | ratio |\n|---|---|---|---|\n"]
-    for job, ours, theirs in _FIGURES:
-        measured, peer = rows[ours]
-        beside = f"{theirs.rpartition(', ')[2]}: {rows[theirs][0]}" if theirs else peer
-        written.append(f"| {job} | {measured} | {beside} | {ratio(measured, beside)} |\n")
+    for job, what, peer in _FIGURES:
+        measured, theirs, ratio = rows[what, peer]
+        written.append(f"| {job} | {measured} | {peer}: {theirs} | {ratio} |\n")
     ((day, machine),) = re.findall(r"^(\d{4}-\d\d-\d\d): (.*?);", page, re.MULTILINE)
     return f"\n{''.join(written)}\nMeasured by `make bench` on {day}: {machine}.\n\n"
-
-
-def ratio(ours: str, theirs: str) -> str:
-    """Return our figure divided by theirs, which has the same unit."""
-    (our_number, our_unit), (number, unit) = (each.replace(",", "").split()[-2:] for each in (ours, theirs))
-    if our_unit != unit:
-        raise ValueError(f"{ours!r} and {theirs!r} have different units")
-    return f"{float(our_number) / float(number):.2f}"
 
 
 # The pages that are generated as a whole, by their names in docs.

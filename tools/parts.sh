@@ -81,19 +81,21 @@ install_zig() {
         && cp native/compiler.txt "$unpacked/zig/.ready"
 }
 
-# One environment each: together they make pip look through years of versions for two that agree.
+# install_peer NAME [OTHER ...]: one environment each; together they make pip look through years of versions for two
+# that agree.
 install_peer() {
     [ -e "$unpacked/$1/.ready" ] && return
     echo "installing $1 into $unpacked/$1"
     "${PYTHON:-python3}" -m venv --clear "$unpacked/$1" \
-        && "$unpacked/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$1" \
+        && "$unpacked/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$@" \
         && touch "$unpacked/$1/.ready"
 }
 
 # Called where a failure does not end the script, so each step says && itself.
 install_environments() {
     if [ "$purpose" = bench ]; then
-        install_peer kubernetes && install_peer botocore && install_peer awscli
+        install_peer kubernetes && install_peer botocore && install_peer awscli \
+            && install_peer starlette uvicorn httptools
     else
         install_moto && install_zig && install_node && install_npm oidc tests/support/oidc_server \
             && install_npm deploy tests/support/deploy_tools

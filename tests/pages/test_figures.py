@@ -104,20 +104,13 @@ def test_what_is_measured_names_its_command(page: str, target: str) -> None:
     assert target in recipes()
 
 
-def test_the_readme_compares_like_with_like() -> None:
-    """The official client and kubectl read YAML in ``bench/clusters.py``; a pull has its rows of both transports."""
+def test_the_readme_has_the_figures_of_the_page() -> None:
     table = (ROOT / "README.md").read_text("utf-8").partition("<!-- figures: ")[2].partition("<!-- end")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
     speed = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-    (ours,) = re.findall(r"first answer, keyferry kube raw, YAML kubeconfig .*?\| (.*?) \|", speed)
-    assert [row[1] for row in rows if row[2].startswith(("kubectl", "official"))] == [ours, ours]
-    assert [row[0].rpartition(", ")[2] for row in rows if row[2].startswith("skopeo")] == [
-        "plain HTTP",
-        "TLS",
-    ]
-    for _job, measured, theirs, ratio in rows:
-        numbers = [float(each.split()[-2]) for each in (measured, theirs)]
-        assert ratio == f"{numbers[0] / numbers[1]:.2f}"
+    assert rows
+    for _job, *figures in rows:
+        assert f"| {' | '.join(figures)} |" in speed
 
 
 # A number with a unit of time or size. What is measured has one of the first, a limit or a setting one of the second.

@@ -1,4 +1,4 @@
-"""A whole run writes the docs, a look at some groups writes nothing, and a group that fails is named."""
+"""A run prints one screen; a whole one writes the docs, one of some groups writes nothing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from pathlib import Path
 import pytest
 from bench.report import BEGIN, END
 
-from support.bench_project import make_project
+from support.bench_project import BENCH, make_project
 
 PAGE = f"# Speed\n\n{BEGIN}\nof another run\n{END}\n\nby hand\n"
 GOOD = """
-from bench.measure import Row, median, skipped, take_turns
+from bench.measure import Row, take_turns
 def run(folder):
-    rounds = take_turns({"a": lambda: [2.0], "floor": lambda: [1.0]}, 40)
-    rows = [Row("good", median(rounds["a"]), "ms", median(rounds["floor"]), "floor", 3.0, str(len(rounds["a"])))]
-    return [*rows, skipped("a peer", "not installed")]
+    rounds = take_turns({"ours": lambda: [2.0], "floor": lambda: [1.0], "gone": missing}, 40)
+    return [
+        rounds.row("good", "ours", "floor", most_times=3),
+        rounds.row("too slow", "ours", most=1.5),
+        rounds.row("quick", "floor", "ours"),
+        Row(what="rounds", measured=len(rounds.figures["ours"])),
+        rounds.row("beside a peer", "ours", "gone"),
+    ]
+def missing():
+    raise FileNotFoundError
 """
 BAD = "def run(folder):\n    raise ValueError('too bad')\n"
+# What a screen shows without scrolling.
+MAX_LINES, MAX_COLUMNS = 50, 100
 
 
 @pytest.fixture
@@ -28,59 +37,85 @@ def project(tmp_path: Path) -> Path:
     home = make_project(tmp_path / "project", "good", "bad")
     (home / "bench" / "good.py").write_text(GOOD)
     (home / "bench" / "bad.py").write_text(BAD)
+    # Nothing is installed for a group that needs no script.
+    programs = home / "bench" / "programs.py"
+    programs.write_text(
+        programs.read_text() + "\n\ndef describe_programs():\n    return {'pip': '24.0', 'skopeo': '1'}\n"
+    )
     (home / "docs").mkdir()
     (home / "docs" / "speed.md").write_text(PAGE, encoding="utf-8")
     return home
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(project / "bench" / "run.py"), *words]
+def run(run_py: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(run_py), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
 
 
-def page_of(project: Path) -> str:
-    return (project / "docs" / "speed.md").read_text(encoding="utf-8")
+def rows_of(screen: str) -> dict[str, list[str]]:
+    """The cells of each row, by its name."""
+    split = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in screen.splitlines()]
+    return {cells[0]: cells[1:] for cells in split if cells}
 
 
-def test_a_whole_run_writes_the_tables_and_leaves_the_prose(project: Path) -> None:
-    run(project)
-    page = page_of(project)
+def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> None:
+    done = run(project / "bench" / "run.py")
+    page = (project / "docs" / "speed.md").read_text(encoding="utf-8")
     assert page.startswith(f"# Speed\n\n{BEGIN}\n")
     assert page.endswith(f"{END}\n\nby hand\n")
     assert "of another run" not in page
-    assert "### All of good" in page
-    assert "| good (40) | 2 ms | 2 to 2 | floor: 1 ms | 2.00 | 2.00 to 2.00 | 3 x | yes |" in page
-    assert "Beside it: kubectl " in page
+    assert "| good | 2 ms | floor: 1 ms | 2.00 | 3 x | holds |" in page
+    assert "| too slow | 2 ms |  |  | 1.5 ms | no |" in page
+    assert "installed by pip 24.0. Beside it: skopeo 1." in page
+    assert page.count("| what |") == 1
+    assert rows_of(done.stdout)["quick"] == ["1 ms", "ours: 2 ms", "0.50", "ahead"]
 
 
-def test_a_group_that_fails_is_named_the_others_are_measured_and_the_run_fails(project: Path) -> None:
-    done = run(project)
+def test_what_cannot_be_measured_is_named_and_a_group_that_fails_fails_the_run(project: Path) -> None:
+    done = run(project / "bench" / "run.py")
     assert done.returncode == 1
-    for shown in (done.stdout, page_of(project)):
-        assert "the group bad: failed: ValueError: too bad" in shown
-        assert "a peer: not installed" in shown
+    for shown in (done.stdout, (project / "docs" / "speed.md").read_text(encoding="utf-8")):
+        assert "not measured: beside a peer: gone: not installed" in shown
+        assert "not measured: the group bad: ValueError: too bad" in shown
 
 
-@pytest.mark.parametrize("words", [("good",), ("--quick",), ("--quick", "good"), ("--json", "good")])
-def test_a_look_at_some_groups_or_a_quick_one_writes_nothing(project: Path, words: tuple[str, ...]) -> None:
-    done = run(project, *words)
+@pytest.mark.parametrize("words", [("good",), ("--quick",), ("--json", "good")])
+def test_a_run_of_some_groups_or_a_quick_one_writes_nothing(project: Path, words: tuple[str, ...]) -> None:
+    done = run(project / "bench" / "run.py", *words)
     assert "good" in done.stdout
-    assert page_of(project) == PAGE
+    assert (project / "docs" / "speed.md").read_text(encoding="utf-8") == PAGE
 
 
-def test_a_quick_look_takes_few_rounds(project: Path) -> None:
-    assert "good (3)" in run(project, "--quick", "good").stdout
+def test_a_quick_run_takes_few_rounds(project: Path) -> None:
+    assert rows_of(run(project / "bench" / "run.py", "good").stdout)["rounds"] == ["40"]
+    assert rows_of(run(project / "bench" / "run.py", "--quick", "good").stdout)["rounds"] == ["3"]
 
 
 def test_programs_get_a_document(project: Path) -> None:
-    done = run(project, "--json", "good")
+    done = run(project / "bench" / "run.py", "--json", "good")
     assert done.returncode == 0
-    (row, peer) = json.loads(done.stdout)["rows"]
-    assert (row["group"], row["measured"], row["ratio"], row["holds"]) == ("good", 2.0, 2.0, True)
-    assert (peer["measured"], peer["note"]) == (None, "not installed")
+    row, *_, missing = json.loads(done.stdout)["rows"]
+    assert (row["group"], row["measured"], row["ratio"], row["verdict"]) == ("good", 2.0, 2.0, "holds")
+    assert (missing["measured"], missing["why"]) == (None, "gone: not installed")
 
 
 def test_a_group_that_nobody_knows_is_wrong_usage(project: Path) -> None:
-    done = run(project, "other")
+    done = run(project / "bench" / "run.py", "other")
     assert done.returncode == 2
     assert "no group is called other; there are good, bad" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures on one CPU")
+def test_a_real_group_fits_on_a_screen() -> None:
+    done = run(BENCH / "run.py", "--quick", "lookups")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "1,000 first lookups at once, plugin runs" in done.stdout
+    assert len(lines) <= MAX_LINES
+    assert max(map(len, lines)) <= MAX_COLUMNS
+
+
+def test_the_page_of_the_docs_fits_on_a_screen() -> None:
+    page = (BENCH.parent / "docs" / "speed.md").read_text(encoding="utf-8")
+    table = page.partition(BEGIN)[2].partition(END)[0]
+    assert 0 < sum(line.startswith("| ") for line in table.splitlines()) - 2 <= 40

@@ -18,7 +18,7 @@ GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _MAX_PART_BYTES = 0xFFFF
 MAX_BYTES = 64 * 1024 * 1024
-# The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
+# The memory of an entry, and of each credential, beside their texts, as tracemalloc shows.
 _ENTRY_BYTES = 2400
 # One sequence for all caches of the process.
 _numbers = count(1)
