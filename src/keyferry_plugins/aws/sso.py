@@ -20,7 +20,7 @@ from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials, read_expiry
 from keyferry_plugins.aws.endpoints import configured_endpoint, partition_of
 from keyferry_plugins.aws.environment import Environment, text_in
-from keyferry_plugins.oauth.answers import is_number, number_of, object_of, token_of
+from keyferry_plugins.oauth.answers import is_number, number_of, object_of, refused, token_of
 from keyferry_plugins.oauth.store import save_document
 from keyferry_plugins.signing.sigv4 import Credentials
 
@@ -216,6 +216,6 @@ def _refused(reply: Reply, login: SsoLogin, secrets: tuple[str, ...]) -> Provide
     hint = login.advice
     if refusal.code == "ForbiddenException":
         hint = f"assign the role {login.role_name!r} of account {login.account_id} to the user"
-    return ProvideError(
-        f"{_SOURCE} at {reply.url}: status {reply.status}" + (f", {said}" if said else ""), hint
+    return refused(
+        reply, f"{_SOURCE} at {reply.url}: status {reply.status}" + (f", {said}" if said else ""), hint
     )

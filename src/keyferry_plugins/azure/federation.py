@@ -16,7 +16,7 @@ from keyferry_plugins.azure.entra import (
     read_token,
     request_token,
 )
-from keyferry_plugins.oauth.answers import Token, is_visible
+from keyferry_plugins.oauth.answers import Token, is_visible, refused
 from keyferry_plugins.oauth.calls import check_https
 from keyferry_plugins.signing.jose import read_claims
 
@@ -40,10 +40,10 @@ def exchange_assertion(
     except EntraError as error:
         if error.number not in _NO_RECORD:
             raise
-        refused = error
+        refusal = error
     said = _describe(assertion)
     hint = f"add a federated credential to {application.client_id!r}" + (f" with {said}" if said else "")
-    raise EntraError(refused.message, hint, refused.error, refused.number)
+    raise refusal.with_hint(hint)
 
 
 def _describe(assertion: str) -> str:
@@ -122,5 +122,5 @@ def ask_pipelines(connection_id: str, environ: Mapping[str, str], deadline: Dead
 
 def _read_oidc_token(reply: Reply, name: str, hint: str) -> str:
     if reply.status != 200:  # success; a sign-in page comes with 203
-        raise ProvideError(f"{reply.url}: answered status {reply.status}, expected a token", hint)
+        raise refused(reply, f"{reply.url}: answered status {reply.status}, expected a token", hint)
     return read_token(reply, name).value

@@ -13,7 +13,7 @@ from keyferry_plugins.azure.config import Config
 from keyferry_plugins.azure.entra import Application, assertion_fields, read_token, refusal
 from keyferry_plugins.azure.federation import exchange_assertion, read_token_file
 from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
-from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.answers import Token, refused
 from keyferry_plugins.oauth.calls import post_form
 
 DEFAULT_CA_FILE = "/etc/kubernetes/certs/ca.crt"
@@ -215,7 +215,8 @@ def _exchange_by_binding(given: RequestContext, bindings: Bindings, client_id: s
     )
     if reply.status == 200:
         return read_token(reply)
-    raise ProvideError(
+    raise refused(
+        reply,
         f"identity binding for client {client_id!r}: {refusal(reply, (assertion,)).message}",
         "bind the managed identity to this cluster, and allow the service account to use it (az aks identity-binding)",
     )

@@ -12,7 +12,7 @@ from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch
 from keyferry_plugins.azure.entra import read_token, refusal
-from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.answers import Token, refused
 from keyferry_plugins.oauth.calls import post_form
 
 # The program of Azure Arc's agent, and the folder of its key files.
@@ -224,4 +224,4 @@ def _refused(reply: Reply, question: IdentityRequest) -> ProvideError:
         )
     elif _is_transient(reply):
         hint = "the service may be busy; try again"
-    return ProvideError(f"no token for {question.identity}: {said.message}", hint)
+    return refused(reply, f"no token for {question.identity}: {said.message}", hint)

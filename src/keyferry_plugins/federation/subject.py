@@ -14,7 +14,7 @@ from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.messages import shown
-from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
+from keyferry_plugins.oauth.answers import is_number, is_visible, refused, text_of
 
 __all__ = ["SubjectToken", "check_subject", "obtain_subject", "read_claim_time"]
 
@@ -94,7 +94,7 @@ def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> st
     )
     value = text_of(reply.json(), "value") if reply.is_success else ""
     if not value:
-        raise ProvideError(f"{reply.url}: answered status {reply.status} without a token")
+        raise refused(reply, f"{reply.url}: answered status {reply.status} without a token")
     return value
 
 

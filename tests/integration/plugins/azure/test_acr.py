@@ -64,6 +64,14 @@ def test_a_busy_metadata_service_is_asked_again(azure: Azure) -> None:
     assert len(azure.imds_received) == 4
 
 
+def test_the_pause_that_the_metadata_service_asks_for_is_passed_on(azure: Azure) -> None:
+    """The node agent keeps to it."""
+    azure.on_imds(Reply(429, headers={"Retry-After": "600"}))
+    answer = ask(azure, MANAGED)
+    assert "the service may be busy" in answer.stderr
+    assert answer.stderr.endswith("keyferry-acr: retry after 600 s\n")
+
+
 @pytest.mark.parametrize(
     "reply",
     [
