@@ -83,15 +83,15 @@ def sso_credentials(environment: Environment, profile: str) -> Credentials:
 
 
 def _read_login(environment: Environment, profile: str) -> SsoLogin:
-    section = environment.profiles.profiles.get(profile, {})
+    section = environment.shared_config.profiles.get(profile, {})
     session = text_in(section, "sso_session")
     shared = section
     if session:
-        if session not in environment.profiles.sso_sessions:
+        if session not in environment.shared_config.sso_sessions:
             raise ProvideError(
                 f"the AWS profile {profile!r} names the sso-session {session!r}, which does not exist"
             )
-        shared = environment.profiles.sso_sessions[session]
+        shared = environment.shared_config.sso_sessions[session]
     login = SsoLogin(
         profile=profile,
         start_url=text_in(shared, "sso_start_url"),
