@@ -42,6 +42,16 @@ class EntraError(ProvideError):
         )
 
 
+def check_tenant(tenant: str) -> str:
+    """Return *tenant* if it is an ID or a domain name; raise ProvideError if not."""
+    if not tenant or not _TENANT.issuperset(tenant) or ".." in tenant:
+        raise ProvideError(
+            f"the tenant {tenant[:80]!r} is neither an ID nor a domain name",
+            "give the tenant's ID, or one of its domain names",
+        )
+    return tenant
+
+
 class Application(Value):
     """An application (client) in a tenant, and the authority that issues the tenant's tokens."""
 
@@ -57,12 +67,7 @@ class Application(Value):
 
     def url(self, path: str) -> str:
         """Return the URL of an endpoint of the tenant; raise ProvideError if the tenant is malformed."""
-        if not self.tenant or not _TENANT.issuperset(self.tenant) or ".." in self.tenant:
-            raise ProvideError(
-                f"the tenant {self.tenant[:80]!r} is neither an ID nor a domain name",
-                "give the tenant's ID, or one of its domain names",
-            )
-        return f"{self.authority}{self.tenant}/{path}"
+        return f"{self.authority}{check_tenant(self.tenant)}/{path}"
 
     def token_url(self, *, is_legacy: bool = False) -> str:
         """Return the URL of the token endpoint; the one of version 1 if it *is_legacy*."""

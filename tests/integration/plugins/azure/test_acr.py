@@ -54,6 +54,16 @@ def test_an_identity_that_the_machine_lacks_is_named(azure: Azure) -> None:
     assert len(azure.imds_received) == 1
 
 
+@pytest.mark.parametrize("tenant", ["../other", "a/b", "a?b=c", "a b"])
+def test_the_managed_identitys_tenant_is_an_id_or_a_domain_name(azure: Azure, tenant: str) -> None:
+    """As every other tenant; nothing is sent with it."""
+    answer = ask(azure, {**MANAGED, "tenantId": tenant})
+    assert answer.status == 1
+    assert "is neither an ID nor a domain name" in answer.stderr
+    assert not azure.imds_received
+    assert not azure.asked
+
+
 def test_a_busy_metadata_service_is_asked_again(azure: Azure) -> None:
     """What is known to pass is tried again, also the 404 of a service that is being updated."""
     token = serve_managed(azure)
