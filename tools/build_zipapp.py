@@ -92,11 +92,13 @@ def plugin_modules() -> dict[str, str]:
 
 
 def sources() -> list[Path]:
-    """Return the modules to pack, in order."""
+    """Return the modules to pack, in order; raise FileNotFoundError for a package or file that does not exist."""
     packed = [SOURCE / name for name in FILES]
     for package in PACKAGES:
-        packed += (SOURCE / package).rglob("*.py")
-    return sorted(packed)
+        packed += [SOURCE / package / "__init__.py", *(SOURCE / package).rglob("*.py")]
+    for path in packed:
+        path.stat()
+    return sorted(set(packed))
 
 
 def compiled(path: Path, name: str) -> bytes:

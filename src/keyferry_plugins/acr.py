@@ -13,10 +13,10 @@ from keyferry.sdk.messages import shown
 from keyferry_plugins.azure.clouds import PUBLIC, Cloud, ask_resource_manager, find_cloud
 from keyferry_plugins.azure.config import Config, load_config
 from keyferry_plugins.azure.identity import (
+    RegistryIdentity,
     RequestContext,
-    Source,
-    choose_node_source,
-    choose_pod_source,
+    choose_node_identity,
+    choose_pod_identity,
     read_bindings,
 )
 from keyferry_plugins.azure.registry import (
@@ -81,10 +81,10 @@ PROVIDER_BACKOFF = ProviderBackoff(attempts=4, first_seconds=5.0, most_seconds=6
 
 
 class RegistryLocation(Value):
-    """The login server that an image is pulled from, and the source of the mirror if one applied."""
+    """The login server that an image is pulled from, and the registry that it mirrors, if it is a mirror."""
 
     login_server: str
-    source: str = ""
+    mirror_of: str = ""
 
 
 def main() -> None:
@@ -95,23 +95,23 @@ def main() -> None:
 
 def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = None) -> Response:
     """Return the credentials for the image's registry; empty if it is not a registry of Azure."""
-    given = _gather(request, flags, os.environ if environ is None else environ)
-    place = _locate(request.image, flags.text("registry-mirror"), given.cloud, compat=given.compat)
-    if given.compat:
-        return _provide_compat(given, place)
+    context = _gather(request, flags, os.environ if environ is None else environ)
+    place = _locate(request.image, flags.text("registry-mirror"), context.cloud, compat=context.compat)
+    if context.compat:
+        return _provide_compat(context, place)
     if place is None:
         return Response(cache_seconds=0)
-    source = _choose(given, place)
-    if source is None:
+    identity = _choose(context, place)
+    if identity is None:
         raise ProvideError(
             "the cloud config names no identity: neither useManagedIdentityExtension nor aadClientId with a secret,"
             " a certificate or a federated token",
             "set one of them, or give the pod's service account an identity (tokenAttributes in the kubelet's config)",
         )
-    if source.obtain is None:
-        login = AuthConfig(username=given.config.client_id, password=source.password)
-        return _answer(login, filter(None, (place.login_server, place.source)))
-    return _exchange(given, place, source, source.obtain())
+    if identity.obtain is None:
+        login = AuthConfig(username=context.config.client_id, password=identity.password)
+        return _answer(login, filter(None, (place.login_server, place.mirror_of)))
+    return _exchange(context, place, identity, identity.obtain())
 
 
 def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> RequestContext:
@@ -160,33 +160,35 @@ def _locate(image: str, mirrors: str, cloud: Cloud, *, compat: bool) -> Registry
     targets, refused = parse_mirrors(mirrors)
     for entry in refused:
         tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
-    mirrored, source = apply_mirror(targets, image, compat=compat)
+    mirrored, mirror_of = apply_mirror(targets, image, compat=compat)
     find = find_login_server_compat if compat else find_login_server
     server = find(mirrored, cloud.registry_suffix)
-    return RegistryLocation(login_server=server, source=source) if server else None
+    return RegistryLocation(login_server=server, mirror_of=mirror_of) if server else None
 
 
-def _choose(given: RequestContext, place: RegistryLocation | None) -> Source | None:
+def _choose(context: RequestContext, place: RegistryLocation | None) -> RegistryIdentity | None:
     # The node configures the mirror, so the node's identity authenticates to it.
-    is_mirrored = place is not None and bool(place.source)
-    return (None if is_mirrored else choose_pod_source(given)) or choose_node_source(given)
+    is_mirrored = place is not None and bool(place.mirror_of)
+    return (None if is_mirrored else choose_pod_identity(context)) or choose_node_identity(context)
 
 
-def _exchange(given: RequestContext, place: RegistryLocation, source: Source, token: Token) -> Response:
+def _exchange(
+    context: RequestContext, place: RegistryLocation, identity: RegistryIdentity, token: Token
+) -> Response:
     """Exchange an Entra token for a password of the registry."""
     exchange = Exchange(
         login_server=place.login_server,
-        suffix=given.cloud.registry_suffix,
+        suffix=context.cloud.registry_suffix,
         access_token=token.value,
-        tenant=source.tenant,
-        grantee=source.grantee,
-        compat=given.compat,
+        tenant=identity.tenant,
+        grantee=identity.grantee,
+        compat=context.compat,
     )
-    password = exchange_token(exchange, given.deadline, given.retry or Retry())
+    password = exchange_token(exchange, context.deadline, context.retry or Retry())
     return _answer(
         AuthConfig(username=_USER, password=password),
-        filter(None, (place.login_server, place.source)),
-        HOUR_SECONDS if given.compat else cache_seconds(password),
+        filter(None, (place.login_server, place.mirror_of)),
+        HOUR_SECONDS if context.compat else cache_seconds(password),
     )
 
 
@@ -196,17 +198,19 @@ def _answer(login: AuthConfig, keys: Iterable[str], seconds: float = HOUR_SECOND
     return Response(auth=auth, cache_seconds=seconds)
 
 
-def _provide_compat(given: RequestContext, place: RegistryLocation | None) -> Response:
+def _provide_compat(context: RequestContext, place: RegistryLocation | None) -> Response:
     """Decide in upstream's order: choose the identity, parse the image, then check whether the identity applies."""
-    if not given.request.api_version.endswith("/v1"):
-        raise ProvideError(f"request: apiVersion is {given.request.api_version!r}, expected v1 of its group")
-    source = _choose(given, place)
-    if place is None or source is None:
+    if not context.request.api_version.endswith("/v1"):
+        raise ProvideError(
+            f"request: apiVersion is {context.request.api_version!r}, expected v1 of its group"
+        )
+    identity = _choose(context, place)
+    if place is None or identity is None:
         return Response(cache_seconds=0)
-    if given.config.use_managed_identity and source.obtain is not None:
-        return _exchange(given, place, source, source.obtain())
+    if context.config.use_managed_identity and identity.obtain is not None:
+        return _exchange(context, place, identity, identity.obtain())
     keys = list(_STATIC_ZONES)
-    suffix = given.cloud.registry_suffix
+    suffix = context.cloud.registry_suffix
     if ".azurecr." in suffix and f"*{suffix}" not in keys:
         keys.append(f"*{suffix}")
-    return _answer(AuthConfig(username=given.config.client_id, password=given.config.client_secret), keys)
+    return _answer(AuthConfig(username=context.config.client_id, password=context.config.client_secret), keys)

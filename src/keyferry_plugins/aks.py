@@ -33,6 +33,15 @@ _REMOVE_FLAGS = (
     Flag(name="compat", about="use kubelogin's folder if none is given", is_switch=True),
     *LOG_FLAGS,
 )
+# What Entra's errors mean to a user of this plugin, by its flags.
+_HINTS = {
+    "AADSTS50076": "multi-factor authentication is required, so a password is not enough; use --login devicecode",
+    "AADSTS50079": "the user must set up multi-factor authentication; use --login devicecode",
+    "AADSTS50126": "check the user name and the password; accounts of a federated domain need --login devicecode",
+    "AADSTS65001": "an administrator must consent to the application's use of the cluster's server application",
+    "AADSTS500011": "check --server-id; for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630",
+    "AADSTS7000218": "allow public client flows in the application's settings, or use --login spn",
+}
 
 
 def main() -> None:
@@ -62,7 +71,8 @@ def provide(request: ExecRequest, flags: Flags, environ: Mapping[str, str] | Non
         return ExecResponse(token=token.value, expires_at=token.expires_at)
     notes = [f"--{flag} is overridden by {variable}" for flag, variable in options.overridden]
     notes += ["--disable-environment-override ignores such variables"] if notes else []
-    raise EntraError(refused.message, "; ".join(filter(None, [refused.hint, *notes])))
+    hint = _HINTS.get(refused.number, refused.hint)
+    raise refused.with_hint("; ".join(filter(None, [hint, *notes])))
 
 
 def _remove(flags: Flags) -> str:

@@ -74,7 +74,7 @@ from keyferry.sdk.image import Request, Response, respond
 from keyferry.workloads.objects import read_objects
 from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.eks_options import Options as EksOptions
-from keyferry_plugins.aws.environment import Environment, load_profiles
+from keyferry_plugins.aws.environment import Environment, load_shared_config
 from keyferry_plugins.aws.sso import SsoLogin
 from keyferry_plugins.aws.sso import read_token as read_sso_token
 from keyferry_plugins.aws.sts import read_sts_credentials
@@ -587,7 +587,7 @@ TARGETS: dict[str, Target] = {
     "agent_question": Target(read_question, (BadQuestionError,), hides=True),
     "agent_config": Target(read_settings),
     "federation_config": Target(read_federations),
-    "aws_profiles": Target(lambda data: repr(load_profiles(*2 * [KEPT.write(data)])), hides=True),
+    "aws_profiles": Target(lambda data: repr(load_shared_config(*2 * [KEPT.write(data)])), hides=True),
     "aws_credentials": Target(read_aws_credentials, hides=True),
     "google_credentials": Target(read_google_credentials),
     "google_answers": Target(read_google_answers, hides=True),

@@ -103,3 +103,16 @@ def test_a_name_that_is_no_plugins_is_refused_with_those_that_are(zipapp: Path) 
     assert done.stderr.startswith(f"{zipapp.name}: 'keyferry-nothing' is not a plugin; ")
     assert "keyferry-ecr" in done.stderr
     assert "copy this file under the name of a plugin" in done.stderr
+
+
+def test_a_package_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    """A file that lacks a package would be found out on a node."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "build_zipapp.py", tmp_path / "tools")
+    shutil.copy(ROOT / "LICENSE", tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("keyferry_plugins"))
+    tool = [sys.executable, str(tmp_path / "tools" / "build_zipapp.py"), str(tmp_path / "it.pyz")]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert "keyferry_plugins/__init__.py" in done.stderr
+    assert not (tmp_path / "it.pyz").exists()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from keyferry import __version__
+from keyferry.sdk.flags import Flag
 from support.commands import Node
 from support.pages import ROOT, Machine, blocks
 
@@ -23,6 +26,28 @@ def test_a_plugin_is_installed_under_both_names(tmp_path: Path) -> None:
     assert output == f"{BIN_DIR}/keyferry-ecr\n{BIN_DIR}/ecr-credential-provider\n"
     for path in (tmp_path / "plugins").iterdir():
         assert "standard input is empty" in machine.shell(f"{path} </dev/null || true").stdout
+
+
+@pytest.mark.parametrize(
+    ("plugin", "page"),
+    [
+        ("acr", "azure"),
+        ("aks", "azure"),
+        ("docker_helper", "docker"),
+        ("ecr", "aws"),
+        ("eks", "aws"),
+        ("federate", "federation"),
+        ("gcr", "google"),
+        ("gke", "google"),
+        ("oidc", "oidc"),
+        ("static", "docker"),
+    ],
+)
+def test_the_page_of_a_plugin_names_each_flag_of_its_help(plugin: str, page: str) -> None:
+    text = (ROOT / "docs" / "plugins" / f"{page}.md").read_text()
+    flags: tuple[Flag, ...] = import_module(f"keyferry_plugins.{plugin}").FLAGS
+    shown = [flag.name for flag in flags if not flag.is_ignored]
+    assert [name for name in shown if not re.search(rf"--{name}(?![\w-])", text)] == []
 
 
 def test_one_file_is_every_plugin(tmp_path: Path) -> None:

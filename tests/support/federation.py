@@ -253,9 +253,12 @@ def _vault(received: Received) -> Reply:
 
 def _dockerhub(received: Received) -> Reply:
     if received.headers["host"] == GITHUB_HOST:
-        authorization = {"authorization": "bearer github-request-token"}
+        headers = {
+            "authorization": "bearer github-request-token",
+            "accept": "application/json; api-version=2.0",
+        }
         target = "/token?api-version=2.0&audience=https%3A%2F%2Fidentity.docker.com"
-        expect(received, "GET", target, None, headers=authorization)
+        expect(received, "GET", target, None, headers=headers)
         return Reply(document={"value": github_token()})
     expect(received, "POST", "/oauth/token", FORM)
     form = received.form

@@ -10,6 +10,7 @@ from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry_plugins.aws.endpoints import Endpoint
 from keyferry_plugins.aws.environment import Environment
+from keyferry_plugins.oauth.answers import refused
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
 
 MAX_DELAY_SECONDS = 20.0
@@ -107,12 +108,12 @@ def send(environment: Environment, call: Call, credentials: Credentials | None) 
         refusal = read_refusal(reply)
         is_clock_wrong = refusal.is_of_clock
     said = refusal.text((*call.secrets, *(credentials.secrets if credentials is not None else ())))
-    raise ProvideError(
+    raise refused(
+        reply,
         f"{call.name}: status {reply.status}, {said or 'without a reason'}",
         f"this machine's clock is off by {abs(skew):.0f} seconds: set it"
         if is_clock_wrong
         else refusal.advice(call.right, credentials.source if credentials is not None else ""),
-        retry_after_seconds=reply.retry_after_seconds,
     )
 
 

@@ -29,7 +29,10 @@ def find_credentials(environment: Environment, *, region: str, order: str = GO) 
 
 
 class _Chain:
-    """The sources before the machine's own, and the profiles visited on the way; each returns None if it is not set."""
+    """Look for credentials in variables and profiles; a method returns None if its source is not configured.
+
+    A profile can name another one as its source, so the names of the profiles in use are recorded to detect cycles.
+    """
 
     def __init__(self, environment: Environment, region: str, *, is_botocore: bool) -> None:
         self._environment = environment
@@ -41,11 +44,11 @@ class _Chain:
         """Return the credentials of the first source that is set."""
         profile = self._environment.profile_name
         if self._environment.is_profile_explicit:
-            return self._follow(profile)
+            return self._by_profile(profile)
         found = self._variables()
         if found is None and not self._is_botocore:
             found = self._token_file()
-        return self._follow(profile) if found is None else found
+        return self._by_profile(profile) if found is None else found
 
     def _variables(self) -> Credentials | None:
         found = variable_credentials(self._environment)
@@ -64,9 +67,9 @@ class _Chain:
         role = self._environment.variable("AWS_ROLE_ARN")
         if not role:
             raise ProvideError(f"{_TOKEN_FILE} is set, but AWS_ROLE_ARN is not", "set both or neither")
-        return self._exchanged(path, role, self._environment.variable("AWS_ROLE_SESSION_NAME"))
+        return self._exchange_token_file(path, role, self._environment.variable("AWS_ROLE_SESSION_NAME"))
 
-    def _exchanged(self, path: str, role: str, session_name: str) -> Credentials:
+    def _exchange_token_file(self, path: str, role: str, session_name: str) -> Credentials:
         """Return the credentials of a role for the identity token in a file."""
         from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
@@ -74,39 +77,41 @@ class _Chain:
             self._environment, role, read_token_file(path), region=self._region, session_name=session_name
         )
 
-    def _follow(self, name: str) -> Credentials | None:
-        """Return the credentials of a profile, and assume the roles on the way."""
+    def _by_profile(self, name: str) -> Credentials | None:
+        """Return the credentials of a profile, whose role is assumed if it has one."""
         # A profile that refers to itself may use its own keys, but not its role again.
         if name in self._visited:
-            return self._own(name)
+            return self._without_role(name)
         self._visited.append(name)
         if self._is_botocore:
             if self._text(name, "role_arn") and not self._text(name, "web_identity_token_file"):
-                return self._assumed(name, self._linked(name) or self._named_source(name))
+                return self._assume_role_of(
+                    name, self._by_source_profile(name) or self._by_credential_source(name)
+                )
             # botocore checks the variables of a pod here, for the first profile.
-            return (self._token_file() if len(self._visited) == 1 else None) or self._own(name)
-        found = self._linked(name) or self._static(name) or self._named_source(name)
+            return (self._token_file() if len(self._visited) == 1 else None) or self._without_role(name)
+        found = self._by_source_profile(name) or self._static(name) or self._by_credential_source(name)
         if found is None:
             # A token file is exchanged for the role itself: there is no role left to assume.
             assumed = self._web_identity_file(name)
             if assumed is not None:
                 return assumed
             found = self._sso(name) or self._login(name) or self._process(name)
-        return self._assumed(name, found)
+        return self._assume_role_of(name, found)
 
-    def _own(self, name: str) -> Credentials | None:
-        """Return the profile's own credentials; in botocore's order keys in the config file come last."""
+    def _without_role(self, name: str) -> Credentials | None:
+        """Return a profile's credentials without its role; in botocore's order keys in the config file come last."""
         steps: tuple[Callable[[str], Credentials | None], ...]
         if not self._is_botocore:
             steps = (self._static, self._sso, self._login, self._process)
-        elif name in self._environment.profiles.keyed:
+        elif name in self._environment.shared_config.keyed:
             steps = (self._web_identity_file, self._sso, self._static, self._login, self._process)
         else:
             steps = (self._web_identity_file, self._sso, self._login, self._process, self._static)
         return next((found for found in (step(name) for step in steps) if found is not None), None)
 
-    def _assumed(self, name: str, found: Credentials | None) -> Credentials | None:
-        """Return the credentials of the profile's role, assumed with *found*."""
+    def _assume_role_of(self, name: str, found: Credentials | None) -> Credentials | None:
+        """Return the credentials of the profile's role, assumed with *found*; without a role, return *found*."""
         role = self._text(name, "role_arn")
         if not role:
             return found
@@ -132,19 +137,20 @@ class _Chain:
             mfa_serial=self._text(name, "mfa_serial"),
         )
 
-    def _linked(self, name: str) -> Credentials | None:
+    def _by_source_profile(self, name: str) -> Credentials | None:
+        """Return the credentials of the profile that ``source_profile`` names."""
         source = self._text(name, "source_profile")
         if not source:
             return None
         if not self._text(name, "role_arn"):
             raise ProvideError(f"the AWS profile {name!r} has source_profile, but no role_arn")
-        if source not in self._environment.profiles.profiles:
+        if source not in self._environment.shared_config.profiles:
             raise ProvideError(
                 f"the AWS profile {name!r} names the source_profile {source!r}, which does not exist"
             )
         path = " -> ".join([*self._visited, source])
         is_loop = source in self._visited
-        found = self._follow(source)
+        found = self._by_profile(source)
         if found is None:
             raise ProvideError(
                 f"the source profiles {path} form a cycle"
@@ -169,7 +175,8 @@ class _Chain:
             source=f"the AWS profile {name!r}",
         )
 
-    def _named_source(self, name: str) -> Credentials | None:
+    def _by_credential_source(self, name: str) -> Credentials | None:
+        """Return the credentials of the variables, container or instance that ``credential_source`` names."""
         source = self._text(name, "credential_source")
         if not source:
             return None
@@ -201,11 +208,11 @@ class _Chain:
         role = self._text(name, "role_arn")
         if not role:
             raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, but no role_arn")
-        return self._exchanged(path, role, self._text(name, "role_session_name"))
+        return self._exchange_token_file(path, role, self._text(name, "role_session_name"))
 
     def _sso(self, name: str) -> Credentials | None:
         if not any(
-            key in self._environment.profiles.profiles.get(name, {})
+            key in self._environment.shared_config.profiles.get(name, {})
             for key in ("sso_session", "sso_start_url", "sso_account_id", "sso_role_name")
         ):
             return None

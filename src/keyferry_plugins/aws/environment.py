@@ -86,10 +86,10 @@ class Environment:
         )
 
     @cached_property
-    def profiles(self) -> Profiles:
+    def shared_config(self) -> SharedConfig:
         """Both files, read on first use; raise ProvideError if they lack an explicitly requested profile."""
         config, credentials = self.files
-        found = load_profiles(config, credentials)
+        found = load_shared_config(config, credentials)
         name = self.profile_name
         if name != DEFAULT_PROFILE and name not in found.profiles:
             raise ProvideError(
@@ -100,12 +100,12 @@ class Environment:
 
     def profile_text(self, key: str, profile: str = "") -> str:
         """Return the value of a key in *profile*, or else in the profile in use; an empty string without one."""
-        return text_in(self.profiles.profiles.get(profile or self.profile_name, {}), key)
+        return text_in(self.shared_config.profiles.get(profile or self.profile_name, {}), key)
 
     def service_setting(self, service: str, key: str) -> str:
         """Return a key of *service* in the services section that the profile in use refers to, or an empty string."""
         name = self.profile_text("services")
-        section = self.profiles.services.get(name, {}).get(service) if name else None
+        section = self.shared_config.services.get(name, {}).get(service) if name else None
         return section.get(key, "") if isinstance(section, dict) else ""
 
     def setting(self, variable: str, key: str) -> str:
@@ -150,7 +150,7 @@ def read_seconds(text: str) -> float:
     return nanoseconds / _NANOSECONDS
 
 
-class Profiles:
+class SharedConfig:
     """The profiles, SSO sessions and service sections of both files, by name; its repr shows no values."""
 
     def __init__(self, config: dict[str, Section], credentials: dict[str, Section]) -> None:
@@ -165,9 +165,9 @@ class Profiles:
         self.keyed = frozenset(name for name, section in credentials.items() if _KEYS[0] in section)
 
 
-def load_profiles(config_path: str, credentials_path: str) -> Profiles:
+def load_shared_config(config_path: str, credentials_path: str) -> SharedConfig:
     """Read both files; a missing file is empty. Raise ProvideError if a file cannot be read."""
-    return Profiles(
+    return SharedConfig(
         _load(config_path, "the AWS config file"), _load(credentials_path, "the AWS credentials file")
     )
 

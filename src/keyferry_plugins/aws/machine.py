@@ -18,7 +18,7 @@ from keyferry.sdk.messages import shown
 from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.environment import Environment
-from keyferry_plugins.oauth.answers import is_visible, token_of
+from keyferry_plugins.oauth.answers import is_visible, refused, token_of
 from keyferry_plugins.signing.sigv4 import Credentials
 
 _CONTAINER = "the container credentials endpoint"
@@ -79,7 +79,8 @@ def container_credentials(environment: Environment) -> Credentials:
     )
     if not reply.is_success:
         said = read_refusal(reply).text((token,) if token else ())
-        raise ProvideError(
+        raise refused(
+            reply,
             f"{_CONTAINER} {reply.url}: status {reply.status}" + (f", {said}" if said else ""),
             "check the pod identity association or task role, and the authorization token",
         )
@@ -134,7 +135,7 @@ class _InstanceMetadata:
             self._token = None
             reply = self._get(path)
         if not reply.is_success:
-            raise ProvideError(f"{_INSTANCE} {reply.url}: status {reply.status}")
+            raise refused(reply, f"{_INSTANCE} {reply.url}: status {reply.status}")
         return reply
 
     def _get(self, path: str) -> Reply:
@@ -163,7 +164,7 @@ class _InstanceMetadata:
                 raise ProvideError(f"{_INSTANCE} {reply.url}: the response is not a token")
             return token
         if reply is not None and reply.status not in _NO_TOKENS:
-            raise ProvideError(problem)
+            raise refused(reply, problem)
         if self._environment.is_on(_V1_DISABLED, "ec2_metadata_v1_disabled"):
             raise ProvideError(f"{problem}; version 1 is disabled by {_V1_DISABLED}")
         return ""
@@ -211,15 +212,16 @@ def _first_role(metadata: _InstanceMetadata) -> str:
     try:
         listed = metadata.get(_ROLES).body.decode("utf-8", "replace")
     except ProvideError as error:
-        problem = error.message
+        problem, pause = error.message, error.retry_after_seconds
     else:
         role = listed.partition("\n")[0].strip()
         if role and role.isprintable():
             return role
-        problem = f"{_INSTANCE} lists no role"
+        problem, pause = f"{_INSTANCE} lists no role", 0
     raise ProvideError(
         f"no AWS credentials were found: not in variables, not in a profile, and {problem}",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; on an instance, attach an IAM role to it",
+        retry_after_seconds=pause,
     )
 
 

@@ -20,7 +20,7 @@ from keyferry_plugins.aws.calls import is_transient, read_refusal
 from keyferry_plugins.aws.credentials import read_credentials, read_expiry
 from keyferry_plugins.aws.endpoints import configured_endpoint, partition_of
 from keyferry_plugins.aws.environment import Environment, text_in
-from keyferry_plugins.oauth.answers import is_number, number_of, object_of, token_of
+from keyferry_plugins.oauth.answers import is_number, number_of, object_of, refused, token_of
 from keyferry_plugins.oauth.store import save_document
 from keyferry_plugins.signing.sigv4 import Credentials
 
@@ -83,15 +83,15 @@ def sso_credentials(environment: Environment, profile: str) -> Credentials:
 
 
 def _read_login(environment: Environment, profile: str) -> SsoLogin:
-    section = environment.profiles.profiles.get(profile, {})
+    section = environment.shared_config.profiles.get(profile, {})
     session = text_in(section, "sso_session")
     shared = section
     if session:
-        if session not in environment.profiles.sso_sessions:
+        if session not in environment.shared_config.sso_sessions:
             raise ProvideError(
                 f"the AWS profile {profile!r} names the sso-session {session!r}, which does not exist"
             )
-        shared = environment.profiles.sso_sessions[session]
+        shared = environment.shared_config.sso_sessions[session]
     login = SsoLogin(
         profile=profile,
         start_url=text_in(shared, "sso_start_url"),
@@ -216,6 +216,6 @@ def _refused(reply: Reply, login: SsoLogin, secrets: tuple[str, ...]) -> Provide
     hint = login.advice
     if refusal.code == "ForbiddenException":
         hint = f"assign the role {login.role_name!r} of account {login.account_id} to the user"
-    return ProvideError(
-        f"{_SOURCE} at {reply.url}: status {reply.status}" + (f", {said}" if said else ""), hint
+    return refused(
+        reply, f"{_SOURCE} at {reply.url}: status {reply.status}" + (f", {said}" if said else ""), hint
     )

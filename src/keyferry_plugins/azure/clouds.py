@@ -10,7 +10,7 @@ from keyferry.errors import DocumentError
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import fetch
-from keyferry_plugins.oauth.answers import object_of, text_of
+from keyferry_plugins.oauth.answers import object_of, refused, text_of
 from keyferry_plugins.oauth.calls import check_https
 
 # The audience of tokens for registries is the same in every cloud.
@@ -72,7 +72,8 @@ def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: Deadl
     url = f"{check_https(endpoint, 'resourceManagerEndpoint').rstrip('/')}/metadata/endpoints"
     reply = fetch("GET", f"{url}?api-version=2019-05-01", deadline=deadline)
     if not reply.is_success:
-        raise ProvideError(
+        raise refused(
+            reply,
             f"{reply.url}: answered status {reply.status}, expected the endpoints of the cloud",
             "check resourceManagerEndpoint in the cloud config",
         )

@@ -27,11 +27,29 @@ _TENANT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 class EntraError(ProvideError):
     """An error response; *error* is the OAuth error code, *number* Entra's own, such as ``AADSTS700213``."""
 
-    def __init__(self, message: str, hint: str = "", error: str = "", number: str = "") -> None:
-        super().__init__(message, hint)
+    def __init__(
+        self, message: str, hint: str = "", error: str = "", number: str = "", *, retry_after_seconds: int = 0
+    ) -> None:
+        super().__init__(message, hint, retry_after_seconds=retry_after_seconds)
         self.args = (message, hint, error, number)
         self.error = error
         self.number = number
+
+    def with_hint(self, hint: str) -> EntraError:
+        """Return the same error with another hint."""
+        return EntraError(
+            self.message, hint, self.error, self.number, retry_after_seconds=self.retry_after_seconds
+        )
+
+
+def check_tenant(tenant: str) -> str:
+    """Return *tenant* if it is an ID or a domain name; raise ProvideError if not."""
+    if not tenant or not _TENANT.issuperset(tenant) or ".." in tenant:
+        raise ProvideError(
+            f"the tenant {tenant[:80]!r} is neither an ID nor a domain name",
+            "give the tenant's ID, or one of its domain names",
+        )
+    return tenant
 
 
 class Application(Value):
@@ -49,12 +67,7 @@ class Application(Value):
 
     def url(self, path: str) -> str:
         """Return the URL of an endpoint of the tenant; raise ProvideError if the tenant is malformed."""
-        if not self.tenant or not _TENANT.issuperset(self.tenant) or ".." in self.tenant:
-            raise ProvideError(
-                f"the tenant {self.tenant[:80]!r} is neither an ID nor a domain name",
-                "give the tenant's ID, or one of its domain names",
-            )
-        return f"{self.authority}{self.tenant}/{path}"
+        return f"{self.authority}{check_tenant(self.tenant)}/{path}"
 
     def token_url(self, *, is_legacy: bool = False) -> str:
         """Return the URL of the token endpoint; the one of version 1 if it *is_legacy*."""
@@ -148,9 +161,9 @@ def refusal(reply: Reply, secrets: tuple[str, ...] = ()) -> EntraError:
     number = f"{mark}{digits[:9]}" if digits else ""
     said = "".join(f": {shown(part, known=secrets)}" for part in (error, description) if part)
     message = f"{reply.url}: refused with status {reply.status}{said}"
-    failure = EntraError(message, _hint(reply, number), error, number)
-    failure.retry_after_seconds = reply.retry_after_seconds
-    return failure
+    return EntraError(
+        message, _hint(reply, number), error, number, retry_after_seconds=reply.retry_after_seconds
+    )
 
 
 def _hint(reply: Reply, number: str) -> str:
@@ -171,10 +184,6 @@ _FEDERATED = (
 )
 _HINTS = {
     "AADSTS50034": "check the user name",
-    "AADSTS50076": "multi-factor authentication is required, so a password is not enough; use --login devicecode",
-    "AADSTS50079": "the user must set up multi-factor authentication; use --login devicecode",
-    "AADSTS50126": "check the user name and the password; accounts of a federated domain need --login devicecode",
-    "AADSTS65001": "an administrator must consent to the application's use of the cluster's server application",
     "AADSTS70008": "the grant has expired; log in again",
     "AADSTS70021": _FEDERATED,
     "AADSTS700016": "the application is not in this tenant; check the client ID and the tenant ID",
@@ -184,9 +193,7 @@ _HINTS = {
     "AADSTS700211": _FEDERATED,
     "AADSTS700212": _FEDERATED,
     "AADSTS700213": _FEDERATED,
-    "AADSTS500011": "check --server-id; for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630",
     "AADSTS7000215": "give the value of the client secret, not its ID; or make a new one: az ad app credential reset",
-    "AADSTS7000218": "allow public client flows in the application's settings, or use --login spn",
     "AADSTS7000222": "the client secret or certificate has expired; make a new one: az ad app credential reset",
     "AADSTS90002": "check the tenant ID, and that the cloud is the tenant's",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyferry._net.forms import encode_query
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import Reply, Retry, fetch
@@ -16,8 +15,8 @@ from keyferry_plugins.azure.entra import (
     read_token,
     request_token,
 )
-from keyferry_plugins.oauth.answers import Token, is_visible
-from keyferry_plugins.oauth.calls import check_https
+from keyferry_plugins.oauth.answers import Token, is_visible, refused
+from keyferry_plugins.oauth.calls import ask_github, check_https, with_query
 from keyferry_plugins.signing.jose import read_claims
 
 MAX_BYTES = 1 << 16
@@ -40,10 +39,10 @@ def exchange_assertion(
     except EntraError as error:
         if error.number not in _NO_RECORD:
             raise
-        refused = error
+        refusal = error
     said = _describe(assertion)
     hint = f"add a federated credential to {application.client_id!r}" + (f" with {said}" if said else "")
-    raise EntraError(refused.message, hint, refused.error, refused.number)
+    raise refusal.with_hint(hint)
 
 
 def _describe(assertion: str) -> str:
@@ -77,27 +76,16 @@ def read_workload_assertion(token_file: str, environ: Mapping[str, str], deadlin
     """Return the token that identifies this workload: GitHub's in an action, or else the one in a file."""
     token, url = (environ.get(f"ACTIONS_ID_TOKEN_REQUEST_{name}", "") for name in ("TOKEN", "URL"))
     if token and url:
-        return _ask_github(url, token, deadline)
+        reply = ask_github(check_https(url, "ACTIONS_ID_TOKEN_REQUEST_URL"), token, _AUDIENCE, deadline)
+        return _read_oidc_token(
+            reply, "value", "grant the job 'id-token: write' in the workflow's permissions"
+        )
     if not token_file:
         raise ProvideError(
             "login workloadidentity needs a token file, but none is given",
             "set AZURE_FEDERATED_TOKEN_FILE or --federated-token-file; in a GitHub action, grant 'id-token: write'",
         )
     return read_token_file(token_file, "the federated token file")
-
-
-def _ask_github(url: str, request_token: str, deadline: Deadline) -> str:
-    """Return the OIDC token of the current GitHub action."""
-    mark = "&" if "?" in check_https(url, "ACTIONS_ID_TOKEN_REQUEST_URL") else "?"
-    headers = {
-        "Authorization": f"bearer {request_token}",
-        "Accept": "application/json; api-version=2.0",
-        "Content-Type": "application/json",
-    }
-    reply = fetch(
-        "GET", f"{url}{mark}{encode_query({'audience': _AUDIENCE})}", deadline=deadline, headers=headers
-    )
-    return _read_oidc_token(reply, "value", "grant the job 'id-token: write' in the workflow's permissions")
 
 
 def ask_pipelines(connection_id: str, environ: Mapping[str, str], deadline: Deadline) -> str:
@@ -109,18 +97,17 @@ def ask_pipelines(connection_id: str, environ: Mapping[str, str], deadline: Dead
                 "map it in the step's env: SYSTEM_ACCESSTOKEN: $(System.AccessToken)",
             )
     url = check_https(environ["SYSTEM_OIDCREQUESTURI"], "SYSTEM_OIDCREQUESTURI")
-    query = encode_query({"api-version": "7.1", "serviceConnectionId": connection_id})
+    query = {"api-version": "7.1", "serviceConnectionId": connection_id}
     headers = {
         "Authorization": f"Bearer {environ['SYSTEM_ACCESSTOKEN']}",
         "X-TFS-FedAuthRedirect": "Suppress",
         "Content-Type": "application/json",
     }
-    mark = "&" if "?" in url else "?"
-    reply = fetch("POST", f"{url}{mark}{query}", deadline=deadline, headers=headers)
+    reply = fetch("POST", with_query(url, query), deadline=deadline, headers=headers)
     return _read_oidc_token(reply, "oidcToken", "check that the pipeline may use this service connection")
 
 
 def _read_oidc_token(reply: Reply, name: str, hint: str) -> str:
     if reply.status != 200:  # success; a sign-in page comes with 203
-        raise ProvideError(f"{reply.url}: answered status {reply.status}, expected a token", hint)
+        raise refused(reply, f"{reply.url}: answered status {reply.status}, expected a token", hint)
     return read_token(reply, name).value

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from keyferry._core.values import Value, field, replace
+from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.flags import Flags
 from keyferry.sdk.http import HttpOptions, Retry
 from keyferry_plugins.azure.clouds import REGISTRY_RESOURCE, REGISTRY_SCOPE, Cloud
 from keyferry_plugins.azure.config import Config
-from keyferry_plugins.azure.entra import Application, assertion_fields, read_token, refusal
+from keyferry_plugins.azure.entra import Application, assertion_fields, check_tenant, read_token, refusal
 from keyferry_plugins.azure.federation import exchange_assertion, read_token_file
 from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
-from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.answers import Token, refused
 from keyferry_plugins.oauth.calls import post_form
 
 DEFAULT_CA_FILE = "/etc/kubernetes/certs/ca.crt"
@@ -34,14 +34,14 @@ class Bindings(Value):
     ca_file: str = DEFAULT_CA_FILE
 
 
-class Source(Value):
-    """An identity; *obtain* requests its token, *tenant* is its tenant, *grantee* its name in hints.
+class RegistryIdentity(Value):
+    """An identity; *obtain* requests its token, *tenant* is named to the registry, *grantee* is its name in hints.
 
     An identity without *obtain* is a service principal that logs in with *password*.
     """
 
-    tenant: str
     grantee: str
+    tenant: str = ""
     obtain: Callable[[], Token] | None = None
     password: str = field(default="", repr=False)
 
@@ -57,6 +57,13 @@ class RequestContext(Value):
     bindings: Bindings | None = None
     retry: Retry | None = None
     compat: bool = False
+
+    def registry_tenant(self, named: str = "") -> str:
+        """Return the tenant to name to the registry: the one *named*, or the config's, which upstream always names."""
+        if self.compat:
+            return self.config.tenant_id
+        tenant = named or self.config.tenant_id
+        return check_tenant(tenant) if tenant else ""
 
     def application(self, client_id: str, tenant: str = "") -> Application:
         """Return an application in *tenant*, or in the config's tenant if that is empty."""
@@ -105,63 +112,61 @@ def _check_address(text: str) -> str:
     return address
 
 
-def choose_pod_source(given: RequestContext) -> Source | None:
+def choose_pod_identity(context: RequestContext) -> RegistryIdentity | None:
     """Return the identity of the pod's service account, or None if the kubelet sends no token for it."""
-    if given.bindings is not None:
-        return _by_binding(given, given.bindings)
-    return _by_federation(given) if given.request.service_account_token else None
+    if context.bindings is not None:
+        return _by_binding(context, context.bindings)
+    return _by_federation(context) if context.request.service_account_token else None
 
 
-def choose_node_source(given: RequestContext) -> Source | None:
+def choose_node_identity(context: RequestContext) -> RegistryIdentity | None:
     """Return the node's identity, or None if the config sets none."""
-    config = given.config
-    if config.use_federated_identity and not given.compat:
-        return _by_token_file(given)
+    config = context.config
+    if config.use_federated_identity and not context.compat:
+        return _by_token_file(context)
     if config.use_managed_identity:
-        return _managed(given)
-    if given.compat or (config.client_id and config.client_secret):
-        return Source(
-            tenant=config.tenant_id,
-            grantee=f"application {config.client_id!r}",
-            password=config.client_secret,
-        )
+        return _managed(context)
+    if context.compat or (config.client_id and config.client_secret):
+        return RegistryIdentity(grantee=f"application {config.client_id!r}", password=config.client_secret)
     if config.client_id and config.certificate_path:
-        return _by_certificate(given)
-    if config.federated_token_file or given.environ.get("AZURE_FEDERATED_TOKEN_FILE"):
-        return _by_token_file(given)
+        return _by_certificate(context)
+    if config.federated_token_file or context.environ.get("AZURE_FEDERATED_TOKEN_FILE"):
+        return _by_token_file(context)
     return None
 
 
-def _managed(given: RequestContext) -> Source:
-    identity = Identity.parse(given.config.user_assigned_identity)
+def _managed(context: RequestContext) -> RegistryIdentity:
+    identity = Identity.parse(context.config.user_assigned_identity)
     question = IdentityRequest(
         resource=REGISTRY_RESOURCE,
         identity=identity,
-        environ=given.environ,
-        deadline=given.deadline,
-        retry=given.retry,
+        environ=context.environ,
+        deadline=context.deadline,
+        retry=context.retry,
     )
-    return Source(
-        tenant=given.config.tenant_id,
+    return RegistryIdentity(
+        tenant=context.registry_tenant(),
         grantee=str(identity),
         obtain=lambda: request_identity_token(question),
     )
 
 
-def _federated(given: RequestContext, client: str, tenant: str, assertion: Callable[[], str]) -> Source:
+def _federated(
+    context: RequestContext, client: str, tenant: str, assertion: Callable[[], str]
+) -> RegistryIdentity:
     """Return an application that exchanges an assertion, which is read or signed when it is needed."""
-    application = given.application(client, tenant)
-    return Source(
-        tenant=tenant,
+    application = context.application(client, tenant)
+    return RegistryIdentity(
+        tenant=context.registry_tenant(tenant),
         grantee=f"application {client!r}",
         obtain=lambda: exchange_assertion(
-            application, assertion(), REGISTRY_SCOPE, deadline=given.deadline, retry=given.retry
+            application, assertion(), REGISTRY_SCOPE, deadline=context.deadline, retry=context.retry
         ),
     )
 
 
-def _by_federation(given: RequestContext) -> Source:
-    annotations, token = given.request.service_account_annotations, given.request.service_account_token
+def _by_federation(context: RequestContext) -> RegistryIdentity:
+    annotations, token = context.request.service_account_annotations, context.request.service_account_token
     client, tenant = annotations.get(CLIENT_ANNOTATION, ""), annotations.get(TENANT_ANNOTATION, "")
     if not client or not tenant:
         missing = TENANT_ANNOTATION if client else CLIENT_ANNOTATION
@@ -170,13 +175,11 @@ def _by_federation(given: RequestContext) -> Source:
             "annotate the service account, and name both annotations in requiredServiceAccountAnnotationKeys"
             " of the provider's tokenAttributes",
         )
-    source = _federated(given, client, tenant, lambda: token)
-    # Upstream tells the registry the node's tenant.
-    return replace(source, tenant=given.config.tenant_id) if given.compat else source
+    return _federated(context, client, tenant, lambda: token)
 
 
-def _by_binding(given: RequestContext, bindings: Bindings) -> Source:
-    annotations, token = given.request.service_account_annotations, given.request.service_account_token
+def _by_binding(context: RequestContext, bindings: Bindings) -> RegistryIdentity:
+    annotations, token = context.request.service_account_annotations, context.request.service_account_token
     client = annotations.get(CLIENT_ANNOTATION, bindings.default_client_id)
     tenant = annotations.get(TENANT_ANNOTATION, bindings.default_tenant_id)
     if not token:
@@ -189,14 +192,16 @@ def _by_binding(given: RequestContext, bindings: Bindings) -> Source:
             "identity bindings: there is no client ID",
             f"annotate the service account with {CLIENT_ANNOTATION}, or give --ib-default-client-id",
         )
-    return Source(
-        tenant=given.config.tenant_id if given.compat else tenant or given.config.tenant_id,
+    return RegistryIdentity(
+        tenant=context.registry_tenant(tenant),
         grantee=f"application {client!r}",
-        obtain=lambda: _exchange_by_binding(given, bindings, client, token),
+        obtain=lambda: _exchange_by_binding(context, bindings, client, token),
     )
 
 
-def _exchange_by_binding(given: RequestContext, bindings: Bindings, client_id: str, assertion: str) -> Token:
+def _exchange_by_binding(
+    context: RequestContext, bindings: Bindings, client_id: str, assertion: str
+) -> Token:
     """Return a token for registries from the cluster's endpoint, in exchange for a pod's token."""
     fields = {
         "grant_type": "client_credentials",
@@ -207,34 +212,35 @@ def _exchange_by_binding(given: RequestContext, bindings: Bindings, client_id: s
     reply = post_form(
         f"https://{bindings.server_name}",
         fields,
-        deadline=given.deadline,
-        retry=given.retry or Retry(),
+        deadline=context.deadline,
+        retry=context.retry or Retry(),
         options=HttpOptions(
             use_proxy=False, ca_file=bindings.ca_file, address=bindings.address, connect_seconds=30.0
         ),
     )
     if reply.status == 200:
         return read_token(reply)
-    raise ProvideError(
+    raise refused(
+        reply,
         f"identity binding for client {client_id!r}: {refusal(reply, (assertion,)).message}",
         "bind the managed identity to this cluster, and allow the service account to use it (az aks identity-binding)",
     )
 
 
-def _by_certificate(given: RequestContext) -> Source:
-    config = given.config
-    application = given.application(config.client_id)
+def _by_certificate(context: RequestContext) -> RegistryIdentity:
+    config = context.config
+    application = context.application(config.client_id)
 
     def sign() -> str:
         from keyferry_plugins.azure.signatures import sign_assertion
 
         return sign_assertion(application, config.certificate_path, config.certificate_password)
 
-    return _federated(given, config.client_id, config.tenant_id, sign)
+    return _federated(context, config.client_id, config.tenant_id, sign)
 
 
-def _by_token_file(given: RequestContext) -> Source:
-    config, environ = given.config, given.environ
+def _by_token_file(context: RequestContext) -> RegistryIdentity:
+    config, environ = context.config, context.environ
     client = config.client_id or environ.get("AZURE_CLIENT_ID", "")
     tenant = config.tenant_id or environ.get("AZURE_TENANT_ID", "")
     path = config.federated_token_file or environ.get("AZURE_FEDERATED_TOKEN_FILE", "")
@@ -244,4 +250,4 @@ def _by_token_file(given: RequestContext) -> Source:
             "set aadClientId, tenantId and aadFederatedTokenFile in the cloud config,"
             " or AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE",
         )
-    return _federated(given, client, tenant, lambda: read_token_file(path, "the federated token file"))
+    return _federated(context, client, tenant, lambda: read_token_file(path, "the federated token file"))

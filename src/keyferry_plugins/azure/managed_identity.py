@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 
 from keyferry._core.values import Value
-from keyferry._net.forms import encode_query
 from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, Thumbprint, fetch
 from keyferry_plugins.azure.entra import read_token, refusal
-from keyferry_plugins.oauth.answers import Token
-from keyferry_plugins.oauth.calls import post_form
+from keyferry_plugins.oauth.answers import Token, refused
+from keyferry_plugins.oauth.calls import post_form, with_query
 
 # The program of Azure Arc's agent, and the folder of its key files.
 ARC_AGENT = "/opt/azcmagent/bin/himds"
@@ -61,10 +60,9 @@ class IdentityRequest(Value):
 
     def fetch(self, url: str, headers: Mapping[str, str], fields: Mapping[str, str]) -> Reply:
         """Send a request to a local source, never through a proxy, and return the response."""
-        mark = "&" if "?" in url else "?"
         return fetch(
             "GET",
-            f"{url}{mark}{encode_query(fields)}",
+            with_query(url, fields),
             deadline=self.deadline,
             headers=headers,
             retry=self.retry or Retry(attempts=5, is_transient=_is_transient),
@@ -130,11 +128,9 @@ def _service_fabric(question: IdentityRequest) -> Reply:
     origin = split_url(endpoint)
     if origin.scheme != "https" or origin.user_info:
         raise HttpError("IDENTITY_ENDPOINT", "is not an https:// URL")
-    mark = "&" if "?" in endpoint else "?"
-    query = encode_query({"api-version": "2019-07-01-preview", "resource": question.resource})
     return fetch(
         "GET",
-        f"{endpoint}{mark}{query}",
+        with_query(endpoint, {"api-version": "2019-07-01-preview", "resource": question.resource}),
         deadline=question.deadline,
         headers={"Secret": environ["IDENTITY_HEADER"], "Accept": "application/json"},
         retry=ONCE,
@@ -224,4 +220,4 @@ def _refused(reply: Reply, question: IdentityRequest) -> ProvideError:
         )
     elif _is_transient(reply):
         hint = "the service may be busy; try again"
-    return ProvideError(f"no token for {question.identity}: {said.message}", hint)
+    return refused(reply, f"no token for {question.identity}: {said.message}", hint)

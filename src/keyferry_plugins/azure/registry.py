@@ -12,7 +12,7 @@ from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.http import Reply, Retry, fetch
 from keyferry.sdk.messages import shown
-from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
+from keyferry_plugins.oauth.answers import is_number, is_visible, refused, text_of
 from keyferry_plugins.signing.jose import read_claims
 
 HOUR_SECONDS = 3600.0
@@ -148,7 +148,8 @@ def _challenge(exchange: Exchange, deadline: Deadline, retry: Retry) -> tuple[st
     url = f"https://{exchange.login_server}/v2/"
     reply = fetch("GET", url, deadline=deadline, headers={"User-Agent": _USER_AGENT}, retry=retry)
     if reply.status != 401:
-        raise ProvideError(
+        raise refused(
+            reply,
             f"{reply.url}: answered status {reply.status}, expected 401 with a challenge",
             "check that it is an Azure registry, and that its firewall allows this machine",
         )
@@ -221,8 +222,4 @@ def _refused(reply: Reply, exchange: Exchange) -> ProvideError:
             f"grant {exchange.grantee} the role AcrPull on the registry {exchange.login_server}"
             " (Container Registry Repository Reader, if the registry uses ABAC), and check the tenant"
         )
-    return ProvideError(
-        f"{reply.url}: refused with status {reply.status}{said}",
-        hint,
-        retry_after_seconds=reply.retry_after_seconds,
-    )
+    return refused(reply, f"{reply.url}: refused with status {reply.status}{said}", hint)

@@ -177,8 +177,7 @@ def _log_in_by_device_code(
         return read_token(reply, secrets=(device.code,))
     except EntraError as error:
         refused = error
-    hint = _DEVICE_HINTS.get(refused.error, refused.hint)
-    raise EntraError(refused.message, hint, refused.error, refused.number)
+    raise refused.with_hint(_DEVICE_HINTS.get(refused.error, refused.hint))
 
 
 def _request_device_code(options: Options, application: Application, deadline: Deadline) -> DeviceCode:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
 
-from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._net.forms import decode_percent
 from keyferry.api.federation.rules import CompleteRule
 from keyferry.api.federation.v1alpha1 import CacheLifetime
 from keyferry.sdk import AuthConfig, ProvideError, Request, Response
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
+from keyferry_plugins.signing.jose import read_claims
 
 __all__ = ["kept_seconds", "make_response"]
 
@@ -50,10 +50,12 @@ def _refuse_subject(username: str, password: str, subject: str) -> None:
 
 
 def _base64_cores(data: bytes) -> Iterator[str]:
-    """Yield what base64 of *data* has in any case, for each number of bytes that may stand before it."""
+    """Yield the base64 of *data* inside a longer text: one for each place in a group of three bytes where it may start.
+
+    Characters that also depend on the bytes before or after *data* are left out.
+    """
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         text = b2a_base64(bytes(before) + data, newline=False).decode().rstrip("=")
-        # The last character also depends on what comes after, unless the bytes end with it.
         yield text[shared:] if (before + len(data)) % 3 == 0 else text[shared:-1]
 
 
@@ -93,7 +95,7 @@ def _remaining(password: str, now: float) -> float | None:
     """Return the seconds until the expiry in a JSON web token; None for any other password."""
     try:
         claims = read_claims(password)
-    except JwtError:
+    except ProvideError:
         return None
     expires_at, not_before = read_claim_time(claims, "exp"), read_claim_time(claims, "nbf")
     if not_before is not None and not_before > now + _LEEWAY_SECONDS:

@@ -15,7 +15,7 @@ from keyferry.sdk.http import HttpOptions, Reply, fetch
 from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.progress import Progress
 from keyferry_plugins.federation.subject import SubjectToken
-from keyferry_plugins.oauth.answers import is_number
+from keyferry_plugins.oauth.answers import is_number, refused
 from keyferry_plugins.oauth.calls import basic_authorization
 
 __all__ = ["make_calls"]
@@ -177,11 +177,7 @@ def _refusal(reply: Reply, subject: SubjectToken, secrets: list[str]) -> Provide
     hint = f"the token has {subject}: check what the server expects, and that it trusts the issuer"
     if reply.status == 429 or reply.status >= 500:  # the server's own state
         hint = "the server is busy or out of order; the kubelet tries again"
-    return ProvideError(
-        f"{reply.url}: refused with status {reply.status}{said}",
-        hint,
-        retry_after_seconds=reply.retry_after_seconds,
-    )
+    return refused(reply, f"{reply.url}: refused with status {reply.status}{said}", hint)
 
 
 def _error_code(reply: Reply, secrets: list[str]) -> str:

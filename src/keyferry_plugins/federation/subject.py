@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import monotonic
 
-from keyferry._core.jwt_claims import JwtError, read_claims, read_header
 from keyferry._core.values import Value, field
-from keyferry._net.forms import encode_query
 from keyferry.api.federation.rules import is_cluster_audience
 from keyferry.api.federation.v1alpha1 import SubjectSettings, SubjectSource
 from keyferry.sdk import Deadline, ProvideError, Request
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.http import HttpOptions, fetch
+from keyferry.sdk.http import HttpOptions
 from keyferry.sdk.messages import shown
-from keyferry_plugins.oauth.answers import is_number, is_visible, text_of
+from keyferry_plugins.oauth.answers import is_number, is_visible, refused, text_of
+from keyferry_plugins.oauth.calls import ask_github
+from keyferry_plugins.signing.jose import read_claims, read_header
 
 __all__ = ["SubjectToken", "check_subject", "obtain_subject", "read_claim_time"]
 
@@ -84,17 +84,11 @@ def _ask_github(audience: str, environ: Mapping[str, str], ends_at: float) -> st
             f"there is no subject token: {_GITHUB_URL} is not an https:// URL, or {_GITHUB_TOKEN} is not set",
             "give the job the permission 'id-token: write'",
         )
-    mark = "&" if "?" in url else "?"
-    reply = fetch(
-        "GET",
-        f"{url}{mark}{encode_query({'audience': audience})}",
-        headers={"Authorization": f"bearer {token}", "Accept": "application/json"},
-        deadline=Deadline(ends_at - monotonic()),
-        options=HttpOptions(most_bytes=_MAX_BYTES),
-    )
+    limit = HttpOptions(most_bytes=_MAX_BYTES)
+    reply = ask_github(url, token, audience, Deadline(ends_at - monotonic()), limit)
     value = text_of(reply.json(), "value") if reply.is_success else ""
     if not value:
-        raise ProvideError(f"{reply.url}: answered status {reply.status} without a token")
+        raise refused(reply, f"{reply.url}: answered status {reply.status} without a token")
     return value
 
 
@@ -139,16 +133,14 @@ def _quote(text: str) -> str:
 
 
 def _read_claims(token: str) -> dict[str, object]:
-    claims, problem = None, "the token is not a JSON web token"
-    if len(token) <= _MAX_BYTES and is_visible(token):
+    problem = "the token is not a JSON web token"
+    if is_visible(token):
         try:
             read_header(token)  # which may have no member twice either
-            claims = read_claims(token)
-        except JwtError as error:
-            problem = str(error)
-    if claims is None:
-        raise ProvideError(f"the subject token cannot be used: {problem}")
-    return claims
+            return read_claims(token)
+        except ProvideError as error:
+            problem = error.message
+    raise ProvideError(f"the subject token cannot be used: {problem}")
 
 
 def _audience(value: object) -> str:

@@ -12,7 +12,7 @@ from keyferry._core.values import Value, field
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch
 from keyferry.sdk.messages import shown
-from keyferry_plugins.oauth.answers import Token, is_number, is_visible
+from keyferry_plugins.oauth.answers import Token, is_number, is_visible, refused
 from keyferry_plugins.oauth.calls import check_https, post_form
 
 __all__ = [
@@ -119,10 +119,8 @@ def told(text: object, known: tuple[str, ...] = (), most: int = 300) -> str:
 def refusal(reply: Reply, what: str, hint: str, known: tuple[str, ...] = ()) -> ProvideError:
     """Return the error for an error response, with its status and the fields in which Google gives the reason."""
     reason = _reason(reply, known)
-    return ProvideError(
-        f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}",
-        hint,
-        retry_after_seconds=reply.retry_after_seconds,
+    return refused(
+        reply, f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}", hint
     )
 
 

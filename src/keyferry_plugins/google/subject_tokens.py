@@ -11,10 +11,8 @@ from keyferry.sdk.http import Reply
 from keyferry.sdk.process import run_program
 from keyferry_plugins.google.calls import Calls, told
 from keyferry_plugins.google.credential_file import CredentialFile, principal
-from keyferry_plugins.oauth.answers import is_number, is_visible
+from keyferry_plugins.oauth.answers import is_number, is_visible, refused
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
-
-TYPE_CHECKING = False
 
 __all__ = ["subject_token"]
 
@@ -57,7 +55,8 @@ def _from_url(source: CredentialFile, calls: Calls) -> str:
     given = {name: headers.text(name) for name in headers.members} if headers is not None else {}
     reply = calls.fetch_source("GET", url, given)
     if not reply.is_success:
-        raise ProvideError(
+        raise refused(
+            reply,
             f"no subject token: {reply.url} answered status {reply.status}",
             "check credential_source.url and its headers in the credential file",
         )
@@ -293,7 +292,8 @@ def _text(reply: Reply, what: str) -> str:
 
 
 def _refused(reply: Reply, what: str) -> ProvideError:
-    return ProvideError(
+    return refused(
+        reply,
         f"no subject token: {reply.url} answered status {reply.status} when asked for {what}",
         "attach an IAM role to the instance, or set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
     )

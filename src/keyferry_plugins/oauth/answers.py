@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from keyferry._core.json import read_object
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import parse_time
-from keyferry.errors import TimeError
+from keyferry.errors import ProvideError, TimeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "object_of",
     "read_number",
     "read_time",
+    "refused",
     "text_of",
     "texts_of",
     "token_of",
@@ -112,3 +113,8 @@ def error_of(reply: Reply) -> tuple[str, str]:
     """Return OAuth's error code and description in an error response, not masked; empty where it has none."""
     document = read_object(reply.body) or {}
     return text_of(document, "error"), text_of(document, "error_description")
+
+
+def refused(reply: Reply, message: str, hint: str = "") -> ProvideError:
+    """Return the error for an error response, with the pause that the server asks for."""
+    return ProvideError(message, hint, retry_after_seconds=reply.retry_after_seconds)

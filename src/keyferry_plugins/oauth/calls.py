@@ -5,15 +5,11 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Mapping
 
-from keyferry._net.forms import encode_form
+from keyferry._net.forms import encode_form, encode_query
 from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.http import HttpOptions, Retry, fetch, is_safe_for_secrets
+from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch, is_safe_for_secrets
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.sdk.http import Reply
-
-__all__ = ["basic_authorization", "check_https", "post_form"]
+__all__ = ["ask_github", "basic_authorization", "check_https", "post_form", "with_query"]
 
 
 def post_form(
@@ -35,6 +31,21 @@ def post_form(
         body=encode_form(fields),
         retry=retry,
         options=options,
+    )
+
+
+def with_query(url: str, fields: Mapping[str, str]) -> str:
+    """Return *url*, which may have a query already, with *fields* added to it."""
+    return f"{url}{'&' if '?' in url else '?'}{encode_query(fields)}"
+
+
+def ask_github(
+    url: str, token: str, audience: str, deadline: Deadline, options: HttpOptions = HttpOptions()
+) -> Reply:
+    """Request an OIDC token of the current GitHub action; a successful response has it as ``value``."""
+    headers = {"Authorization": f"bearer {token}", "Accept": "application/json; api-version=2.0"}
+    return fetch(
+        "GET", with_query(url, {"audience": audience}), deadline=deadline, headers=headers, options=options
     )
 
 

@@ -10,7 +10,7 @@ from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry, fetch, is_safe_for_secrets
 from keyferry.sdk.messages import shown
-from keyferry_plugins.oauth.answers import error_of, is_visible, number_of, text_of, texts_of
+from keyferry_plugins.oauth.answers import error_of, is_visible, number_of, refused, text_of, texts_of
 from keyferry_plugins.oauth.calls import basic_authorization, post_form
 from keyferry_plugins.openid.options import Options
 
@@ -117,7 +117,7 @@ def _get(url: str, options: Options, deadline: Deadline) -> Reply:
     if not reply.is_success:
         is_redirect = 300 <= reply.status < 400
         hint = "it redirects, which is not followed: give the final URL" if is_redirect else "check the URL"
-        raise ProvideError(f"{reply.url}: answered status {reply.status}, expected 200", hint)
+        raise refused(reply, f"{reply.url}: answered status {reply.status}, expected 200", hint)
     return reply
 
 
@@ -135,19 +135,24 @@ class Tokens(Value):
 
 
 class Refusal(Value):
-    """An error response: its status, and OAuth's error code and description, if any."""
+    """An error response: its status, OAuth's error code and description, and the pause it asks for, if any."""
 
     url: str
     status: int
     code: str = ""
     description: str = ""
+    retry_after_seconds: int = 0
 
     def explain(self, what: str) -> ProvideError:
         """Return an error that states *what* was refused, the reason, and a hint."""
-        if not self.code:
-            return ProvideError(f"{self.url}: refused {what} with status {self.status} and gave no reason")
-        why = f"{self.code} ({self.description})" if self.description else self.code
-        return ProvideError(f"{self.url}: refused {what}: {why}", _HINTS.get(self.code, ""))
+        why = f": {self.code}" if self.code else f" with status {self.status} and gave no reason"
+        if self.code and self.description:
+            why += f" ({self.description})"
+        return ProvideError(
+            f"{self.url}: refused {what}{why}",
+            _HINTS.get(self.code, ""),
+            retry_after_seconds=self.retry_after_seconds,
+        )
 
 
 def scope_of(options: Options, *, is_for_client: bool = False) -> str:
@@ -258,4 +263,5 @@ def read_refusal(reply: Reply, options: Options) -> Refusal:
         status=reply.status,
         code=shown(code, 60, options.secrets),
         description=shown(description, 300, options.secrets),
+        retry_after_seconds=reply.retry_after_seconds,
     )

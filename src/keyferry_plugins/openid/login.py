@@ -8,11 +8,12 @@ from hashlib import sha256
 from time import sleep, time
 
 from keyferry._core.values import Value, field, replace
-from keyferry._net.forms import decode_percent, encode_query
+from keyferry._net.forms import decode_percent
 from keyferry.sdk import Deadline, ExecRequest, ProvideError, ask, tell
 from keyferry.sdk.http import Reply, Retry
 from keyferry.sdk.messages import is_watched
 from keyferry_plugins.oauth.answers import Token
+from keyferry_plugins.oauth.calls import with_query
 from keyferry_plugins.oauth.device import DeviceCode, poll_for_login, read_device_code
 from keyferry_plugins.openid.issuer import (
     Issuer,
@@ -268,8 +269,7 @@ def _plan_visit(issuer: Issuer, options: Options, redirect: str) -> _Visit:
         query |= {"code_challenge": challenge, "code_challenge_method": "S256"}
     else:
         verifier = ""
-    mark = "&" if "?" in issuer.authorization_endpoint else "?"
-    url = f"{issuer.authorization_endpoint}{mark}{encode_query(query)}"
+    url = with_query(issuer.authorization_endpoint, query)
     return _Visit(url=url, state=state, nonce=nonce, verifier=verifier)
 
 

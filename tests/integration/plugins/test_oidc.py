@@ -124,6 +124,15 @@ def test_a_wrong_secret_is_a_failure_with_advice_and_without_the_secret(issuer: 
     assert "compare the client at the issuer with --oidc-client-id and --oidc-client-secret" in said
 
 
+@pytest.mark.parametrize("document", [{"error": "slow_down"}, {}], ids=["reason", "no reason"])
+def test_the_pause_that_the_issuer_asks_for_is_passed_on(
+    issuer: FakeIssuer, ask: Ask, document: dict[str, object]
+) -> None:
+    """Whether it gives a reason or not."""
+    issuer.give("/token", Reply(429, document, headers={"Retry-After": "600"}))
+    assert failure(ask(*AS_CLIENT, secret=SECRET)).endswith("keyferry-oidc: retry after 600 s\n")
+
+
 def test_an_answer_without_an_id_token_says_what_to_do(issuer: FakeIssuer, ask: Ask) -> None:
     """Most issuers give a client no ID token."""
     issuer.give("/token", Reply(document={"access_token": "opaque"}))

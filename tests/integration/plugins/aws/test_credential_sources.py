@@ -418,6 +418,24 @@ def test_where_there_is_no_instance_there_is_no_region(machine: AwsMachine) -> N
         assert instance_region(Environment(variables, Deadline(20))) == ""
 
 
+@pytest.mark.parametrize(
+    ("variable", "more"),
+    [
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", {}),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", {"AWS_EC2_METADATA_DISABLED": ""}),
+    ],
+    ids=["container", "instance"],
+)
+def test_the_pause_that_the_machine_asks_for_is_passed_on(
+    machine: AwsMachine, variable: str, more: dict[str, str]
+) -> None:
+    """The node agent keeps to it."""
+    throttled = serving(lambda _: Reply(429, headers={"Retry-After": "600"}))
+    with throttled as endpoint, pytest.raises(ProvideError, match="status 429") as caught:
+        machine.find(**{variable: f"{endpoint.url}/v1"}, **more)
+    assert caught.value.retry_after_seconds == 600
+
+
 @pytest.mark.parametrize("body", [b"", b"a token\r\nEvil: x", b"\xff"])
 def test_a_metadata_token_that_is_none_is_refused(machine: AwsMachine, body: bytes) -> None:
     """What cannot be a header's value is not sent as one."""

@@ -54,6 +54,16 @@ def test_an_identity_that_the_machine_lacks_is_named(azure: Azure) -> None:
     assert len(azure.imds_received) == 1
 
 
+@pytest.mark.parametrize("tenant", ["../other", "a/b", "a?b=c", "a b"])
+def test_the_managed_identitys_tenant_is_an_id_or_a_domain_name(azure: Azure, tenant: str) -> None:
+    """As every other tenant; nothing is sent with it."""
+    answer = ask(azure, {**MANAGED, "tenantId": tenant})
+    assert answer.status == 1
+    assert "is neither an ID nor a domain name" in answer.stderr
+    assert not azure.imds_received
+    assert not azure.asked
+
+
 def test_a_busy_metadata_service_is_asked_again(azure: Azure) -> None:
     """What is known to pass is tried again, also the 404 of a service that is being updated."""
     token = serve_managed(azure)
@@ -62,6 +72,14 @@ def test_a_busy_metadata_service_is_asked_again(azure: Azure) -> None:
     )
     assert ask(azure, MANAGED).auth[REGISTRY] == (cloud.ZERO_USER, token)
     assert len(azure.imds_received) == 4
+
+
+def test_the_pause_that_the_metadata_service_asks_for_is_passed_on(azure: Azure) -> None:
+    """The node agent keeps to it."""
+    azure.on_imds(Reply(429, headers={"Retry-After": "600"}))
+    answer = ask(azure, MANAGED)
+    assert "the service may be busy" in answer.stderr
+    assert answer.stderr.endswith("keyferry-acr: retry after 600 s\n")
 
 
 @pytest.mark.parametrize(

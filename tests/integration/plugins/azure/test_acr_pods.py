@@ -103,6 +103,24 @@ def test_a_refusal_of_entra_says_what_to_do(azure: Azure, reply: Reply, said: st
     assert set(azure.asked) == {f"{ENTRA}:443"}
 
 
+@pytest.mark.parametrize("number", [50076, 50079, 50126, 65001, 500011, 7000218])
+def test_advice_names_no_flag_of_another_plugin(azure: Azure, number: int) -> None:
+    """--login and --server-id belong to keyferry-aks."""
+    azure.on(ENTRA, cloud.refused(number))
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert f"code={number}" in answer.stderr
+    assert "--" not in answer.stderr
+
+
+@pytest.mark.parametrize("number", [700213, 700016])
+def test_the_pause_that_entra_asks_for_is_passed_on(azure: Azure, number: int) -> None:
+    """Also with advice that is made for the token."""
+    refused = cloud.refused(number)
+    azure.on(ENTRA, Reply(429, refused.document, headers={"Retry-After": "600"}))
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert answer.stderr.endswith("keyferry-acr: retry after 600 s\n")
+
+
 @pytest.mark.parametrize("pod", [cloud.pod_token(), "podmarkopaque"], ids=["JWT", "opaque"])
 def test_an_echoed_assertion_is_masked(azure: Azure, pod: str) -> None:
     """What Entra quotes of the token is not passed on."""

@@ -441,13 +441,14 @@ def test_compat_takes_an_unknown_cloud_for_the_public_one(azure: Azure) -> None:
         (cloud.refused(7000222), "has expired"),
         (cloud.refused(500011, "invalid_resource", status=400), "--server-id"),
         (Reply(503), "status 503"),
+        (Reply(429, headers={"Retry-After": "600"}), "keyferry-aks: retry after 600 s\n"),
         (Reply(200, {"access_token": None}), "without a usable 'access_token'"),
         (
             Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nentramarktoken"),
             "two different lengths",
         ),
     ],
-    ids=["secret", "expired", "server", "busy", "null", "smuggled"],
+    ids=["secret", "expired", "server", "busy", "throttled", "null", "smuggled"],
 )
 def test_a_refusal_says_what_to_do(azure: Azure, reply: Reply, said: str) -> None:
     """And shows nothing that was sent, even if the server quotes it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.aws.environment import Environment, load_profiles, parse_sections, read_seconds
+from keyferry_plugins.aws.environment import Environment, load_shared_config, parse_sections, read_seconds
 
 
 def environment(**variables: str) -> Environment:
@@ -125,7 +125,7 @@ def test_both_files_make_profiles(tmp_path: Path) -> None:
         "[ignored]\nregion = g-h-1\n"
     )
     credentials.write_text("[x]\naws_access_key_id = NEW\naws_secret_access_key = new\n[y]\nregion = z\n")
-    found = load_profiles(str(config), str(credentials))
+    found = load_shared_config(str(config), str(credentials))
     assert found.profiles["default"] == {"region": "c-d-1"}
     assert found.profiles["x"] == {
         "region": "e-f-1", "aws_access_key_id": "NEW", "aws_secret_access_key": "new",
@@ -137,5 +137,5 @@ def test_both_files_make_profiles(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     """A folder in place of the file is said; a missing file is not."""
     with pytest.raises(ProvideError, match=r"the AWS config file .* cannot be read"):
-        load_profiles(str(tmp_path), str(tmp_path / "none"))
-    assert load_profiles(str(tmp_path / "none"), str(tmp_path / "none")).profiles == {"default": {}}
+        load_shared_config(str(tmp_path), str(tmp_path / "none"))
+    assert load_shared_config(str(tmp_path / "none"), str(tmp_path / "none")).profiles == {"default": {}}
