@@ -11,7 +11,8 @@ from math import inf
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from keyferry.clusters.auth.authenticator import ROTATION_BUCKETS, Authenticator, CallMetrics, Rotations
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.call_metrics import ROTATION_BUCKETS, CallMetrics, Rotations
 from keyferry.errors import RecordError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts

@@ -13,7 +13,6 @@ from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_
 from keyferry.cli.frame.commands import Exit
 from keyferry.clusters.auth.runner import is_interactive
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
-from keyferry.clusters.session import uses_plugin
 from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.documents import as_json, make_document, render_document
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the input of the plugin."""
     config = resolve_context(args)
     check_transport(config)
-    if not uses_plugin(config):
+    if not config.uses_plugin:
         report(_why_none(config))
         return Exit.NO
     interactive, question = _interactive(config)

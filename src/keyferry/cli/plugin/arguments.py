@@ -14,7 +14,7 @@ from keyferry.cli.frame.commands import WrongUsage
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve
-from keyferry.clusters.session import check_trust
+from keyferry.clusters.kubeconfig.trust import check_trust
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.reference import normalise

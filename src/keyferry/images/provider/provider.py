@@ -48,7 +48,7 @@ from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.runs import FAILED_RUN, LastAnswer, LastFailure, Runs
 from keyferry.images.reference import registry_of
-from keyferry.invoke.sharing import Flight, Flights
+from keyferry.invoke.sharing import SharedRun, SharedRuns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Provider:
         self._cache = Cache(clock(), cache_limits)
         # Apart, so that answers for many tokens do not push out those that everybody gets.
         self._relayed_cache = Cache(clock(), cache_limits)
-        self._flights: Flights[_Run] = Flights()
+        self._flights: SharedRuns[_Run] = SharedRuns()
         self._lock = Lock()
         self._evicted: dict[bytes, int] = {}
 
@@ -283,7 +283,7 @@ class Provider:
     def reset_after_fork(self) -> None:
         """Replace locks and runs that belong to threads of the parent process; keep the cache."""
         self._lock = Lock()
-        self._flights = Flights()
+        self._flights = SharedRuns()
         self.counters._lock = Lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
     def _cache_of(self, identity: Identity) -> Cache:
@@ -341,7 +341,7 @@ class Provider:
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
-        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
+        self, flight: SharedRun[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
     ) -> Provision | None:
         """Return the answer of another run if it is for *image*, else None; raise TimeoutError if time is up."""
         if flight is None:
@@ -375,7 +375,7 @@ class Provider:
 
     def _fly(  # noqa: PLR0917 - the data of one run
         self,
-        flight: Flight[_Run],
+        flight: SharedRun[_Run],
         keys: tuple[Hashable, ...],
         image: str,
         identity: Identity,
@@ -398,8 +398,8 @@ class Provider:
                     self._last_type = ran.cache_key_type
                     if ran.expires_ns is not None:
                         kept = self._keep(image, ran, identity, account_key)
-                self._flights.finish(keys, flight)
-            flight.land(None if ran is None else (image, ran))
+                self._flights.remove(keys, flight)
+            flight.finish(None if ran is None else (image, ran))
         if kept is not None and not account_key:
             self._tell_cached(image, kept)
         return ran
