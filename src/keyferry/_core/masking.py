@@ -129,7 +129,6 @@ def is_ordinary_setting(name: str, value: str) -> bool:
     """Return whether the value of a setting is useful in messages, such as a region, a path or a word."""
     if _kind(name) in (_PASSWORD, _TOKEN):
         return False
-
     is_plain = re.fullmatch(rf"{_URL}|{_ARN}|{UUID}|{_NUMBER}", value) is not None and "@" not in value
     return is_plain or is_path(value) or is_wordlike(value)
 

@@ -43,7 +43,6 @@ def hide_in_text(text: str) -> str:
     """Return *text* with the same hidden in every URL, up to a blank or a quotation mark; user info up to a slash."""
     if _SCHEME_MARK not in text:
         return text
-
     text = re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
     # Punctuation at the end belongs to the sentence.
     rest = r"[?#](?:[^\s'\"\\]|\\.)*?(?=[:;,.)]*(?:[\s'\"]|$))"

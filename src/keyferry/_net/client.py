@@ -223,7 +223,6 @@ class Client:
         headers: Iterable[tuple[str, str]],
         body: bytes,
     ) -> bytes:
-
         own = [(name, value) for name, value in headers if name.lower() not in _OURS]
         given = {name.lower() for name, _ in own}
         usual = [

@@ -154,7 +154,6 @@ def _classify_tls(error: Exception) -> NetworkError | None:
 
 
 def _classify_system(error: Exception) -> NetworkError:
-
     if isinstance(error, socket.gaierror):
         return NotResolvedError("cannot be reached: its name cannot be resolved")
     text = (isinstance(error, OSError) and (error.strerror or str(error))) or "the request cannot be sent"

@@ -132,7 +132,6 @@ def authorization(proxy: Origin) -> list[tuple[str, str]]:
     """Return the header for the user and password in a proxy's URL, if it has them."""
     if not proxy.user_info:
         return []
-
     name, _, password = proxy.user_info.partition(":")
     pair = f"{decode_percent(name)}:{decode_percent(password)}".encode("utf-8", "surrogateescape")
     return [("Proxy-Authorization", f"Basic {b2a_base64(pair, newline=False).decode()}")]

@@ -339,7 +339,6 @@ def _time(*, quoting: bool) -> Shape[int]:
 
 
 def _read_base64(reader: Reader, value: object, path: Path) -> bytes | None:
-
     encoded = text.read_item(reader, value, path).encode("utf-8", "surrogatepass")
     data = decode_base64(encoded)
     if data is None:
@@ -369,7 +368,6 @@ json_text = Shape("anything", _read_json, lambda text, _: loads(text), lambda: "
 
 
 def _encode_json(value: object) -> str:
-
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
     return re.sub(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*', lambda match: _format_number(match[0]), text)
 

@@ -250,7 +250,6 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _fed_pipe(data: bytes) -> tuple[int, Thread]:
-
     ours, theirs = os.pipe()
 
     def feed() -> None:

@@ -75,7 +75,6 @@ def _interactive(config: ClientConfig) -> tuple[bool, str]:
 
 
 def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str, bool]:
-
     text = exec_info_text(config, interactive=interactive)
     if reveal:
         return text, False
@@ -86,7 +85,6 @@ def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str
 
 
 def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -> dict[str, object]:
-
     plugin = config.exec
     arguments = (plugin.args if plugin is not None else None) or ()
     return make_document(
@@ -103,7 +101,6 @@ def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -
 
 
 def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
-
     if args.output == "table":
         print(_text(document))
     else:
@@ -111,7 +108,6 @@ def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
 
 
 def _text(document: dict[str, object]) -> Lines:
-
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
     env = ", ".join(names) if isinstance(names, list) and names else "none"
