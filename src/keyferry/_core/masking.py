@@ -6,8 +6,7 @@ is long and random. An ordinary word after a name is not masked, because it is t
 credentials: unauthorized``.
 
 The text may be hostile, so the work is linear in its length: every pattern that can start anywhere is bounded, and the
-text after a name is either masked and not searched again, or short. Patterns are compiled at first use, so that
-importing this module is cheap.
+text after a name is either masked and not searched again, or short.
 """
 
 from __future__ import annotations

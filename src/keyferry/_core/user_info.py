@@ -1,6 +1,6 @@
 """Hide the user info and the query of URLs, which may contain a password or a token.
 
-This module imports nothing, so that the errors, which are below all other modules, can use it.
+This module imports nothing of keyferry, so that the errors, which are below all other modules, can use it.
 """
 
 from __future__ import annotations
