@@ -160,12 +160,16 @@ def load_cluster(
 ) -> ClusterSession:
     """Return a session for a context, by kubectl's rules: *kubeconfig*, else KUBECONFIG, else ~/.kube/config.
 
-    *proxy_url* replaces the cluster's proxy-url. *policy* determines which plugins may run; by default it is read
-    from kuberc, as kubectl does. Unless *trust* is set, a kubeconfig that another user could have written is refused
-    if it names a plugin, a credential file, or the server that would receive a credential of another file.
-    *timeout_seconds* limits each run of a plugin that does not prompt the user. Raises ConfigError, PolicyError,
-    ClusterAuthError if a credential is needed and cannot be obtained, and ValueError if *timeout_seconds* is not
-    positive.
+    Without *context*, the current context of the kubeconfig is used. *cluster*, *user* and *namespace* replace those of
+    the context, and *proxy_url* the proxy-url of the cluster. *policy* determines which plugins may run; by default it
+    is read from kuberc, as kubectl does. Unless *trust* is set, a kubeconfig that another user could have written is
+    refused if it names a plugin, a credential file, or the server that would receive a credential of another file.
+    *timeout_seconds* limits each run of a plugin that does not prompt the user. With *stdin_unavailable*, no plugin may
+    prompt. Without *retries*, a request that got a 401 response is not sent again with a new credential. Without
+    *backs_off*, a plugin that keeps failing is run again for every request, without a pause.
+
+    Raises ConfigError, PolicyError, ClusterAuthError if a credential is needed and cannot be obtained, and ValueError
+    if *timeout_seconds* is not positive.
     """
     check_timeout(timeout_seconds)
     explicit = None if kubeconfig is None else os.fspath(kubeconfig)
