@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from keyferry._core.secrets import in_one_line
 from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, replace
 
@@ -519,8 +520,7 @@ def signal_name(number: int) -> str:
 
 
 def _tail(stderr_tail: str) -> str:
-    one_line = stderr_tail.replace("\n", " | ")
-    return f"; stderr: {one_line}" if one_line else ""
+    return f"; stderr: {in_one_line(stderr_tail)}" if stderr_tail else ""
 
 
 class ProvideError(KeyferryError):

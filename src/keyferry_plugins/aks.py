@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, serve_cluster
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
-from keyferry.sdk.stdio import program_name, report, write_all
+from keyferry.sdk.stdio import program_name, report, try_write
 from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
 from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
 from keyferry_plugins.azure.convert import convert_kubeconfig
@@ -92,5 +92,5 @@ def _finish(run: Callable[[], str]) -> Never:
     except ProvideError as error:
         report(program_name(), error)
         sys.exit(1)
-    write_all(1, f"{done}\n".encode("utf-8", "surrogateescape"))
+    try_write(1, f"{done}\n".encode("utf-8", "surrogateescape"))
     sys.exit(0)

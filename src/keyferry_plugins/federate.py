@@ -11,7 +11,7 @@ from time import monotonic, time
 from keyferry.api.federation.presets import PRESETS
 from keyferry.sdk import ProvideError, Request, Response, serve
 from keyferry.sdk.flags import Flags, read_flags
-from keyferry.sdk.stdio import report, write_all
+from keyferry.sdk.stdio import report, try_write
 from keyferry_plugins.federation.answer import make_response
 from keyferry_plugins.federation.calls import make_calls
 from keyferry_plugins.federation.config import FLAGS, find_rule, load_config, read_timeout
@@ -58,7 +58,7 @@ def _show_preset(name: str) -> None:
         error = ProvideError(f"there is no preset {name[:40]!r}, expected one of {', '.join(PRESETS)}")
         report("keyferry-federate", error)
         sys.exit(2)
-    write_all(1, json.dumps(PRESETS[name], indent=2).encode() + b"\n")
+    try_write(1, json.dumps(PRESETS[name], indent=2).encode() + b"\n")
     sys.exit(0)
 
 

@@ -28,7 +28,6 @@ def provide(request: ExecRequest, flags: Flags) -> ExecResponse:
     options = read_options(flags)
 
     def obtain(refresh_token: str) -> Token:
-
         return obtain_token(request, options, refresh_token)
 
     if options.cache_folder:

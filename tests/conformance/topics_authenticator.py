@@ -16,7 +16,7 @@ from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession, uses_plugin
+from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, KeyferryError
 
 Json = dict[str, object]
@@ -147,4 +147,4 @@ def update_transport(given: Json) -> Json:
             command="plugin", api_version="client.authentication.k8s.io/v1", interactive_mode="Never"
         ),
     )
-    return {"error": None, "plugin_used": uses_plugin(config)}
+    return {"error": None, "plugin_used": config.uses_plugin}

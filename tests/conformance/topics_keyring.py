@@ -230,7 +230,7 @@ _KEYS = {
         token_hash=given["tokenHash"],
         cache_type=given["cacheType"],
     ),
-    "single_flight_key": lambda given: cache.flight_key(
+    "single_flight_key": lambda given: cache.run_key(
         given["image"], cache.other_inputs(given["tokenHash"], given["annotations"] or {})
     ),
 }

@@ -14,9 +14,9 @@ from keyferry.images.provider.cache import (
     account_cache_key,
     base_key,
     cache_key,
-    flight_key,
     hash_token,
     other_inputs,
+    run_key,
 )
 
 # Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
@@ -69,8 +69,8 @@ def test_runs_are_the_same_only_for_equal_questions(
 ) -> None:
     """Two lookups share a run only if the plugin would be told the same."""
     same = (image, token, annotations) == (image2, token2, annotations2)
-    first = flight_key(image, other_inputs(token, annotations))
-    assert (first == flight_key(image2, other_inputs(token2, annotations2))) is same
+    first = run_key(image, other_inputs(token, annotations))
+    assert (first == run_key(image2, other_inputs(token2, annotations2))) is same
 
 
 # Images without a path, and one named like the global key, are found under the keys of other types.

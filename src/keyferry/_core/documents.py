@@ -10,8 +10,9 @@ from json import JSONDecoder
 from math import inf
 
 from keyferry._core import json as _json
+from keyferry._core.json import RepeatedNameError, refuse_repeats
 from keyferry._core.paths import Path
-from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
+from keyferry._core.positions import MAX_DOCUMENT_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, Kind
 
@@ -118,7 +119,7 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
 def _is_deep(value: object) -> bool:
     """Return whether *value* is nested more deeply than a document may be."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DOCUMENT_DEPTH + 1):
         containers = [each for each in level if isinstance(each, (dict, list))]
         if not containers:
             return False
@@ -143,7 +144,7 @@ def _read_common(data: bytes) -> tuple[bool, object]:
             return False, None
     try:
         return True, _COMMON_DECODER.decode(data.decode("ascii"))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, RepeatedNameError):
         return False, None
 
 
@@ -157,15 +158,8 @@ def _read_small(digits: str) -> int:
     return int(digits)
 
 
-def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
-    built = dict(members)
-    if len(built) != len(members):
-        raise ValueError
-    return built
-
-
 _COMMON_DECODER = JSONDecoder(
-    parse_float=_refuse, parse_constant=_refuse, parse_int=_read_small, object_pairs_hook=_refuse_repeats
+    parse_float=_refuse, parse_constant=_refuse, parse_int=_read_small, object_pairs_hook=refuse_repeats
 )
 
 
@@ -232,7 +226,7 @@ class _Scanner:
         place = self.place_value(position)
         if piece not in "[{":
             return
-        if len(self.open) == MAX_DEPTH:
+        if len(self.open) == MAX_DOCUMENT_DEPTH:
             message, text = "not readable as JSON: nested too deeply", "exceeded max depth"
             raise DocumentError(message, position.line, position.column, text, Kind.JSON_SYNTAX)
         self.open.append(_Level(place.children, is_object=piece == "{"))

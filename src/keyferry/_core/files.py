@@ -10,13 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from select import select
 from types import TracebackType
+
+from keyferry._core.gotext import go_strerror
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["DistrustedError", "Folder", "open_folder", "open_path", "reason_of", "write_all"]
+__all__ = ["DistrustedError", "Folder", "is_open", "open_folder", "open_path", "reason_of", "write_all"]
 
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -355,14 +358,26 @@ def reason_of(error: OSError, path: str) -> str:
     if isinstance(error, DistrustedError):
         where = "" if error.filename in (None, path) else f"{error.filename!r}: "
         return f"{where}{error.strerror}"
-    return (error.strerror or "unknown").lower()
+    return go_strerror(error)
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of *data* to a descriptor, in as many calls as the system needs."""
+    """Write all of *data* to a descriptor, in as many calls as the system needs, even if it does not block."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            select([], [fd], [])
+
+
+def is_open(fd: int) -> bool:
+    """Return whether *fd* is an open descriptor."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _read(fd: int, most: int) -> bytes:

@@ -89,5 +89,5 @@ def go_strerror(error: OSError | ValueError) -> str:
     """
     if not isinstance(error, OSError):
         return "invalid argument"
-    text = error.strerror or "input/output error"
+    text = error.strerror or str(error) or "input/output error"
     return text[:1].lower() + text[1:]

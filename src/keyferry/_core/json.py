@@ -15,7 +15,8 @@ from itertools import islice
 from keyferry._core.paths import Path
 from keyferry.errors import DocumentError
 
-MAX_DEPTH = 10_000
+# The limit of Go's decoder.
+MAX_JSON_DEPTH = 10_000
 # The number of strict decoding errors that Kubernetes keeps; it also bounds the memory for hostile input.
 MAX_DUPLICATES = 100
 _HANDLER = "keyferry.each-byte"
@@ -40,7 +41,7 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> tuple[
     text, quoted = _prepare(data), data if quoting else None
     try:
         return _decode(text, _UNREPEATED, quoted), ()
-    except _RepeatedNameError:
+    except RepeatedNameError:
         pass
     return _decode(text, _PLAIN, quoted), tuple(islice(_find_duplicates(text), MAX_DUPLICATES))
 
@@ -82,10 +83,10 @@ def _prepare(data: bytes | str) -> str:
     text = data if isinstance(data, str) else decode_utf8(data)
     if "\\" in text:
         text = re.sub(_ESCAPE, lambda match: "\\ufffd" if match[1] else match[0], text)
-    if text.count("[") + text.count("{") > MAX_DEPTH:
+    if text.count("[") + text.count("{") > MAX_JSON_DEPTH:
         from keyferry._core.json_errors import check_depth
 
-        check_depth(text, MAX_DEPTH)
+        check_depth(text, MAX_JSON_DEPTH)
     return text
 
 
@@ -123,14 +124,15 @@ def _refuse_constant(name: str) -> object:
     raise ConstantError(name)
 
 
-class _RepeatedNameError(Exception):
+class RepeatedNameError(Exception):
     """An object has two members of the same name."""
 
 
-def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+def refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of a decoder; raise RepeatedNameError if a name occurs twice."""
     built = dict(members)
     if len(built) != len(members):
-        raise _RepeatedNameError
+        raise RepeatedNameError
     return built
 
 
@@ -164,5 +166,5 @@ def _steps(node: object) -> Iterator[tuple[str | int, object, bool]]:
 
 
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
-_UNREPEATED = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeats)
+_UNREPEATED = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=refuse_repeats)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -6,8 +6,7 @@ is long and random. An ordinary word after a name is not masked, because it is t
 credentials: unauthorized``.
 
 The text may be hostile, so the work is linear in its length: every pattern that can start anywhere is bounded, and the
-text after a name is either masked and not searched again, or short. Patterns are compiled at first use, so that
-importing this module is cheap.
+text after a name is either masked and not searched again, or short.
 """
 
 from __future__ import annotations
@@ -129,7 +128,6 @@ def is_ordinary_setting(name: str, value: str) -> bool:
     """Return whether the value of a setting is useful in messages, such as a region, a path or a word."""
     if _kind(name) in (_PASSWORD, _TOKEN):
         return False
-
     is_plain = re.fullmatch(rf"{_URL}|{_ARN}|{UUID}|{_NUMBER}", value) is not None and "@" not in value
     return is_plain or is_path(value) or is_wordlike(value)
 

@@ -8,7 +8,7 @@ from keyferry._core.paths import Path
 from keyferry._core.values import Value
 
 # Far below Go's limit and far above any real file, so that callers may recurse over a value.
-MAX_DEPTH = 500
+MAX_DOCUMENT_DEPTH = 500
 
 
 class Position(Value):

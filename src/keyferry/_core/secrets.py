@@ -1,7 +1,4 @@
-"""Keep secrets and control characters out of text that people read.
-
-Regular expressions are imported only when there is something to mask: a plugin that succeeds does not need them.
-"""
+"""Keep secrets and control characters out of text that people read."""
 
 from __future__ import annotations
 

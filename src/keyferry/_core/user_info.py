@@ -1,6 +1,6 @@
 """Hide the user info and the query of URLs, which may contain a password or a token.
 
-This module imports nothing, so that the errors, which are below all other modules, can use it.
+This module imports nothing of keyferry, so that the errors, which are below all other modules, can use it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def hide_in_text(text: str) -> str:
     """Return *text* with the same hidden in every URL, up to a blank or a quotation mark; user info up to a slash."""
     if _SCHEME_MARK not in text:
         return text
-
     text = re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
     # Punctuation at the end belongs to the sentence.
     rest = r"[?#](?:[^\s'\"\\]|\\.)*?(?=[:;,.)]*(?:[\s'\"]|$))"

@@ -17,12 +17,12 @@ from yaml.scanner import ScannerError
 from keyferry._core.gotext import quote
 from keyferry._core.json import MAX_DUPLICATES
 from keyferry._core.paths import Path
-from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode
+from keyferry._core.positions import MAX_DOCUMENT_DEPTH, DuplicateKey, Position, PositionNode
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
 from keyferry.errors import DocumentError, Kind
 
-# Deeper text is not checked for syntax errors: libyaml's cost per token grows with the depth.
 _NO_PROBLEM = "unknown problem parsing YAML content"
+# Deeper text is not checked for syntax errors: libyaml's cost per token grows with the depth.
 _SCANNED_DEPTH = 2_500
 _MOST_SHOWN = 1000  # the most nodes, aliases expanded, of a value that an error quotes
 _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml does not limit aliases
@@ -90,7 +90,7 @@ def _check(events: Iterable[yaml.Event], *, quoting: bool) -> Iterator[yaml.Even
         if depth > _SCANNED_DEPTH:
             break
         yield event
-    if deepest > MAX_DEPTH:
+    if deepest > MAX_DOCUMENT_DEPTH:
         raise DocumentError("nested too deeply", kubernetes_text="yaml: exceeded max depth of 10000")
 
 

@@ -123,7 +123,6 @@ def _read_float(digits: str, text: str) -> Scalar:
 
 
 def _decode_binary(text: str, at: Position) -> str:
-
     try:
         return decode_utf8(b64decode(re.sub("[\r\n]", "", text), validate=True))
     except ValueError:

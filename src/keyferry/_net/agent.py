@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from enum import StrEnum
 
+from keyferry._core.gotext import go_strerror
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value, field
 from keyferry._net.connection import Connection
@@ -192,7 +193,7 @@ def _connect(place: str, seconds: float, owner: int | None) -> socket.socket:
         is_absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
         raise _NoReplyError(
             FallbackReason.ABSENT if is_absent else FallbackReason.REFUSED,
-            f"the agent at {place!r} cannot be reached: {(error.strerror or 'unknown').lower()}",
+            f"the agent at {place!r} cannot be reached: {go_strerror(error)}",
             is_unattended=is_absent or isinstance(error, ConnectionRefusedError),
         ) from None
 
@@ -276,5 +277,5 @@ def _explain(error: OSError | ClosedEarlyError | MalformedAnswerError) -> Fallba
         return Fallback(reason=FallbackReason.GARBLED, message="the agent's answer ends early")
     if isinstance(error, MalformedAnswerError):
         return Fallback(reason=FallbackReason.GARBLED, message=_NOT_HTTP)
-    message = f"the agent broke off: {(error.strerror or 'unknown').lower()}"
+    message = f"the agent broke off: {go_strerror(error)}"
     return Fallback(reason=FallbackReason.REFUSED, message=message)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
     from typing import Self
 
-    Admit = Callable[[str], None]
+    CheckAddress = Callable[[str], None]
     MakeContext = Callable[[], ssl.SSLContext]
     _Key = tuple[str, str, int, Origin | None]
 
@@ -59,36 +59,36 @@ class Client:
     """Sends requests within one deadline, and keeps up to *most_spare* connections per server; thread-safe.
 
     *tls* returns the context for servers, and *proxy_tls* that for https proxies, by default the same. *proxy* chooses
-    the proxy for a server. *address* is used in place of a server's own. *judge* receives a server's certificate after
-    the handshake, and raises to reject it. *tell* turns a NetworkError and the server into the exception that a request
-    raises.
+    the proxy for a server. *address* is used in place of a server's own. *check_certificate* receives a server's
+    certificate after the handshake, and raises to reject it. *translate_error* turns a NetworkError and the server into
+    the exception that a request raises.
     """
 
     def __init__(
         self,
         tls: MakeContext,
-        patience: WaitLimits,
+        limits: WaitLimits,
         deadline: Deadline,
         *,
         proxy_tls: MakeContext | None = None,
         proxy: Callable[[Origin], Origin | None] = choose_proxy,
         address: str = "",
-        judge: Callable[[bytes], None] | None = None,
+        check_certificate: Callable[[bytes], None] | None = None,
         most_spare: int = 0,
-        tell: Callable[[Origin, NetworkError], Exception] = lambda _, error: error,
+        translate_error: Callable[[Origin, NetworkError], Exception] = lambda _, error: error,
     ) -> None:
         self._tls = tls
         self._proxy_tls = proxy_tls or tls
-        self._patience = patience
+        self._limits = limits
         self._deadline = deadline
         self._proxy = proxy
         self._address = address
-        self._judge = judge
+        self._check_certificate = check_certificate
         self._most_spare = most_spare
         self._lock = Lock()
         self._spare: dict[_Key, list[_Channel]] = {}
         self._busy: set[_Channel] = set()
-        self.tell = tell
+        self.translate_error = translate_error
 
     def request(
         self,
@@ -97,24 +97,26 @@ class Client:
         headers: Iterable[tuple[str, str]] = (),
         body: bytes = b"",
         *,
-        admit: Admit = lambda _: None,
+        check_address: CheckAddress = lambda _: None,
     ) -> HttpResponse:
         """Send a request and read the head of the response.
 
-        *admit* receives the address before any data is sent there, and raises to reject it. Behind a proxy, which
-        resolves names itself, it receives an empty string.
+        *check_address* receives the address before any data is sent there, and raises to reject it. Behind a proxy,
+        which resolves names itself, it receives an empty string.
         """
         proxy: Origin | None = None
         try:
             proxy = self._proxy(origin)
             data = self._encode(origin, proxy, method, headers, body)
             channel = self._take(_key(origin, proxy))
-            answer = channel and self._try_kept(channel, origin, method, data, admit)
-            return answer or self._exchange(self._open(origin, proxy, admit), origin, method, data, admit)
+            answer = channel and self._try_kept(channel, origin, method, data, check_address)
+            return answer or self._exchange(
+                self._open(origin, proxy, check_address), origin, method, data, check_address
+            )
         except KeyferryError as error:
             failure: Exception = error.with_traceback(None)  # from a function of the caller
         except (OSError, ValueError, NetworkError) as error:
-            failure = self.tell(origin, explain(error, proxy))
+            failure = self.translate_error(origin, explain(error, proxy))
         # Raised outside the except blocks: the frames of the caught error hold headers and body, and a traceback may
         # show locals.
         data = b""
@@ -169,35 +171,35 @@ class Client:
         return channel
 
     def _try_kept(
-        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: Admit
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, check_address: CheckAddress
     ) -> HttpResponse | None:
         try:
-            return self._exchange(channel, origin, method, data, admit)
+            return self._exchange(channel, origin, method, data, check_address)
         except TimeoutError:
             raise
         except (OSError, ClosedEarlyError, MalformedAnswerError):
             return None  # the server may close a kept connection at any time
 
-    def _open(self, origin: Origin, proxy: Origin | None, admit: Admit) -> _Channel:
+    def _open(self, origin: Origin, proxy: Origin | None, check_address: CheckAddress) -> _Channel:
         dialled: list[str] = []
 
         def note(address: str) -> None:
-            admit(address)
+            check_address(address)
             dialled.append(address)
 
         if proxy is not None:
-            admit("")
-        timer = Timer(self._deadline, self._patience)
+            check_address("")
+        timer = Timer(self._deadline, self._limits)
         connection = connect(
             origin,
             proxy=proxy,
             tls=self._tls,
             proxy_tls=self._proxy_tls,
             deadline=timer,
-            connect_seconds=self._patience.connect_seconds,
+            connect_seconds=self._limits.connect_seconds,
             address=self._address,
-            admit=note if proxy is None else None,
-            judge=self._judge,
+            check_address=note if proxy is None else None,
+            check_certificate=self._check_certificate,
         )
         channel = _Channel(connection, timer, origin, proxy, dialled[-1] if dialled else "")
         with self._lock:
@@ -205,10 +207,10 @@ class Client:
         return channel
 
     def _exchange(
-        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: Admit
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, check_address: CheckAddress
     ) -> HttpResponse:
         try:
-            admit(channel.address)
+            check_address(channel.address)
             channel.connection.send(data)
             return HttpResponse(self, channel, origin, method)
         except BaseException:
@@ -223,7 +225,6 @@ class Client:
         headers: Iterable[tuple[str, str]],
         body: bytes,
     ) -> bytes:
-
         own = [(name, value) for name, value in headers if name.lower() not in _OURS]
         given = {name.lower() for name, _ in own}
         usual = [
@@ -275,7 +276,7 @@ class HttpResponse:
             self._is_read = True
             return
         # Raised outside the except block, as above.
-        raise self._client.tell(self.origin, failure)
+        raise self._client.translate_error(self.origin, failure)
 
     def read(self, most_bytes: int) -> bytes:
         """Return the whole body, of at most *most_bytes* bytes."""
@@ -284,7 +285,7 @@ class HttpResponse:
             received += piece
             if len(received) > most_bytes:
                 failure = TooLongError(f"the response is longer than {most_bytes} bytes")
-                raise self._client.tell(self.origin, explain(failure, self._channel.proxy))
+                raise self._client.translate_error(self.origin, explain(failure, self._channel.proxy))
         return bytes(received)
 
     def drain(self) -> None:

@@ -9,7 +9,6 @@ from threading import Event, Thread
 from keyferry._net.errors import NotResolvedError, ProxyError
 from keyferry._net.messages import Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization
-from keyferry._net.trust import encode_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +54,7 @@ class Connection:
         self._wait()
         # Anyone can close the TCP connection. Without the end that TLS announces, a body of unknown length might be
         # truncated unnoticed.
-        sock = context.wrap_socket(
-            self._socket, server_hostname=encode_name(name), suppress_ragged_eofs=False
-        )
+        sock = context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
         return Connection(sock, self._deadline)
 
     def certificate(self) -> bytes:
@@ -101,7 +98,7 @@ class _Nested(Connection):
         super().__init__(sock, deadline)
         self._outer = outer
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=encode_name(name))
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         self._pump(self._tls.do_handshake)
 
     def send(self, data: bytes) -> None:
@@ -145,17 +142,17 @@ def connect(
     deadline: Deadline,
     connect_seconds: float,
     address: str = "",
-    admit: Callable[[str], None] | None = None,
-    judge: Callable[[bytes], None] | None = None,
+    check_address: Callable[[str], None] | None = None,
+    check_certificate: Callable[[bytes], None] | None = None,
 ) -> Connection:
     """Connect to *origin*, through *proxy* if given, or to *address* in place of its host if given.
 
-    *tls* and *proxy_tls* are called after the connection is open, because loading a context takes longer than
-    connecting. *admit* receives each address before it is used, and raises to reject it. *judge* does the same for the
-    server's certificate before any data is sent. Raises OSError, ValueError or NetworkError.
+    *tls* and *proxy_tls* are called after the connection is open. *check_address* receives each address before it is
+    used, and raises to reject it. *check_certificate* does the same for the server's certificate before any data is
+    sent. Raises OSError, ValueError or NetworkError.
     """
     first = proxy or origin
-    sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline, admit)
+    sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline, check_address)
     connection = Connection(sock, deadline)
     try:
         if proxy is not None and proxy.scheme == "https":
@@ -164,8 +161,8 @@ def connect(
             if proxy is not None:
                 _tunnel(connection, origin, proxy)
             connection = connection.secure(tls(), origin.host)
-            if judge is not None:
-                judge(connection.certificate())
+            if check_certificate is not None:
+                check_certificate(connection.certificate())
     except BaseException:
         connection.close()
         raise
@@ -177,13 +174,13 @@ def _dial(
     port: int,
     connecting: Deadline,
     deadline: Deadline,
-    admit: Callable[[str], None] | None = None,
+    check_address: Callable[[str], None] | None = None,
 ) -> socket.socket:
     problem: OSError | None = None
     addresses = _resolve(host, port, deadline)
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-        if admit is not None:
-            admit(str(address[4][0]))
+        if check_address is not None:
+            check_address(str(address[4][0]))
         try:
             # An address that does not respond must leave time for the others.
             return _dial_address(address, connecting.remaining() / min(left, 2))

@@ -1,4 +1,4 @@
-"""The dates of HTTP's header fields; importing ``email.utils`` would slow down a plugin run."""
+"""The dates of HTTP's header fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_date(text: str) -> float | None:
         return None
     if len(numbers) != 5 or not all(each.isascii() and each.isdigit() for each in numbers):
         return None
-    from datetime import UTC, datetime  # here: few responses have a date that matters
+    from datetime import UTC, datetime
 
     of_year, of_month, hour, minute, second = map(int, numbers)
     number = _MONTHS.index(month) + 1

@@ -54,12 +54,12 @@ class WaitLimits(Value):
 class Timer(Deadline):
     """The limits of the current request on one connection, within the deadline of the whole operation."""
 
-    __slots__ = ("_outer", "_patience", "_received", "_waited")
+    __slots__ = ("_outer", "_limits", "_received", "_waited")
 
-    def __init__(self, outer: Deadline, patience: WaitLimits) -> None:
-        super().__init__(patience.answer_seconds)
+    def __init__(self, outer: Deadline, limits: WaitLimits) -> None:
+        super().__init__(limits.answer_seconds)
         self._outer = outer
-        self._patience = patience
+        self._limits = limits
         self._waited = 0.0
         self._received = 0
 
@@ -70,18 +70,18 @@ class Timer(Deadline):
 
     def remaining(self) -> float:
         """Return the seconds that the next wait may take."""
-        return min(super().remaining(), self._patience.idle_seconds)
+        return min(super().remaining(), self._limits.idle_seconds)
 
     def begin(self, *, is_timed: bool = True) -> None:
         """Restart the limits for the next part of the exchange; without *is_timed* its total time is not limited."""
-        self._end = monotonic() + (self._patience.answer_seconds if is_timed else NO_LIMIT)
+        self._end = monotonic() + (self._limits.answer_seconds if is_timed else NO_LIMIT)
         self._waited, self._received = 0.0, 0
 
     def note(self, seconds: float, size: int) -> None:
         """Record that a wait of *seconds* returned *size* bytes; raise TimeoutError if the server is too slow."""
         self._waited += seconds
         self._received += size
-        if self._waited >= self._patience.pace_seconds:
-            if self._received < self._patience.pace_bytes:
+        if self._waited >= self._limits.pace_seconds:
+            if self._received < self._limits.pace_bytes:
                 raise TimeoutError
             self._waited, self._received = 0.0, 0

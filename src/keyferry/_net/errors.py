@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import socket
 
+from keyferry._core.gotext import go_strerror
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
@@ -154,11 +156,10 @@ def _classify_tls(error: Exception) -> NetworkError | None:
 
 
 def _classify_system(error: Exception) -> NetworkError:
-
     if isinstance(error, socket.gaierror):
         return NotResolvedError("cannot be reached: its name cannot be resolved")
-    text = (isinstance(error, OSError) and (error.strerror or str(error))) or "the request cannot be sent"
-    problem = f"cannot be reached: {text[:1].lower()}{text[1:]}"
+    text = go_strerror(error) if isinstance(error, OSError) else "the request cannot be sent"
+    problem = f"cannot be reached: {text}"
     if isinstance(error, ConnectionRefusedError):
         return RefusedError(problem)
     return ClosedEarlyError(problem) if isinstance(error, ConnectionError) else UnreachableError(problem)

@@ -1,4 +1,4 @@
-"""Percent-encoding for forms, queries and paths; importing ``urllib.parse`` would slow down every plugin run."""
+"""Percent-encoding for forms, queries and paths, as Go's ``net/url`` does it."""
 
 from __future__ import annotations
 

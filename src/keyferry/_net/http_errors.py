@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry._net import proxy
 from keyferry._net.errors import NetworkError, TimedOutError, UntrustedError
-from keyferry._net.proxy import Origin
+from keyferry._net.proxy import Origin, parse_origin
 from keyferry.errors import HttpError
 
 __all__ = ["split_url", "to_http_error"]
@@ -13,7 +12,7 @@ __all__ = ["split_url", "to_http_error"]
 def split_url(url: str) -> Origin:
     """Return the parts of an http or https URL; raise HttpError, which quotes no secret, for any other text."""
     try:
-        return proxy.split_url(url)
+        return parse_origin(url)
     except NetworkError as error:
         failure = to_http_error(error)
     del url

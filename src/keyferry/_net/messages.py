@@ -1,7 +1,7 @@
-"""Parse HTTP/1.1 responses: strict, bounded, and with a third of the start-up time of ``http.client``.
+"""Parse HTTP/1.1 responses, strictly and with limits on their size.
 
-Each plugin call starts a new interpreter, and ``http.client`` imports the whole email parser. A server may be hostile,
-so anything that two parsers could read differently is rejected.
+A server may be hostile, so anything that two parsers could read differently is rejected, in contrast to
+``http.client``.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ __all__ = [
     "choose_proxy",
     "find_proxy",
     "make_origin",
+    "parse_origin",
     "parse_proxy",
-    "split_url",
 ]
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -46,7 +46,7 @@ class Origin(Value):
         return f"{self.scheme}://{self.authority}{self.target.partition('?')[0]}"
 
 
-def split_url(url: str) -> Origin:
+def parse_origin(url: str) -> Origin:
     """Return the parts of an http or https URL; raise UrlError, which quotes no secret, for any other text."""
     parsed = parse_url(url)
     # Not quoted: a URL may contain a password, which cannot be removed from a text that does not parse.
@@ -107,7 +107,7 @@ def parse_proxy(text: str, setting: str) -> Origin:
     """Return the proxy in *setting*; raise UrlError, which does not quote the text, for an invalid one."""
     proxy: Origin | None = None
     try:
-        proxy = split_url(text)
+        proxy = parse_origin(text)
     except UrlError:
         pass
     # An "@" after the host is part of a password with a slash or the like; the parsed host is wrong then.
@@ -132,7 +132,6 @@ def authorization(proxy: Origin) -> list[tuple[str, str]]:
     """Return the header for the user and password in a proxy's URL, if it has them."""
     if not proxy.user_info:
         return []
-
     name, _, password = proxy.user_info.partition(":")
     pair = f"{decode_percent(name)}:{decode_percent(password)}".encode("utf-8", "surrogateescape")
     return [("Proxy-Authorization", f"Basic {b2a_base64(pair, newline=False).decode()}")]

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "encode_name", "judge_as_go"]
+__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "judge_as_go"]
 
 # A header line of an encrypted PEM block.
 _ENCRYPTED = "Proc-Type:"
@@ -123,17 +123,6 @@ def judge_as_go(context: ssl.SSLContext) -> None:
     context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     context.hostname_checks_common_name = False
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-
-
-def encode_name(name: str) -> str | bytes:
-    """Return a server's name for a TLS context, as bytes if it needs no IDNA encoding.
-
-    For a str the ssl module imports the idna codec, which takes more than a millisecond.
-    """
-    labels = name.split(".")
-    # Names that the codec rejects are passed on, so that it still rejects them.
-    is_plain = name.isascii() and all(0 < len(label) < 64 for label in labels)
-    return name.encode() if is_plain else name
 
 
 def default_context(ca_file: str = "", ca_data: str = "") -> ssl.SSLContext:

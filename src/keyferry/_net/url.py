@@ -1,8 +1,7 @@
 """URLs as Go's ``net/url`` parses and prints them, for servers, proxies, registries and images.
 
-The kubelet and client-go use that parser, so its results, its formatting and its quirks are copied. There are no
-regular expressions, which would slow down every plugin run. The private functions take and return bytewise text, see
-`keyferry._net.address`.
+The kubelet and client-go use that parser, so its results, its formatting and its quirks are copied. The
+private functions take and return bytewise text, see `keyferry._net.address`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,6 @@ class AgentProcess(Management):
         address = self.state.settings.text("metrics")
         if address == "off":
             return None
-
         port = MetricsPort(address, self.metrics, lambda: self._service.is_stopping, self._predecessor_ports)
         await port.serve()
         return port

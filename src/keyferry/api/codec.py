@@ -15,7 +15,8 @@ from keyferry._core.values import Value
 from keyferry.api.credentialprovider import v1 as providers
 from keyferry.api.kubeletconfig import records
 from keyferry.api.kubeletconfig import v1 as configs
-from keyferry.api.wire import WireValue, article, detail_of, json_type
+from keyferry.api.meta import article, json_type
+from keyferry.api.wire import WireValue, detail_of
 from keyferry.errors import DocumentError, Kind, Problem
 
 # Kubernetes reports at most this many strict errors of one document.

@@ -90,9 +90,8 @@ def decode_duration(value: object) -> int:
         return parse_duration(value)
     if value is None:
         raise _invalid_duration("", "is not a duration", shown="null")
-    kind = _json_kind(value)
-    article = "an" if kind[0] in "ao" else "a"
-    message = f"{article} {kind} is not a duration; expected a string such as '10m' or '1h30m'"
+    kind = json_type(value)
+    message = f"{article(kind)} is not a duration; expected a string such as '10m' or '1h30m'"
     raise DurationError(message, f"json: cannot unmarshal {kind} into Go value of type string")
 
 
@@ -205,12 +204,22 @@ def _decimal(amount: int, places: int) -> str:
     return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".")
 
 
-def _json_kind(value: object) -> str:
+def json_type(value: object) -> str:
+    """Return the name of a JSON value's type, as Go's decoder prints it."""
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    return "object" if isinstance(value, dict) else "array"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
+
+
+def article(noun: str) -> str:
+    """Return *noun* with its indefinite article."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _parse_field(text: str, start: int, field: tuple[str, str, int, int, int, int, str]) -> tuple[int, int]:

@@ -19,7 +19,15 @@ from keyferry._core.json import dumps, loads
 from keyferry._core.paths import Path, format_path
 from keyferry._core.type_forms import Generic, T, dataclass_transform
 from keyferry._core.values import Value, field
-from keyferry.api.meta import NO_TIME_NS, decode_duration, format_duration, format_time, parse_time
+from keyferry.api.meta import (
+    NO_TIME_NS,
+    article,
+    decode_duration,
+    format_duration,
+    format_time,
+    json_type,
+    parse_time,
+)
 from keyferry.errors import Detail, DurationError, Kind, Problem, TimeError
 
 TYPE_CHECKING = False
@@ -339,7 +347,6 @@ def _time(*, quoting: bool) -> Shape[int]:
 
 
 def _read_base64(reader: Reader, value: object, path: Path) -> bytes | None:
-
     encoded = text.read_item(reader, value, path).encode("utf-8", "surrogatepass")
     data = decode_base64(encoded)
     if data is None:
@@ -369,7 +376,6 @@ json_text = Shape("anything", _read_json, lambda text, _: loads(text), lambda: "
 
 
 def _encode_json(value: object) -> str:
-
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
     return re.sub(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*', lambda match: _format_number(match[0]), text)
 
@@ -407,26 +413,8 @@ def _skip_blanks(text: str, at: int) -> int:
     return at
 
 
-def json_type(value: object) -> str:
-    """Return the name of a JSON value's type, as Go's decoder prints it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"
-
-
 def detail_of(found: str, expected: str) -> Detail:
     """Return the detail of a problem: a value of the JSON type *found* in place of *expected*."""
     if expected != "string":
         return Detail.NONE
     return Detail.NO_TEXT if found in ("object", "array") else Detail.SCALAR_FOR_TEXT
-
-
-def article(noun: str) -> str:
-    """Return *noun* with its indefinite article."""
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

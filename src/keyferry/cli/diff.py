@@ -128,7 +128,6 @@ def _served(served: Served) -> str:
 
 
 def _document(old: str, new: str, changes: ConfigChanges) -> dict[str, object]:
-
     return make_document(
         "ConfigComparison",
         old=old,

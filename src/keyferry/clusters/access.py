@@ -82,7 +82,7 @@ class ClusterAccess:
     @property
     def certificates(self) -> int:
         """A number that changes with the client certificate; connections made with another number are not reused."""
-        return self._authenticator.certificates if self._authenticator is not None else 0
+        return self._authenticator.certificate_generation if self._authenticator is not None else 0
 
     @property
     def identity(self) -> tuple[int, bool]:

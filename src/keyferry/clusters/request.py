@@ -166,7 +166,7 @@ def _client(session: ClusterAccess, tls: SSLContext | None, seconds: float, idle
         # The kubeconfig's certificate-authority and tls-server-name do not apply to the proxy.
         proxy_tls=default_context,
         proxy=(lambda _: parse_proxy(configured, "proxy-url")) if configured else choose_proxy,
-        tell=lambda _, error: _failure(session.server, error),
+        translate_error=lambda _, error: _failure(session.server, error),
     )
 
 

@@ -15,7 +15,7 @@ from threading import Lock, Thread
 
 from keyferry._core.files import write_all
 from keyferry._net.errors import why_untrusted
-from keyferry._net.trust import encode_name, judge_as_go
+from keyferry._net.trust import judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
@@ -80,7 +80,7 @@ class ClusterContext(ssl.SSLContext):
         # The server's certificate is checked against tls-server-name, regardless of the address.
         if not self._server_name:
             return args
-        name = encode_name(self._server_name)
+        name = self._server_name
         if len(args) > at:
             return (*args[:at], name, *args[at + 1 :])
         kwargs["server_hostname"] = name
@@ -250,7 +250,6 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _fed_pipe(data: bytes) -> tuple[int, Thread]:
-
     ours, theirs = os.pipe()
 
     def feed() -> None:

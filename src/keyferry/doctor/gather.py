@@ -130,7 +130,6 @@ def _proxy_owner(kubelet: KubeletFacts, runtime: RuntimeFacts | None) -> tuple[s
 def _probes(
     registries: tuple[str, ...], options: DoctorOptions, owner: str, environ: Mapping[str, str] | None
 ) -> tuple[RegistryProbe, ...]:
-
     return ask_registries(registries, options.ca_file, options.timeout_seconds, owner=owner, environ=environ)
 
 

@@ -41,7 +41,6 @@ def ask_registries(
     """
     if not registries:
         return ()
-
     with (
         closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds), environ)) as transport,
         ThreadPoolExecutor(_AT_ONCE) as pool,

@@ -10,7 +10,7 @@ from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
-from keyferry.api.wire import article, json_type
+from keyferry.api.meta import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
 
 _BAD_FILE = "error occurred while trying to unmarshal json"

@@ -1,4 +1,4 @@
-"""Share calls by key: a caller that needs a call in progress waits for it and gets the same result."""
+"""Share plugin runs by key: a caller that needs a run in progress waits for it and gets the same result."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from threading import TIMEOUT_MAX, Event
 from keyferry._core.type_forms import Generic, T
 
 
-class Flight(Generic[T]):
-    """A call in progress, which lands once; every waiting caller gets its result."""
+class SharedRun(Generic[T]):
+    """A run in progress, which finishes once; every waiting caller gets its result."""
 
-    __slots__ = ("_landed", "answer")
+    __slots__ = ("_finished", "answer")
 
     def __init__(self) -> None:
-        self._landed = Event()
+        self._finished = Event()
         self.answer: T | None = None
 
     def wait(self, seconds: float = TIMEOUT_MAX) -> T | None:
         """Wait for the result and return it; None if there is none. Raises TimeoutError after *seconds*."""
-        if not self._landed.wait(min(seconds, TIMEOUT_MAX)):
+        if not self._finished.wait(min(seconds, TIMEOUT_MAX)):
             raise TimeoutError
         return self.answer
 
-    def land(self, answer: T | None) -> None:
+    def finish(self, answer: T | None) -> None:
         """Set the result and wake up all waiting callers."""
-        if self._landed.is_set():
-            raise RuntimeError("the call has landed before")
+        if self._finished.is_set():
+            raise RuntimeError("the run has finished before")
         self.answer = answer
-        self._landed.set()
+        self._finished.set()
 
 
-class Flights(Generic[T]):
-    """The calls in progress by key. Callers must hold a lock during every method."""
+class SharedRuns(Generic[T]):
+    """The runs in progress by key. Callers must hold a lock during every method."""
 
-    __slots__ = ("_under_way",)
+    __slots__ = ("_current",)
 
     def __init__(self) -> None:
-        self._under_way: dict[Hashable, Flight[T]] = {}
+        self._current: dict[Hashable, SharedRun[T]] = {}
 
     def __len__(self) -> int:
-        return len(set(map(id, self._under_way.values())))
+        return len(set(map(id, self._current.values())))
 
-    def find(self, key: Hashable) -> Flight[T] | None:
-        """Return the call in progress for *key*, if any."""
-        return self._under_way.get(key)
+    def find(self, key: Hashable) -> SharedRun[T] | None:
+        """Return the run in progress for *key*, if any."""
+        return self._current.get(key)
 
-    def start(self, keys: tuple[Hashable, ...]) -> Flight[T]:
-        """Start a call and register it for each of *keys* that no other call is registered for."""
-        flight: Flight[T] = Flight()
+    def start(self, keys: tuple[Hashable, ...]) -> SharedRun[T]:
+        """Start a run and register it for each of *keys* that no other run is registered for."""
+        run: SharedRun[T] = SharedRun()
         for key in keys:
-            self._under_way.setdefault(key, flight)
-        return flight
+            self._current.setdefault(key, run)
+        return run
 
-    def finish(self, keys: tuple[Hashable, ...], flight: Flight[T]) -> None:
-        """Remove a call; the caller must land it afterwards."""
+    def remove(self, keys: tuple[Hashable, ...], run: SharedRun[T]) -> None:
+        """Remove a run; the caller must finish it afterwards."""
         for key in keys:
-            if self._under_way.get(key) is flight:
-                del self._under_way[key]
+            if self._current.get(key) is run:
+                del self._current[key]

@@ -133,7 +133,6 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
 
 
 def _case(report: Report, result: Result, *, strict: bool) -> Case:
-
     check = result.check
     case = Case(group=f"keyferry.{report.kind}", name=f"{check.code} {check.title}")
     if result.status in (Status.SKIPPED, Status.UNCHECKED):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 
 from keyferry._core.clock import time_ns
 from keyferry._core.extras import missing_extra
-from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics, living_authenticators
+from keyferry.clusters.auth.authenticator import Authenticator, living_authenticators
+from keyferry.clusters.auth.call_metrics import CALLS, CallMetrics
 from keyferry.images.lookup import Providers
 from keyferry.pulls.records.records import Records
 

@@ -11,7 +11,8 @@ from math import inf
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from keyferry.clusters.auth.authenticator import ROTATION_BUCKETS, Authenticator, CallMetrics, Rotations
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.call_metrics import ROTATION_BUCKETS, CallMetrics, Rotations
 from keyferry.errors import RecordError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts
@@ -128,7 +129,7 @@ def _queue_metrics(providers: Providers) -> Iterator[Metric]:
         "keyferry_plugin_flights", "Plugin executions under way", labels=["plugin_name"]
     )
     for provider in providers.providers:
-        flights.add_metric([provider.name], provider.flights())
+        flights.add_metric([provider.name], provider.runs_under_way())
     yield flights
     yield GaugeMetricFamily(
         "keyferry_lookups_waiting",

@@ -123,7 +123,6 @@ def _read(text: str) -> dict[str, object]:
 
 
 def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
-
     # The text is needed because numbers in the plugin's own config keep their spelling.
     reader = Reader(lenient=True, text=text)
     cluster = ExecCredential.from_document({"spec": document["spec"]}, reader).spec.cluster

@@ -9,6 +9,7 @@ from time import sleep
 from types import TracebackType
 
 from keyferry._core.files import Folder, open_folder
+from keyferry._core.gotext import go_strerror
 from keyferry._net.deadline import Deadline
 from keyferry.errors import ProvideError
 
@@ -37,8 +38,8 @@ def read_bounded(
                 check(os.fstat(file.fileno()))
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or "its name is invalid"
-        raise ProvideError(f"{what} {path!r} cannot be read: {reason[:1].lower()}{reason[1:]}") from None
+        reason = go_strerror(error) if isinstance(error, OSError) else "its name is invalid"
+        raise ProvideError(f"{what} {path!r} cannot be read: {reason}") from None
     if len(data) > most_bytes:
         raise ProvideError(f"{what} {path!r} is longer than {most_bytes} bytes")
     return data

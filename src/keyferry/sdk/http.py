@@ -206,7 +206,7 @@ def _client(options: HttpOptions, tls: Tls, deadline: Deadline) -> Client:
         proxy_tls=(lambda: default_context(options.ca_file, options.ca_data)) if options.thumbprint else None,
         proxy=choose_proxy if options.use_proxy and not options.address else lambda _: None,
         address=options.address,
-        judge=None if options.thumbprint is None else options.thumbprint.check,
+        check_certificate=None if options.thumbprint is None else options.thumbprint.check,
     )
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
+from keyferry._core.gotext import go_strerror
 from keyferry._core.secrets import in_one_line, stderr_tail
 from keyferry._core.values import Value, field
 from keyferry.errors import Kind, ProvideError
@@ -83,9 +84,6 @@ def _start(program: Program, name: str, argv: Sequence[str], environ: Mapping[st
             f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND
         ) from None
     except (OSError, ValueError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) else ""
-        ) or "an argument or a variable has a null byte"
-        raise ProvideError(
-            f"the program {name!r} cannot be started: {reason[:1].lower()}{reason[1:]}"
-        ) from None
+        is_null = not isinstance(error, OSError)
+        reason = "an argument or a variable has a null byte" if is_null else go_strerror(error)
+        raise ProvideError(f"the program {name!r} cannot be started: {reason}") from None

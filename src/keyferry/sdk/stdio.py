@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from select import select
 
+from keyferry._core.files import is_open, write_all
+from keyferry._core.gotext import go_strerror
 from keyferry._core.secrets import MASK, printable
 from keyferry.errors import ProvideError
 
@@ -43,7 +45,7 @@ def deliver(make_answer: Callable[[], bytes], known: Sequence[str] = ()) -> Neve
     except BaseException as error:  # noqa: BLE001 - for any exception the caller gets a message and a status
         report(program, error, known)
         leave(FAILED)
-    if not write_all(kept, answer):
+    if not try_write(kept, answer):
         report(program, ProvideError("the response cannot be written: standard output has no reader"))
         leave(FAILED)
     leave(0)
@@ -55,19 +57,11 @@ def guard_stdout() -> int:
     From now on descriptor 1 is standard error. A stray ``print``, a logger, a C library and a child process all write
     there, where the kubelet shows the text if the plugin fails, and cannot damage the response.
     """
-    is_open = _is_open(1)
+    has_stdout = is_open(1)
     _fill_gaps()
-    kept = os.dup(1) if is_open else -1
+    kept = os.dup(1) if has_stdout else -1
     os.dup2(2, 1)
     return kept
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 def _fill_gaps() -> None:
@@ -86,8 +80,7 @@ def read_request_bytes(program: str, usage: str) -> bytes:
     try:
         data = b"".join(_read_pieces())
     except OSError as error:
-        reason = (error.strerror or "unknown").lower()
-        raise ProvideError(f"standard input cannot be read: {reason}", usage) from None
+        raise ProvideError(f"standard input cannot be read: {go_strerror(error)}", usage) from None
     if not data.strip():
         raise ProvideError("standard input is empty or closed, expected a request", usage)
     return data
@@ -111,15 +104,12 @@ def _read_piece() -> bytes:
             select([0], [], [])
 
 
-def write_all(fd: int, data: bytes) -> bool:
+def try_write(fd: int, data: bytes) -> bool:
     """Write *data*; return False if the reader is gone."""
-    while data:
-        try:
-            data = data[os.write(fd, data) :]
-        except BlockingIOError:
-            select([], [fd], [])
-        except OSError:
-            return False
+    try:
+        write_all(fd, data)
+    except OSError:
+        return False
     return True
 
 
@@ -141,7 +131,7 @@ def report(program: str, error: BaseException, known: Sequence[str] = ()) -> Non
     for secret in known:
         if len(secret) >= _MIN_SECRET:
             text = text.replace(secret, MASK)
-    write_all(2, text.encode("utf-8", "backslashreplace"))
+    try_write(2, text.encode("utf-8", "backslashreplace"))
 
 
 def _text(error: BaseException) -> str:

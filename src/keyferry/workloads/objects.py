@@ -205,7 +205,6 @@ def read_file_or_input(path: str) -> bytes:
 def _documents(data: bytes, origin: str) -> Iterator[Json]:
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
-
     for chunk in re.split(rb"(?m)^---(?=\s|$)", data):
         try:
             value = read_document(chunk).value

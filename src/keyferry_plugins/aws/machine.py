@@ -90,7 +90,6 @@ def container_credentials(environment: Environment) -> Credentials:
 def _is_near(origin: Origin) -> bool:
     if is_loopback_host(origin.host) or origin.host in _CONTAINER_HOSTS:
         return True
-
     try:
         return ip_address(origin.host) in map(ip_address, _CONTAINER_HOSTS)
     except ValueError:

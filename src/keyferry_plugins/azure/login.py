@@ -106,7 +106,6 @@ def _as_application(options: Options, application: Application, deadline: Deadli
     """Return a token for the application itself, by its secret or certificate; bound to a key if that is wanted."""
     if not options.pop_host:
         return _request_as_application(options, application, deadline, {})
-
     proof = make_proof()
     token = _request_as_application(options, application, deadline, proof.fields)
     return proof.bind(token, options.pop_host)
@@ -172,7 +171,6 @@ def _checked(value: str, flag: str, allowed: frozenset[str]) -> str:
 
 
 def _run(argv: list[str], name: str, deadline: Deadline, hint: str) -> Token:
-
     done = run_program(argv, deadline=deadline)
     if done.status:
         complaint = f": {done.complaint}" if done.complaint else ""

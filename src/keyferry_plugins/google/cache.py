@@ -71,7 +71,6 @@ def _describe_config(calls: Calls) -> dict[str, str] | None:
     """Return folder, name and digest of gcloud's active configuration; None if disabled or unreadable."""
     if calls.setting(_STRICT) != "true":
         return None
-
     folder = calls.setting("CLOUDSDK_CONFIG") or gcloud_folder(calls)
     try:
         name = calls.setting("CLOUDSDK_ACTIVE_CONFIG_NAME") or _active_name(folder)

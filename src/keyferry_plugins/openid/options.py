@@ -182,7 +182,6 @@ def _secret(flags: Flags, name: str) -> str:
         return flags.text(name)
     if flags.text(name):
         raise ProvideError(f"--{name} and --{name}-file are both given, expected one")
-
     try:
         return read_bounded(path, f"--{name}-file").decode().rstrip("\r\n")
     except UnicodeDecodeError:
@@ -194,7 +193,6 @@ def _split(text: str) -> Sequence[str]:
     """Return the parts of a comma-separated flag; a part that contains a comma is quoted."""
     if '"' not in text:
         return text.split(",")
-
     try:
         return next(csv.reader([text], strict=True), [])
     except csv.Error:
@@ -247,7 +245,6 @@ def _cache_folder(flags: Flags, *, is_compat: bool) -> str:
 
 
 def _authorities(flags: Flags) -> str:
-
     paths = [_expand(path) for path in flags.texts("certificate-authority") if path]
     bundles = [read_bounded(path, "--certificate-authority") for path in paths]
     if encoded := [text for text in flags.texts("certificate-authority-data") if text]:

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from keyferry.api.codec import WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.meta import article, json_type
 from keyferry.api.wire import (
     Reader,
     Shape,
     anything,
-    article,
     boolean,
     duration,
-    json_type,
     list_of,
     map_of,
     text,

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from keyferry.agent import schedule
 from keyferry.agent.schedule import PlannedRefresh
 from keyferry.images.provider.cache import Cache
-from keyferry.invoke.sharing import Flights
+from keyferry.invoke.sharing import SharedRuns
 
 HOUR = 3600
 NODES = 300
@@ -185,7 +185,7 @@ def test_a_cache_that_keeps_nothing_changes_the_requests(monkeypatch: pytest.Mon
 
 def test_flights_that_nobody_joins_change_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """So are the flights: pods that ask while a run is under way wait for it, and would run the plugin otherwise."""
-    monkeypatch.setattr(Flights, "find", lambda *_: None)
+    monkeypatch.setattr(SharedRuns, "find", lambda *_: None)
     assert sum(booted(Keyferry, UNLIMITED, 1).endpoint.asked[:60]) == NODES * PODS
 
 

@@ -16,7 +16,8 @@ from keyferry._core.values import replace
 from keyferry.api.kubeconfig.v1 import ExecConfig, Kubeconfig
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession, check_trust, load_cluster
+from keyferry.clusters.kubeconfig.trust import check_trust
+from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.plugins import write_executable

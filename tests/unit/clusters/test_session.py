@@ -18,7 +18,7 @@ from keyferry.clusters.access import Grant
 from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
+from keyferry.clusters.session import ClusterSession, PluginSettings, make_session
 from keyferry.errors import ClusterAuthError, ConfigError, PluginExitError, PolicyError
 from keyferry.invoke.policy import PluginPolicy
 from support.certificates import key_pem, make_certificate, make_key
@@ -309,7 +309,7 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
     ],
 )
 def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:
-    assert uses_plugin(config) is used
+    assert config.uses_plugin is used
     assert (make_session(config).authenticator is not None) is used
 
 
@@ -319,11 +319,16 @@ def test_what_client_go_refuses_outright_is_refused_when_the_session_is_made() -
     with pytest.raises(ConfigError, match="gke-gcloud-auth-plugin"):
         make_session(ClientConfig(server=SERVER, auth_provider="gcp"))
     with pytest.raises(PolicyError):
-        make_session(ClientConfig(server=SERVER, exec=PLUGIN), policy=PluginPolicy(policy_type="Nonsense"))
+        make_session(
+            ClientConfig(server=SERVER, exec=PLUGIN),
+            PluginSettings(policy=PluginPolicy(policy_type="Nonsense")),
+        )
 
 
 def test_a_policy_that_denies_is_asked_when_the_plugin_is_needed() -> None:
-    user = make_session(ClientConfig(server=SERVER, exec=PLUGIN), policy=PluginPolicy(policy_type="DenyAll"))
+    user = make_session(
+        ClientConfig(server=SERVER, exec=PLUGIN), PluginSettings(policy=PluginPolicy(policy_type="DenyAll"))
+    )
     with pytest.raises(ClusterAuthError, match="the policy is DenyAll") as caught:
         user.grant()
     assert isinstance(caught.value.underlying, PolicyError)

@@ -18,7 +18,7 @@ from keyferry._core import yaml as _yaml
 from keyferry._core.documents import Document, read_document, read_json, read_yaml
 from keyferry._core.paths import Path as DocumentPath
 from keyferry._core.paths import format_path
-from keyferry._core.positions import MAX_DEPTH, Position
+from keyferry._core.positions import MAX_DOCUMENT_DEPTH, Position
 from keyferry.errors import DocumentError
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
@@ -402,8 +402,11 @@ BOMBS = {
     "flow": ("[" * 100_000, "yaml: exceeded max depth of 10000"),
     "flow-mappings": ("x: " + "{a: " * 100_000, "yaml: exceeded max depth of 10000"),
     "block": ("- " * 100_000, "yaml: exceeded max depth of 10000"),
-    "one-too-deep": ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "yaml: exceeded max depth of 10000"),
-    "json": ('{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1), "exceeded max depth"),
+    "one-too-deep": (
+        "[" * (MAX_DOCUMENT_DEPTH + 1) + "]" * (MAX_DOCUMENT_DEPTH + 1),
+        "yaml: exceeded max depth of 10000",
+    ),
+    "json": ('{"a":' * (MAX_DOCUMENT_DEPTH + 1) + "1" + "}" * (MAX_DOCUMENT_DEPTH + 1), "exceeded max depth"),
 }
 
 
@@ -426,8 +429,8 @@ def test_ordinary_reuse_of_anchors_is_no_bomb() -> None:
 
 
 def test_the_deepest_document_can_be_walked() -> None:
-    data = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
-    assert len(read_yaml(data).positions) == len(read_json(data).positions) == MAX_DEPTH
+    data = b"[" * MAX_DOCUMENT_DEPTH + b"]" * MAX_DOCUMENT_DEPTH
+    assert len(read_yaml(data).positions) == len(read_json(data).positions) == MAX_DOCUMENT_DEPTH
     assert json.dumps(read_yaml(data).value) == data.decode()
 
 

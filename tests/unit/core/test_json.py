@@ -107,7 +107,7 @@ def test_deep_nesting_is_an_error_and_not_a_crash(data: bytes) -> None:
     except DocumentError as error:
         assert error.kubernetes_text == "exceeded max depth"
     else:
-        assert data.count(b"[") <= _json.MAX_DEPTH
+        assert data.count(b"[") <= _json.MAX_JSON_DEPTH
 
 
 @pytest.mark.parametrize("data", [*EARLY.values(), *INVALID.values()], ids=[*EARLY, *INVALID])

@@ -17,7 +17,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 import keyferry
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth.authenticator import CALLS, Authenticator, CallMetrics
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.call_metrics import CALLS, CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.errors import KeyferryError
@@ -190,7 +191,7 @@ def test_calls_are_counted_by_code_and_status(tmp_path: Path) -> None:
     def run(command: str, policy: str = "") -> None:
         config = ExecConfig(command=command, api_version=API_VERSION, interactive_mode="Never")
         try:
-            ExecRunner(config, policy=PluginPolicy(policy_type=policy), recorder=calls).run()
+            ExecRunner(config, policy=PluginPolicy(policy_type=policy), recorder=calls).credential()
         except KeyferryError:
             pass
 

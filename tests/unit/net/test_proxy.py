@@ -6,7 +6,7 @@ import pytest
 
 from keyferry._core.values import fields
 from keyferry._net.errors import UrlError
-from keyferry._net.proxy import authorization, choose_proxy, split_url
+from keyferry._net.proxy import authorization, choose_proxy, parse_origin
 
 PARTS = {
     "plain": ("http://host", ("http", "host", 80, "/", "")),
@@ -29,13 +29,13 @@ PARTS = {
 def test_a_url_is_taken_apart(case: tuple[str, tuple[str, str, int, str, str]]) -> None:
     """Into what a connection needs."""
     url, parts = case
-    assert tuple(fields(split_url(url)).values()) == parts
+    assert tuple(fields(parse_origin(url)).values()) == parts
 
 
 def test_what_is_shown_of_a_url_has_no_query_and_no_user() -> None:
     """And a port only where it is not the usual one."""
-    assert str(split_url("https://jo:pw@host:443/a?b=c")) == "https://host/a"
-    assert str(split_url("http://[::1]:8080/a?b=c")) == "http://[::1]:8080/a"
+    assert str(parse_origin("https://jo:pw@host:443/a?b=c")) == "https://host/a"
+    assert str(parse_origin("http://[::1]:8080/a?b=c")) == "http://[::1]:8080/a"
 
 
 HTTPS = "https://api.example.com/"
@@ -64,7 +64,7 @@ CHOICES = {
 def test_the_environment_names_the_proxy(case: tuple[dict[str, str], str, str]) -> None:
     """By the variable of the URL's scheme; what a web server's client sent is not taken for one."""
     environ, url, shown = case
-    proxy = choose_proxy(split_url(url), environ)
+    proxy = choose_proxy(parse_origin(url), environ)
     assert ("" if proxy is None else str(proxy)) == shown
 
 
@@ -118,21 +118,21 @@ EXCEPTIONS = {
 def test_exceptions_are_gos(name: str, case: tuple[str, str, bool]) -> None:
     """Names with all below them, addresses, networks, ports; loopback always."""
     exceptions, url, uses_proxy = case
-    proxy = choose_proxy(split_url(url), {"HTTP_PROXY": "http://p:1", name: exceptions})
+    proxy = choose_proxy(parse_origin(url), {"HTTP_PROXY": "http://p:1", name: exceptions})
     assert (proxy is not None) is uses_proxy
 
 
 def test_the_login_of_a_proxy_is_decoded() -> None:
     """What is escaped in the URL is not in the header; a user alone has an empty password."""
-    assert authorization(split_url("http://p:1")) == []
-    assert authorization(split_url("http://u%40x:p%2Fw@p:1")) == [
+    assert authorization(parse_origin("http://p:1")) == []
+    assert authorization(parse_origin("http://u%40x:p%2Fw@p:1")) == [
         ("Proxy-Authorization", "Basic dUB4OnAvdw==")
     ]
-    assert authorization(split_url("http://u@p:1")) == [("Proxy-Authorization", "Basic dTo=")]
+    assert authorization(parse_origin("http://u@p:1")) == [("Proxy-Authorization", "Basic dTo=")]
 
 
 def test_a_proxy_of_another_kind_is_refused_by_name() -> None:
     """SOCKS is not spoken; that is said, and not taken for no proxy."""
     with pytest.raises(UrlError, match="the proxy in HTTPS_PROXY: is not a URL of the form"):
-        choose_proxy(split_url(HTTPS), {"HTTPS_PROXY": "socks5://p:1080"})
-    assert choose_proxy(split_url("http://localhost/"), {"HTTP_PROXY": "socks5://p:1080"}) is None
+        choose_proxy(parse_origin(HTTPS), {"HTTPS_PROXY": "socks5://p:1080"})
+    assert choose_proxy(parse_origin("http://localhost/"), {"HTTP_PROXY": "socks5://p:1080"}) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
+from keyferry._core.files import is_open
 from keyferry._core.gotext import go_strerror
 from keyferry._core.program.kill import (
     CAN_LOOK,
@@ -33,7 +33,6 @@ PIPE, EMPTY = subprocess.PIPE, subprocess.DEVNULL
 IS_WINDOWS = os.name == "nt"
 _MAX_STANDARD_FD = 2
 _BUSY_TRIES = 5
-_MOMENT_MILLISECONDS = 2
 # Between looks for an end that nothing announces.
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0005, 0.02
 _BUSY_SECONDS = 0.02
@@ -127,12 +126,12 @@ class Program:
                     # In a daemon, the standard streams may be closed, and a pipe must not have their numbers.
                     self.fds[number] = move_up(self.fds[number])
                     theirs[-1] = given[number] = move_up(theirs[-1])
-                elif wanted >= 0 and not _is_open(wanted):
+                elif wanted >= 0 and not is_open(wanted):
                     given[number] = EMPTY
             if not self._own_session and not IS_WINDOWS:
                 # With a descriptor to pass, Popen does not use posix_spawn, which since Python 3.13 changes entries of
                 # the environment that are no variables.
-                kept_fds += tuple(filter(_is_open, range(_MAX_STANDARD_FD + 1)))
+                kept_fds += tuple(filter(is_open, range(_MAX_STANDARD_FD + 1)))
             process = subprocess.Popen(
                 argv,
                 executable=path,
@@ -160,11 +159,6 @@ class Program:
 
     def follow(self, pump: Pump, deadline: float) -> Ending:
         """Serve the pipes and collect the program; at the deadline or at a limit it is left running."""
-        if self._watch_fd >= 0:
-            # A program that ends at once wakes us by its end alone, not by each of its writes.
-            watch = select.poll()
-            watch.register(self._watch_fd, select.POLLIN)
-            watch.poll(_MOMENT_MILLISECONDS)
         pause = _MIN_PAUSE_SECONDS
         try:
             while pump.is_open or not self.collect():
@@ -281,14 +275,6 @@ def _open_pidfd(pid: int) -> int:
     except OSError:
         os.close(fd)
         return -1
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 def _adapt(

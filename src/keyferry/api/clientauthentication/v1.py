@@ -107,6 +107,5 @@ def _compact(config: str | None) -> str:
             kubernetes_text=f"encode ExecCredentials: {text}",
             kind=Kind.OTHER,
         )
-
     kept = re.sub(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', lambda match: match[1] or "", config)
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", kept)

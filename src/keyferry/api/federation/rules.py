@@ -174,7 +174,6 @@ def has_form(parameter: PresetParameter, value: str) -> bool:
     """Return whether a value has the form of its parameter, if there is a known one."""
     if not parameter.pattern:
         return True
-
     return re.fullmatch(parameter.pattern, value) is not None
 
 
@@ -323,7 +322,6 @@ def _source_problems(source: ParameterSource) -> Iterator[str]:
 
 
 def _is_pattern(text: str) -> bool:
-
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError):

@@ -140,5 +140,4 @@ def _expand_path(piece: Piece, values: Mapping[str, str]) -> str:
     segments = value.split("/") if piece.is_path else [value]
     if any(segment in ("", ".", "..") or not is_plain(segment) for segment in segments):
         raise TemplateError(f"the value of {piece.name!r} cannot be a part of a path")
-
     return piece.text + "/".join([encode_percent(segment) for segment in segments])

@@ -82,7 +82,6 @@ def _get() -> str:
     server = parse_server(url)
     if server is None:
         raise _RefusedError(_NOT_FOUND)
-
     login = find_login(server)
     if login.outcome is LoginOutcome.FAILED:
         raise _RefusedError(f"{_NAME}: {printable(login.note)}")
@@ -120,7 +119,6 @@ def _accept(url: str, what: str) -> str:
     """Accept a login or logout for a registry that providers serve; nothing is stored or erased."""
     if not url:
         raise _RefusedError(_NO_SERVER)
-
     server = parse_server(url)
     if server is None or not is_served(server):
         raise _RefusedError(

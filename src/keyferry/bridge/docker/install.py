@@ -186,7 +186,6 @@ def _containers_helpers(folder: str) -> list[str]:
 
 
 def _named_helpers(path: str) -> list[str]:
-
     try:
         value = tomllib.loads(read_text(path) or "").get("credential-helpers")
     except tomllib.TOMLDecodeError:

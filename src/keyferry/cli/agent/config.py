@@ -67,7 +67,6 @@ def _principals(rule: AccessRule | ManageRule) -> dict[str, object]:
 
 
 def _print_table(settings: AgentSettings) -> None:
-
     rows = [(name, settings.shown(name), settings.origins[name]) for name in NAMES if name in settings.values]
     print(table(("SETTING", "VALUE", "FROM"), rows))
     who = [("root and the agent's user", "every registry", "yes")]

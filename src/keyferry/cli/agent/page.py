@@ -53,6 +53,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(url: str) -> None:
-
     if not webbrowser.open(url):
         report("no browser was found; open the link by hand")

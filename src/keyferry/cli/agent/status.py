@@ -78,7 +78,6 @@ def _print(text: object, args: argparse.Namespace) -> None:
 
 
 def _text(answer: Json, path: str) -> Lines:
-
     config, reload, refresh = (_object(answer, name) for name in ("config", "reload", "refresh"))
     sockets = answer.get("sockets")
     lines = [

@@ -82,7 +82,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan_containers(args: argparse.Namespace) -> FileChange:
-
     folder = args.registries_dir or install.registries_folder(os.environ)
     if args.action == "install":
         return install.plan_containers_install(folder)
@@ -90,7 +89,6 @@ def _plan_containers(args: argparse.Namespace) -> FileChange:
 
 
 def _plan_docker(args: argparse.Namespace) -> FileChange:
-
     path = args.docker_config or install.docker_config_path(os.environ)
     hosts = _hosts(args.hosts)
     if args.action == "uninstall":
@@ -112,7 +110,6 @@ def _hosts(given: list[str]) -> list[str]:
 
 
 def _configured(args: argparse.Namespace) -> list[str]:
-
     found = discover(args.config, args.bin_dir, node=args.node, needs_bin_dir=False)
     hosts = _hosts(list(exact_registries(read_config(found.config).providers)))
     if not hosts:
@@ -123,7 +120,6 @@ def _configured(args: argparse.Namespace) -> list[str]:
 
 
 def _change(change: FileChange, *, is_dry: bool) -> int:
-
     report(*change.notes)
     if change.before == change.after:
         report(f"nothing to change in {change.path}")
@@ -135,12 +131,10 @@ def _change(change: FileChange, *, is_dry: bool) -> int:
 
 
 def _harmless(diff: str) -> Lines:
-
     return Lines(printable(diff, "\n\t"))
 
 
 def _status(args: argparse.Namespace) -> int:
-
     path = args.docker_config or install.docker_config_path(os.environ)
     folder = args.registries_dir or install.registries_folder(os.environ)
     rows = [(host, path) for host in install.helped_hosts(path)]

@@ -122,7 +122,6 @@ def run(args: argparse.Namespace) -> int:
     problem = usage_problem(args)
     if problem:
         raise WrongUsage(problem)
-
     found = discover(args.config, args.bin_dir, node=args.node, needs_config=False)
     if not found.bin_dir:
         raise WrongUsage("no bin dir is found; set it with --bin-dir DIR")
@@ -134,7 +133,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace, found: Discovery) -> int:
-
     program = _program(args)
     if args.agent_user is not None:
         give_socket_folder(args.socket, args.agent_user)
@@ -171,7 +169,6 @@ def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
 
 
 def _program(args: argparse.Namespace) -> bytes:
-
     native = args.native or ("" if args.shim == "python" else find_native_shim())
     if not native and args.shim == "native":
         raise EnvironmentProblem(
@@ -182,7 +179,6 @@ def _program(args: argparse.Namespace) -> bytes:
 
 
 def _uninstall_all(args: argparse.Namespace, found: Discovery) -> int:
-
     names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
     # One that cannot be removed is no reason to leave the others.
     codes = [_try_uninstall(name, found) for name in names] if len(names) > 1 else []
@@ -204,7 +200,6 @@ def _try_uninstall(name: str, found: Discovery) -> Exit:
 
 
 def _remove_socket(path: str) -> None:
-
     others = remove_socket_folder(path)
     if others:
         report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
@@ -224,14 +219,12 @@ def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
 
 
 def _print_diff(change: FileChange) -> None:
-
     print(Lines(printable(change.diff, "\n\t")), end="")
 
 
 def _install_beside(
     args: argparse.Namespace, found: Discovery, program: bytes, change: FileChange | None
 ) -> InstalledShim:
-
     # The program first: a kubelet does not start if one of its config is missing.
     shim = install_beside(
         found.bin_dir, args.beside, program, args.socket, args.plugin or "", agent_user=args.agent_user
@@ -252,7 +245,6 @@ def _install_beside(
 
 
 def _uninstall(name: str, found: Discovery) -> None:
-
     config = noted_entry(found.bin_dir, name)
     is_known = bool(config) and _remove_entry(config, name)
     position = uninstall(found.bin_dir, name)
@@ -291,7 +283,6 @@ def _remove_entry(config: str, name: str) -> bool:
 
 
 def _status(found: Discovery, output: str) -> int:
-
     shims = list_shims(found.bin_dir)
     if output != "table":
         document = make_document("ShimList", shims=[_document(found, shim) for shim in shims])
@@ -310,7 +301,6 @@ def _cells(shim: InstalledShim) -> list[str]:
 
 
 def _document(found: Discovery, shim: InstalledShim) -> dict[str, object]:
-
     return {
         "provider": shim.name,
         "position": str(shim.position),
@@ -334,7 +324,6 @@ def _note_agent(shim: InstalledShim) -> None:
 
 
 def _agent_problem(shim: InstalledShim) -> str:
-
     problem = try_agent(shim.socket, owner=shim.agent_user)
     return "" if problem is None else problem.message
 
@@ -350,7 +339,6 @@ def _cache_text(found: Discovery, name: str) -> str:
 
 
 def _default_duration(found: Discovery, name: str) -> int | None:
-
     try:
         providers = read_config(found.config).providers if found.config else ()
     except KeyferryError:

@@ -116,7 +116,6 @@ def _codes(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the codes of the conformance kit, or those of lint."""
     if words[0] == "plugin":
         return tuple(CHECKS)
-
     return tuple(CODES)
 
 

@@ -79,7 +79,6 @@ def _program() -> str:
 
 
 def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
-
     here = os.getcwd()
     with DemoRegistry() as registry:
         write_files(folder, registry.host)
@@ -94,7 +93,6 @@ def _tell(steps: tuple[DemoStep, ...], folder: str, *, with_page: bool) -> Exit:
 
 
 def _show_page() -> tuple[bool, bool]:
-
     return show_page(_run)
 
 
@@ -124,7 +122,6 @@ def _show(step: DemoStep, place: str, host: str) -> bool:
 
 
 def _run(typed: str, expected: tuple[Exit, ...]) -> bool:
-
     print(Lines("\n".join(style(line, "bold") for line in _prompt(typed))), flush=True)
     code = main(shlex.split(typed))
     sys.stdout.flush()

@@ -100,7 +100,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str, **_: object) -> None:
-
         columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
         self._is_narrow = columns < _WIDTH
         super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
@@ -122,14 +121,12 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""
         if not self._is_narrow:
             return super()._fill_text(text, width, indent)
-
         return fold_help(text, width)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Return the lines of an option's help; on a narrow terminal no word is broken."""
         if not self._is_narrow:
             return super()._split_lines(text, width)
-
         return list(fold(" ".join(text.split()), width=width))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:

@@ -136,7 +136,6 @@ def image_mirrors(args: argparse.Namespace, found: Discovery, *, is_here: bool =
 
 
 def _mirror_places(args: argparse.Namespace, found: Discovery) -> MirrorPlaces:
-
     root = os.environ.get(ROOT_VARIABLE) or "/"
     if args.hosts_dir or args.registries_conf:
         return MirrorPlaces(root=root, hosts_dir=args.hosts_dir, registries_conf=args.registries_conf)

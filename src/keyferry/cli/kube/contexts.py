@@ -61,7 +61,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(loaded: LoadedKubeconfig) -> list[dict[str, object]]:
-
     rows: list[dict[str, object]] = []
     for name, context in sorted(loaded.config.contexts.items()):
         cluster = loaded.config.clusters.get(context.cluster, Cluster())

@@ -13,7 +13,6 @@ from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_
 from keyferry.cli.frame.commands import Exit
 from keyferry.clusters.auth.runner import is_interactive
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
-from keyferry.clusters.session import uses_plugin
 from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.documents import as_json, make_document, render_document
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the input of the plugin."""
     config = resolve_context(args)
     check_transport(config)
-    if not uses_plugin(config):
+    if not config.uses_plugin:
         report(_why_none(config))
         return Exit.NO
     interactive, question = _interactive(config)
@@ -76,7 +75,6 @@ def _interactive(config: ClientConfig) -> tuple[bool, str]:
 
 
 def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str, bool]:
-
     text = exec_info_text(config, interactive=interactive)
     if reveal:
         return text, False
@@ -87,7 +85,6 @@ def _info(config: ClientConfig, *, interactive: bool, reveal: bool) -> tuple[str
 
 
 def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -> dict[str, object]:
-
     plugin = config.exec
     arguments = (plugin.args if plugin is not None else None) or ()
     return make_document(
@@ -104,7 +101,6 @@ def _document(config: ClientConfig, text: str, question: str, *, reveal: bool) -
 
 
 def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
-
     if args.output == "table":
         print(_text(document))
     else:
@@ -112,7 +108,6 @@ def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
 
 
 def _text(document: dict[str, object]) -> Lines:
-
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
     env = ", ".join(names) if isinstance(names, list) and names else "none"

@@ -64,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _diagnose(args: argparse.Namespace) -> Diagnosis:
-
     loaded = load_kubeconfig(args.kubeconfig)
     overrides = Overrides(
         context=args.context or "",

@@ -50,7 +50,6 @@ def run(args: argparse.Namespace) -> int:
 def _write(output: str, session: ClusterSession, answer: Review) -> str:
     if output == "table":
         return fitting_table(("ATTRIBUTE", "VALUE"), _rows(answer))
-
     document = _document(session, answer)
     return render_document(document, output)
 
@@ -65,7 +64,6 @@ def _rows(answer: Review) -> list[tuple[str, str]]:
 
 
 def _document(session: ClusterSession, answer: Review) -> dict[str, object]:
-
     return make_document(
         "ClusterIdentity",
         context=session.config.context,

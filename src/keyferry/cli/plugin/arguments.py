@@ -14,7 +14,7 @@ from keyferry.cli.frame.commands import WrongUsage
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve
-from keyferry.clusters.session import check_trust
+from keyferry.clusters.kubeconfig.trust import check_trust
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.reference import normalise
@@ -164,7 +164,6 @@ def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnd
 
 
 def _provider(args: argparse.Namespace) -> CredentialProvider:
-
     read = read_config(args.config)
     read.raise_for_problems()
     name = args.provider or args.binary.rpartition("/")[2]
@@ -182,7 +181,6 @@ def _example(pattern: str) -> str:
 def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
         return plugin
-
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
     )
@@ -201,7 +199,6 @@ def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> Plugi
 
 
 def _images(given: tuple[str, ...], configured: tuple[str, ...], where: str) -> tuple[str, ...]:
-
     images = given or configured
     if not images:
         raise WrongUsage(f"no image is given; give one that the plugin has credentials for, {where}")
@@ -221,7 +218,6 @@ def _version(kind: PluginKind, text: str) -> str:
 def _read_token(path: str | None) -> str:
     if not path:
         return ""
-
     try:
         token = read_path(path, _LARGEST_TOKEN).decode().strip()
     except (OSError, ValueError) as error:

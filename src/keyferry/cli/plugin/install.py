@@ -140,7 +140,6 @@ def _install(plugin: Plugin | OwnPlugin, args: argparse.Namespace, program: str)
 
 
 def _own(name: str, known: list[str]) -> OwnPlugin:
-
     own = find_own(name)
     if own is None:
         expected = f"expected one of {', '.join(known)}, or package.module:function"
@@ -163,7 +162,6 @@ def _problem(args: argparse.Namespace) -> str:
 
 
 def _list(plugins: list[Plugin]) -> None:
-
     rows = [
         (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins
     ]

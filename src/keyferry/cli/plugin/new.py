@@ -102,7 +102,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_provider(args: argparse.Namespace, settings: dict[str, list[str]], folder: str) -> int:
-
     if args.kind == PluginKind.CLUSTER:
         raise WrongUsage("--preset is for --kind image")
     if args.preset not in PRESETS:

@@ -97,7 +97,6 @@ def run(args: argparse.Namespace) -> int:
     """Test the plugin, print the report, and return the exit code."""
     if args.list:
         return _list(args.binary)
-
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
     plugin = make_plugin_under_test(args, tuple(args.image), where="with --image")
     found = examine(plugin, only=only, skip=skip, progress=_progress())
@@ -123,7 +122,6 @@ def _write(report: Report, args: argparse.Namespace) -> None:
 
 
 def _save(path: str, text: str) -> None:
-
     try:
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -163,7 +161,6 @@ def _codes(given: Iterable[str]) -> Iterable[str]:
 
 
 def _list(code: str | None) -> int:
-
     chosen = tuple(_codes([code])) if code else tuple(CHECKS)
     for line in listing(CHECKS[name] for name in chosen):
         print(line)

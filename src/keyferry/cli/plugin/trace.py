@@ -69,7 +69,6 @@ def run(args: argparse.Namespace) -> int:
     """Record a trace, or replay one."""
     if args.replay:
         return _replay(args)
-
     if len(args.api_version) > 1:
         raise WrongUsage("--api-version is given more than once, but a trace has one request")
     plugin = make_plugin_under_test(args, (args.image,) if args.image else (), where="as IMAGE after BINARY")
@@ -81,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-
     if args.binary:
         raise WrongUsage("--replay replaces the plugin and cannot be combined with BINARY")
     repeated = replay(load_trace(args.replay))
@@ -94,12 +92,10 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def _json(trace: dict[str, object]) -> str:
-
     return as_json(trace)
 
 
 def _text(trace: dict[str, object]) -> str:
-
     parts = []
     names = trace["environmentNames"]
     for name, value in _in_reading_order(_readable(trace)).items():
@@ -125,7 +121,6 @@ def _readable(trace: dict[str, object]) -> dict[str, object]:
     status = trace["status"]
     if not isinstance(status, int) or status >= 0:
         return trace
-
     ended = {"ending": f"killed by {signal_name(-status)}"}
     return {name: value for name, value in (trace | ended).items() if name != "status"}
 
@@ -134,7 +129,6 @@ def _write(text: str, path: str | None) -> None:
     if path is None:
         print(Lines(text))
         return
-
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     except (OSError, ValueError) as error:

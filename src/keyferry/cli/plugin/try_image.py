@@ -110,7 +110,6 @@ def code_for_chain(chain: Chain) -> Exit:
 
 
 def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str) -> TrialInput:
-
     words = ["kubectl"]
     for option in ("kubeconfig", "context"):
         if value := getattr(args, option):
@@ -129,7 +128,6 @@ def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str
 
 
 def _tools(args: argparse.Namespace, found: Discovery, image: ImageName) -> TrialTools:
-
     return TrialTools(
         open_providers=lambda accounts, listen: _open_providers(args, found, accounts, listen),
         open_session=lambda: open_session(args),
@@ -145,7 +143,6 @@ def _open_providers(
     accounts: ServiceAccounts | None,
     listen: Callable[[bytes], bytes] | None,
 ) -> Providers:
-
     variables = plugin_environment(args, found).variables
     if listen is not None:
         variables = {**(os.environ if variables is None else variables), VARIABLE: "1"}

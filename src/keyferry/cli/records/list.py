@@ -65,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_table(found: Listing[ImagePulledRecord], intents: Listing[ImagePullIntent]) -> None:
-
     rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "unfinished pull", "", ""] for intent in intents.values]
     if rows:

@@ -158,7 +158,6 @@ def _use_document(change: Change) -> dict[str, object]:
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
-
     rows = [
         (
             change.use.pod,

@@ -113,7 +113,6 @@ def _document(args: argparse.Namespace, pruning: Pruning) -> dict[str, object]:
 
 
 def _print_table(pruning: Pruning) -> None:
-
     rows = [
         (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))
         for each in pruning.removed

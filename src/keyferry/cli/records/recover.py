@@ -86,7 +86,6 @@ def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]
 
 
 def _print_table(recovery: Recovery) -> None:
-
     rows = [(image, short_reference(ref), "nobody: access is verified") for image, ref in recovery.recovered]
     rows += [(image, "-", "not present: the intent stays") for image in recovery.left]
     if rows:

@@ -64,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(records: Records, record: ImagePulledRecord, *, reveal: bool) -> Iterator[str]:
-
     yield style(printable(record.image_ref), "bold")
     yield f"  file     {printable(records.files.record_path(record.image_ref))}"
     yield f"  updated  {time_text(record) or 'never'}"

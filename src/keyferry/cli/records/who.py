@@ -121,7 +121,6 @@ def _document(
 
 
 def _lines(image: str, found: tuple[Access, ...], stranger: Decision, *, reveal: bool) -> Iterator[str]:
-
     yield style(printable(image), "bold")
     for access in found:
         note = ""

@@ -23,7 +23,7 @@ from keyferry.errors import ClusterAuthError
 if TYPE_CHECKING:
     from aiohttp.client_middlewares import ClientHandlerType
 
-__all__ = ["ClusterMiddleware", "make_session"]
+__all__ = ["ClusterMiddleware", "make_client_session"]
 
 _UNAUTHORIZED = 401
 _LONGEST_READ = 10_000
@@ -32,7 +32,7 @@ _RESERVED = frozenset(("auth", "base_url", "connector", "proxy", "proxy_auth", "
 _CONNECTOR_OPTIONS = ("keepalive_timeout", "limit", "limit_per_host")
 
 
-def make_session(cluster: ClusterAccess, **options: Any) -> aiohttp.ClientSession:
+def make_client_session(cluster: ClusterAccess, **options: Any) -> aiohttp.ClientSession:
     """Return a ``ClientSession`` for the cluster's server. The plugin is not run before the first request.
 
     Call it on the event loop that uses the session. *options* are those of ``aiohttp.ClientSession``, except
@@ -119,7 +119,7 @@ class _Wrapper:
 def make_without_middlewares(
     cluster: ClusterAccess, proxy: URL | None, settings: dict[str, Any]
 ) -> aiohttp.ClientSession:
-    """Return the same as ``make_session`` for aiohttp before 3.12; only a body in memory is sent again."""
+    """Return the same as ``make_client_session`` for aiohttp before 3.12; only a body in memory is sent again."""
     session = aiohttp.ClientSession(**settings)
     # Bypasses aiohttp's __setattr__, which warns about unknown attributes in debug mode.
     object.__setattr__(session, "_request", _Wrapper(cluster, proxy, session))

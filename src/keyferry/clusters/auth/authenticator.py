@@ -1,4 +1,4 @@
-"""Run the plugin of an exec config once at a time, share its credential between callers, and count its runs.
+"""Run the plugin of an exec config once at a time, and share its credential between callers.
 
 The rules are client-go's. A credential is valid up to and including its expiry; without an expiry it is valid for the
 life of the process. A 401 response counts only against the current credential. Failures are not cached. In addition,
@@ -10,102 +10,22 @@ from __future__ import annotations
 
 import os
 import weakref
-from bisect import bisect_left
 from collections.abc import Callable, Hashable
 from threading import Lock
 
 from keyferry._core.clock import monotonic_ns, time_ns
-from keyferry._core.values import Value
+from keyferry.clusters.auth.call_metrics import CALLS, CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
-from keyferry.invoke.sharing import Flight
+from keyferry.invoke.sharing import SharedRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
 
-# The values of call_status in rest_client_exec_plugin_call_total.
-NO_ERROR = "no_error"
-PLUGIN_ERROR = "plugin_execution_error"
-NOT_FOUND = "plugin_not_found_error"
-INTERNAL_ERROR = "client_internal_error"
-# client-go's buckets for the age of a certificate, in seconds: ten minutes to four years.
-ROTATION_BUCKETS = (
-    600.0,
-    1800.0,
-    3600.0,
-    14400.0,
-    86400.0,
-    604800.0,
-    2592000.0,
-    7776000.0,
-    15552000.0,
-    31104000.0,
-    124416000.0,
-)
 _FIRST_PAUSE_NS = 500_000_000
 _MAX_PAUSE_NS = 30_000_000_000
-
-
-class Rotations(Value):
-    """Ages of certificates when they were replaced: the count for each bucket, and the sum in seconds."""
-
-    buckets: tuple[int, ...]
-    seconds: float
-
-
-class CallMetrics:
-    """Counts of plugin runs, policy decisions and replaced certificates.
-
-    It can be updated from several threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._calls: dict[tuple[int, str], int] = {}
-        self._decisions: dict[str, int] = {}
-        self._rotations = [0] * (len(ROTATION_BUCKETS) + 1)
-        self._rotated_seconds = 0.0
-
-    def called(self, code: int, call_status: str) -> None:
-        """Count a run by its exit code and status."""
-        with self._lock:
-            key = (code, call_status)
-            self._calls[key] = self._calls.get(key, 0) + 1
-
-    def decided(self, outcome: str) -> None:
-        """Count a decision of the policy."""
-        with self._lock:
-            self._decisions[outcome] = self._decisions.get(outcome, 0) + 1
-
-    def rotated(self, age_seconds: float) -> None:
-        """Count a client certificate that was replaced at the age of *age_seconds*."""
-        with self._lock:
-            self._rotations[bisect_left(ROTATION_BUCKETS, age_seconds)] += 1
-            self._rotated_seconds += age_seconds
-
-    @property
-    def calls(self) -> dict[tuple[int, str], int]:
-        """Runs by exit code and call_status."""
-        with self._lock:
-            return dict(self._calls)
-
-    @property
-    def decisions(self) -> dict[str, int]:
-        """Decisions of the policy by outcome."""
-        with self._lock:
-            return dict(self._decisions)
-
-    @property
-    def rotations(self) -> Rotations:
-        """Ages of replaced certificates."""
-        with self._lock:
-            return Rotations(buckets=tuple(self._rotations), seconds=self._rotated_seconds)
-
-
-# The default for the whole process, as in client-go; callers that need separate counts pass their own.
-CALLS = CallMetrics()
 
 
 class Authenticator:
@@ -132,21 +52,22 @@ class Authenticator:
         self._clock = clock
         self._monotonic = monotonic
         self._credential: ClusterCredential | None = None
+        # That of the credential, or after a response with an unusable certificate that of the response.
         self._expires_ns: int | None = None
         self._error: KeyferryError | None = None
         self._failures = 0
         self._resume_ns = 0
-        self._certificates = 0
-        self._flight: Flight[ClusterCredential | KeyferryError] | None = None
+        self._certificate_generation = 0
+        self._current_run: SharedRun[ClusterCredential | KeyferryError] | None = None
         self._lock = Lock()
         self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
         with _alive_lock:
             _alive.add(self)
 
     @property
-    def certificates(self) -> int:
+    def certificate_generation(self) -> int:
         """The number of times the client certificate has changed, not counting the first certificate."""
-        return self._certificates
+        return self._certificate_generation
 
     @property
     def expires_ns(self) -> int | None:
@@ -190,27 +111,31 @@ class Authenticator:
     def reset_after_fork(self) -> None:
         """Discard a run in progress, which only a thread of the parent process could finish."""
         self._lock = Lock()
-        self._flight = None
+        self._current_run = None
         self._waiting = {}
 
     def _obtain(self, refused: ClusterCredential | None) -> ClusterCredential:
+        """Return a valid credential, or with *refused* any credential but that one; run the plugin if there is none.
+
+        If another thread runs it already, wait for its result. If that run was interrupted, try again.
+        """
         while True:
             with self._lock:
                 usable = self.ready() if refused is None else self._credential
                 if usable is not None and usable is not refused:
                     return usable
-                flight, is_mine = self._flight, self._flight is None
-                if flight is None:
+                run, is_mine = self._current_run, self._current_run is None
+                if run is None:
                     if self._monotonic() < self._resume_ns:
                         raise self._failure(self._error)
-                    self._flight = flight = Flight()
+                    self._current_run = run = SharedRun()
             if is_mine:
-                return self._fly(flight)
-            landed = flight.wait()
-            if isinstance(landed, ClusterCredential):
-                return landed
-            if landed is not None:
-                raise self._failure(landed)
+                return self._run_for_all(run)
+            result = run.wait()
+            if isinstance(result, ClusterCredential):
+                return result
+            if result is not None:
+                raise self._failure(result)
 
     async def _obtain_async(self, refused: ClusterCredential | None) -> ClusterCredential:
         """Obtain the credential in a thread.
@@ -233,27 +158,27 @@ class Authenticator:
         if not done.cancelled():
             done.exception()  # marks it as retrieved, or asyncio logs a warning if every caller was cancelled
 
-    def _fly(self, flight: Flight[ClusterCredential | KeyferryError]) -> ClusterCredential:
+    def _run_for_all(self, run: SharedRun[ClusterCredential | KeyferryError]) -> ClusterCredential:
         """Run the plugin and give the result to every waiting caller."""
-        landed: ClusterCredential | KeyferryError | None = None
+        result: ClusterCredential | KeyferryError | None = None
         before: ClusterCredential | None = None
         try:
-            landed = self._run_plugin()
+            result = self._run_plugin()
         finally:
             with self._lock:
                 before = self._credential
-                if isinstance(landed, ClusterCredential):
-                    self._take(landed)
-                elif landed is not None:
-                    self._take_failure(landed)
-                self._flight = None
-            flight.land(landed)
-        if not isinstance(landed, ClusterCredential):
-            raise self._failure(landed)
-        span = _span_ns(before) if _is_other_certificate(before, landed) else None
+                if isinstance(result, ClusterCredential):
+                    self._take(result)
+                elif result is not None:
+                    self._take_failure(result)
+                self._current_run = None
+            run.finish(result)
+        if not isinstance(result, ClusterCredential):
+            raise self._failure(result)
+        span = _span_ns(before) if _is_other_certificate(before, result) else None
         if span is not None:
             self._recorder.rotated((self._clock() - span[0]) / 1e9)
-        return landed
+        return result
 
     def _run_plugin(self) -> ClusterCredential | KeyferryError:
         try:
@@ -264,7 +189,7 @@ class Authenticator:
             return error
 
     def _take(self, credential: ClusterCredential) -> None:
-        self._certificates += _is_other_certificate(self._credential, credential)
+        self._certificate_generation += _is_other_certificate(self._credential, credential)
         self._credential, self._expires_ns = credential, credential.expires_ns
         self._error, self._failures, self._resume_ns = None, 0, 0
 

@@ -15,7 +15,7 @@ from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import in_one_line, printable, secret_arguments, secret_values, stderr_tail
 from keyferry.api.clientauthentication.v1 import API_VERSIONS, ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth.authenticator import CALLS, INTERNAL_ERROR, NO_ERROR, NOT_FOUND, PLUGIN_ERROR
+from keyferry.clusters.auth.call_metrics import CALLS, INTERNAL_ERROR, NO_ERROR, NOT_FOUND, PLUGIN_ERROR
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.clusters.auth.plugin_environment import (
     check_size,
@@ -37,8 +37,8 @@ from keyferry.errors import (
     PolicyError,
     Problem,
 )
-from keyferry.invoke.executable import LookPath, clean_path, look_path
-from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
+from keyferry.invoke.executable import clean_path
+from keyferry.invoke.policy import PluginPolicy, open_pinned
 from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 
 TYPE_CHECKING = False
@@ -116,7 +116,9 @@ class ExecRunner:
     """The plugin of one exec config. It can be shared between threads.
 
     A plugin that may prompt writes to *stderr_fd* itself. The standard error of any other one becomes part of the
-    error if it fails, with secrets masked, and is logged at the level DEBUG if it does not.
+    error if it fails, with secrets masked, and is logged at the level DEBUG if it does not; *stderr_tail* keeps its end
+    in both cases. *hints*, *recorder*, *environ*, *terminal* and the descriptors take the place of this process's
+    in tests.
     Raises ConfigError for an apiVersion and PolicyError for a policy that client-go rejects.
     """
 
@@ -133,7 +135,6 @@ class ExecRunner:
         recorder: Recorder = CALLS,
         environ: Callable[[], Iterable[bytes]] = process_entries,
         terminal: Callable[[], bool] = lambda: os.isatty(0),
-        look: LookPath = look_path,
         stdin_fd: int = 0,
         stderr_fd: int = 2,
         stderr_tail: Tail | None = None,
@@ -150,7 +151,6 @@ class ExecRunner:
         self._recorder = recorder
         self._environ = environ
         self._terminal = terminal
-        self._look = look
         self._fds = stdin_fd, stderr_fd
         self._stderr_tail = stderr_tail
 
@@ -181,20 +181,16 @@ class ExecRunner:
         failure.__traceback__ = None
         raise failure
 
-    def run(self) -> bytes:
-        """Run the plugin and return its standard output. Raises PluginError, PolicyError or DocumentError."""
-        return self._run()[0].stdout
-
     def _run(self) -> tuple[ProcessOutcome, float]:
         """Return the outcome of a successful run, and its deadline on the monotonic clock."""
         interactive = self._decide_interactive()
+        if self._stderr_tail is not None:
+            self._stderr_tail.clear()
         info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
-        permit, program = self._ask_policy()
-        if permit.problem:
-            raise self._not_found()
+        path, program = self._ask_policy()
         until = monotonic() + self._limits_for(interactive=interactive).timeout_seconds
         try:
-            outcome = self._execute(permit.path, program, info, interactive=interactive)
+            outcome = self._execute(path, program, info, interactive=interactive)
         finally:
             if isinstance(program, int):
                 os.close(program)
@@ -221,30 +217,33 @@ class ExecRunner:
             failure = PluginStartError(self._command, message, text)
         raise failure
 
-    def _ask_policy(self) -> tuple[Permit, str | int | OSError]:
-        """Return the policy's permit and the program to run.
+    def _ask_policy(self) -> tuple[str, str | int]:
+        """Return the path of the permitted program, and the path or the descriptor to execute.
 
-        The program is a path, the descriptor of a file whose digest was checked, or the error of opening it.
+        It is a descriptor if the policy has a digest for the program, which was checked through that descriptor.
         """
+        missing: OSError | None = None
+        program: str | int
         try:
-            permit = self._policy.decide(self._command, self._look)
-            program = _open(permit)
+            permit = self._policy.decide(self._command)
+            is_pinned = permit.digests and not permit.problem
+            program = open_pinned(permit.path, permit.digests) if is_pinned else permit.path
         except PolicyError:
             self._recorder.decided("denied")
             raise
+        except OSError as error:
+            missing = error
         self._recorder.decided("allowed")
-        return permit, program
+        if permit.problem:
+            raise self._not_found()
+        if missing is not None:
+            raise self._not_started(permit.path, missing)
+        return permit.path, program
 
-    def _execute(
-        self, path: str, program: str | int | OSError, info: str, *, interactive: bool
-    ) -> ProcessOutcome:
+    def _execute(self, path: str, program: str | int, info: str, *, interactive: bool) -> ProcessOutcome:
         problem: OSError | ValueError
         environ = self._environment(path, info)
-        if self._stderr_tail is not None:
-            self._stderr_tail.clear()
         try:
-            if isinstance(program, OSError):
-                raise program
             return run(
                 (self._command, *(self._config.args or ())),
                 program=program,
@@ -351,12 +350,3 @@ def _check(api_version: str, policy: PluginPolicy) -> None:
     else:
         return
     raise PolicyError(message, text)
-
-
-def _open(permit: Permit) -> str | int | OSError:
-    if permit.problem or not permit.digests:
-        return permit.path
-    try:
-        return open_pinned(permit.path, permit.digests)
-    except OSError as error:
-        return error

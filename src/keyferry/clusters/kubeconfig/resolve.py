@@ -79,6 +79,20 @@ class ClientConfig(Value):
     unreadable: tuple[Problem, ...] = ()
     files: tuple[KubeconfigFile, ...] = field(default=(), repr=False)
 
+    @property
+    def uses_plugin(self) -> bool:
+        """Whether the exec plugin is used: a token, user name or certificate takes precedence over it."""
+        return self.exec is not None and not self._has_static_credential
+
+    @property
+    def has_credential(self) -> bool:
+        """Whether requests carry a credential of any kind."""
+        return self.exec is not None or self._has_static_credential
+
+    @property
+    def _has_static_credential(self) -> bool:
+        return bool(self.bearer_token or self.token_file or self.username or self.client_certificate_data)
+
 
 def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> ClientConfig:
     """Return the client configuration that client-go builds for the chosen context.

@@ -1,4 +1,4 @@
-"""Check whether only the user or root could have written a kubeconfig.
+"""Check whether only the user or root could have written a kubeconfig, and refuse settings of one that is not trusted.
 
 A kubeconfig names programs to run, files to read and servers that receive credentials. kubectl uses any
 kubeconfig; keyferry does not use one that another user could have written unless it is explicitly trusted.
@@ -12,12 +12,17 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.gotext import go_strerror
+from keyferry._core.user_info import hide_in_url
+from keyferry._core.values import Value
+from keyferry.errors import PolicyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import pwd
 
-__all__ = ["UNJUDGED", "is_private", "why_untrusted"]
+    from keyferry.clusters.kubeconfig.resolve import ClientConfig
+
+__all__ = ["UNJUDGED", "Distrust", "check_trust", "find_distrust", "is_private", "why_untrusted"]
 
 # A file that was not checked is not trusted.
 UNJUDGED = "its owner and mode were not checked"
@@ -30,6 +35,70 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+class Distrust(Value):
+    """A setting, *what*, in a *file* that is not trusted; *why* states who else could have written the file.
+
+    *consequence* is what kubectl does with the setting.
+    """
+
+    file: str
+    why: str
+    what: str
+    consequence: str
+
+
+def check_trust(config: ClientConfig, *, trust: bool) -> None:
+    """Raise PolicyError if *config* depends on a file that another user could have written, unless *trust*."""
+    found = None if trust else find_distrust(config)
+    if found is not None:
+        raise PolicyError(
+            f"{found.what} is named by {found.file}, which is not trusted: {found.why}; expected that "
+            "only you or root can write the file and its folders; check it with 'keyferry lint "
+            f"{found.file}', then use chown or chmod go-w, or pass --trust (trust=True in Python)"
+        )
+
+
+def find_distrust(config: ClientConfig) -> Distrust | None:
+    """Return the first setting of *config* that comes from a file another user could have written; None if none.
+
+    A plugin named by such a file would run as this user, and a credential file that it names may be readable by
+    this user only. A context or cluster in such a file would send the credential of another file to a server,
+    proxy or authority of the writer's choice. A token in the file itself is allowed: its writer knows it already.
+    """
+    why = _why_untrusted(config, config.user_origin)
+    if why and config.exec is not None and config.uses_plugin:
+        what = f"program {config.exec.command!r}"
+        return Distrust(file=config.user_origin, why=why, what=what, consequence="runs it")
+    if why and config.credential_files:
+        names = " and ".join(map(repr, config.credential_files))
+        return Distrust(
+            file=config.user_origin, why=why, what=f"credential file {names}", consequence="reads it"
+        )
+    return _find_diversion(config) if config.has_credential else None
+
+
+def _find_diversion(config: ClientConfig) -> Distrust | None:
+    """Return the setting of a file that is not trusted which determines where another file's credential is sent."""
+    server = hide_in_url(config.server)
+    whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
+    for origin, what in (
+        (config.cluster_origin, f"server {server!r}, which {whose}"),
+        (config.context_origin, f"context {config.context!r}, by which {server!r} {whose}"),
+    ):
+        why = _why_untrusted(config, origin)
+        if why and origin != config.user_origin:
+            return Distrust(file=origin, why=why, what=what, consequence="sends it there")
+    return None
+
+
+def _why_untrusted(config: ClientConfig, origin: str) -> str:
+    """Return who else could have written the file *origin*; empty for settings that the caller passed."""
+    if not origin:
+        return ""
+    judged = {file.path: file.untrusted for file in config.files}
+    return judged.get(origin, UNJUDGED)
 
 
 def why_untrusted(path: str, read: os.stat_result) -> str:

@@ -16,15 +16,9 @@ from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
 from keyferry.clusters.auth.runner import ALWAYS
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.trust import Distrust, check_trust, find_distrust
 from keyferry.clusters.request import request
-from keyferry.clusters.session import (
-    ClusterSession,
-    Distrust,
-    check_trust,
-    find_distrust,
-    make_session,
-    uses_plugin,
-)
+from keyferry.clusters.session import ClusterSession, PluginSettings, make_session
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginError, PolicyError
 from keyferry.invoke.executable import clean_path
@@ -72,7 +66,7 @@ class Diagnosis(Value):
     @property
     def uses_plugin(self) -> bool:
         """Whether a plugin authenticates the user."""
-        return uses_plugin(self.config)
+        return self.config.uses_plugin
 
     @property
     def needs_terminal(self) -> bool:
@@ -190,14 +184,14 @@ def _open(diagnosis: Diagnosis, timeout_seconds: float, tail: Tail) -> tuple[Dia
     except PolicyError as error:
         raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
     try:
-        session = make_session(
-            diagnosis.config,
+        settings = PluginSettings(
             policy=_policy(diagnosis),
             timeout_seconds=timeout_seconds,
             stdin_unavailable=not diagnosis.needs_terminal,
             backs_off=False,
             stderr_tail=tail,
         )
+        session = make_session(diagnosis.config, settings)
     except KeyferryError as error:
         raise _Stop(diagnosis, ReasonStage.USER, error) from None
     return diagnosis, session

@@ -211,7 +211,7 @@ def account_cache_key(
     return key
 
 
-def flight_key(image: str, others: bytes) -> bytes:
+def run_key(image: str, others: bytes) -> bytes:
     """Return a key that is equal for lookups that can share a plugin run; *others* are their `other_inputs`."""
     return _text(image) + others
 

@@ -37,16 +37,16 @@ from keyferry.images.provider.cache import (
     CacheLimits,
     CacheUse,
     account_cache_key,
-    flight_key,
     hash_token,
     other_inputs,
+    run_key,
     shares_cache_key,
 )
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.runs import FAILED_RUN, LastAnswer, LastFailure, Runs
 from keyferry.images.reference import registry_of
-from keyferry.invoke.sharing import Flight, Flights
+from keyferry.invoke.sharing import SharedRun, SharedRuns
 
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
@@ -114,7 +114,7 @@ class Provider:
         # All answers but those of relayed tokens, which are apart, so that many tokens do not push out the others.
         self._unrelayed_cache = Cache(clock(), cache_limits)
         self._relayed_cache = Cache(clock(), cache_limits)
-        self._flights: Flights[_Run] = Flights()
+        self._shared_runs: SharedRuns[_Run] = SharedRuns()
         self._lock = Lock()
         self._evicted: dict[bytes, int] = {}
 
@@ -213,13 +213,14 @@ class Provider:
 
         A failure leaves the cached answer as it is. A lookup that needs a run meanwhile shares this one.
         """
-        keys = (flight_key(image, NO_OTHER_INPUTS), self._wide_key(image, b"", NO_OTHER_INPUTS))
+        keys = (run_key(image, NO_OTHER_INPUTS), self._wide_key(image, b"", NO_OTHER_INPUTS))
         with self._lock:
-            under_way = self._flights.find(keys[0])
-            flight = self._flights.start(keys) if under_way is None else under_way
-        if under_way is None:
-            return self._fly(flight, keys, image, NOBODY, b"", None)
-        run = flight.wait(self._timeout_seconds)
+            under_way = self._shared_runs.find(keys[0])
+            own = self._shared_runs.start(keys) if under_way is None else None
+        if own is not None:
+            return self._run_and_share(own, keys, image, NOBODY, b"", None)
+        assert under_way is not None  # noqa: S101 - there is one of the two
+        run = under_way.wait(self._timeout_seconds)
         assert run is not None  # noqa: S101 - a run that raised an unexpected error has ended this thread
         return run[1]
 
@@ -234,10 +235,10 @@ class Provider:
         with self._lock:
             return self._unrelayed_cache.use, self._relayed_cache.use
 
-    def flights(self) -> int:
+    def runs_under_way(self) -> int:
         """Return the number of plugin runs under way."""
         with self._lock:
-            return len(self._flights)
+            return len(self._shared_runs)
 
     def restore(self, image: str, provision: Provision) -> None:
         """Cache an answer that another process had cached, unless there is one."""
@@ -269,7 +270,7 @@ class Provider:
     def reset_after_fork(self) -> None:
         """Replace locks and runs that belong to threads of the parent process; keep the cache."""
         self._lock = Lock()
-        self._flights = Flights()
+        self._shared_runs = SharedRuns()
         self.counters._lock = Lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
     def _cache_of(self, identity: Identity) -> Cache:
@@ -301,18 +302,18 @@ class Provider:
                     self.counters.hit()
                     log_debug("images", "%s: from the cache of provider %s", image, self.name)
                     return kept
-                own_key, wide_key = flight_key(image, others), self._wide_key(image, account_key, others)
-                flight = self._flights.find(own_key)
-                if flight is None and wait_for_registry and self._last_type != "Image":
-                    flight = self._flights.find(wide_key)
-                if flight is None and (budget is None or not budget.is_over()):
+                own_key, wide_key = run_key(image, others), self._wide_key(image, account_key, others)
+                under_way = self._shared_runs.find(own_key)
+                if under_way is None and wait_for_registry and self._last_type != "Image":
+                    under_way = self._shared_runs.find(wide_key)
+                if under_way is None and (budget is None or not budget.is_over()):
                     keys = (own_key, wide_key)
-                    flight = self._flights.start(keys)
+                    own = self._shared_runs.start(keys)
                     break
             if budget is None:
                 budget = _TimeBudget(None, self._timeout_seconds)
             try:
-                shared = self._share(flight, image, identity, budget)
+                shared = self._share(under_way, image, identity, budget)
             except TimeoutError:
                 return self._late(budget.seconds)
             if shared is not None:
@@ -320,19 +321,19 @@ class Provider:
             # The other run failed, or its answer is not for this image: run the plugin for this image.
             wait_for_registry = False
         seconds = None if budget is None else budget.seconds_to_run()
-        return self._fly(flight, keys, image, identity, account_key, seconds)
+        return self._run_and_share(own, keys, image, identity, account_key, seconds)
 
     def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
         """Return a key that is equal for runs whose answers may be for the same images, by the last response's type."""
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
-        self, flight: Flight[_Run] | None, image: str, identity: Identity, budget: _TimeBudget
+        self, under_way: SharedRun[_Run] | None, image: str, identity: Identity, budget: _TimeBudget
     ) -> Provision | None:
         """Return the answer of another run if it is for *image*, else None; raise TimeoutError if time is up."""
-        if flight is None:
+        if under_way is None:
             raise TimeoutError
-        run = flight.wait(budget.seconds_left())
+        run = under_way.wait(budget.seconds_left())
         # The timeout of a run with a shorter limit does not apply to a caller with more time.
         if run is None or _seconds_given(run[1].error) < budget.seconds:
             return None
@@ -359,9 +360,9 @@ class Provider:
             provider=self.name, outcome=ProvisionOutcome.FAILED, error=error, kubernetes_text=text
         )
 
-    def _fly(  # noqa: PLR0917 - the data of one run
+    def _run_and_share(  # noqa: PLR0917 - the data of one run
         self,
-        flight: Flight[_Run],
+        under_way: SharedRun[_Run],
         keys: tuple[Hashable, ...],
         image: str,
         identity: Identity,
@@ -383,8 +384,8 @@ class Provider:
                 if ran is not None and ran.error is None:
                     self._last_type = ran.cache_key_type
                     entry = self._store(image, ran, identity, account_key)
-                self._flights.finish(keys, flight)
-            flight.land(None if ran is None else (image, ran))
+                self._shared_runs.remove(keys, under_way)
+            under_way.finish(None if ran is None else (image, ran))
         self._tell_cached(entry)
         return ran
 

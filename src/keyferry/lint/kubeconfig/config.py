@@ -27,7 +27,6 @@ from keyferry.clusters.kubeconfig.files import (
 )
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, judge_api_version, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
-from keyferry.clusters.session import uses_plugin
 from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
@@ -153,7 +152,7 @@ def _too_large(loaded: LoadedKubeconfig) -> Iterator[Problem]:
         except ConfigError:
             continue
         plugin = config.exec if config else None
-        if config is None or plugin is None or not plugin.provide_cluster_info or not uses_plugin(config):
+        if config is None or plugin is None or not plugin.provide_cluster_info or not config.uses_plugin:
             continue
         try:
             check_size(encode_exec_info(plugin.api_version, config.exec_cluster, interactive=True))

@@ -12,7 +12,6 @@ from keyferry.api.kubeconfig.v1 import SECTIONS, AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
-from keyferry.clusters.session import uses_plugin
 from keyferry.errors import Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices
@@ -138,4 +137,4 @@ def _counts(user: AuthInfo) -> bool:
         client_certificate_data=user.client_certificate_data or user.client_certificate.encode(),
         exec=user.exec,
     )
-    return uses_plugin(config)
+    return config.uses_plugin

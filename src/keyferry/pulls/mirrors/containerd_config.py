@@ -71,7 +71,6 @@ def _read_all(path: str, root: str) -> list[Table]:
 
 
 def _imports(table: Table, file: str, root: str) -> Iterator[str]:
-
     for pattern in texts(table.get("imports")):
         # A relative path is relative to its file, which is below the root already.
         is_relative = not os.path.isabs(pattern)

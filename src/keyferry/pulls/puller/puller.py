@@ -159,7 +159,6 @@ class Puller:
             check_runtime(self.target.runtime_socket, self._find_node(), no_kubelet=self._no_kubelet)
 
     def _threads(self) -> ThreadPoolExecutor:
-
         with self._executor_lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix="keyferry-pull")

@@ -74,7 +74,7 @@ class Transport:
                 proxy_tls=self._context,
                 proxy=lambda origin: choose_proxy(origin, environ) if route.use_proxy else None,
                 most_spare=_MOST_SPARE,
-                tell=_tell,
+                translate_error=_translate_error,
             )
 
         self._client = self._own_client = client(self._context)
@@ -107,14 +107,14 @@ class Transport:
         proxy, which resolves names itself, it is called with an empty string for a name.
         """
 
-        def judge(address: str) -> None:
+        def check_address(address: str) -> None:
             admit(address or literal_address(origin.host))
 
         is_own = self.is_own(origin)
         given = {name.lower() for name in headers}
         more = [each for each in self._trust.headers if is_own and each[0].lower() not in given]
         client = self._own_client if is_own else self._client
-        answer = client.request(origin, method, (*more, *headers.items()), body, admit=judge)
+        answer = client.request(origin, method, (*more, *headers.items()), body, check_address=check_address)
         log_debug("registry", "%s %s: status %d", method, origin.host, answer.head.status)
         return answer
 
@@ -125,7 +125,7 @@ class Transport:
         except (TlsError, ClosedEarlyError, TimedOutError):
             return False
         except NetworkError as error:
-            failure = _tell(origin, error)
+            failure = _translate_error(origin, error)
         else:
             return True
         raise failure
@@ -158,5 +158,5 @@ def _origins(endpoint: Endpoint, route: RegistryRoute) -> tuple[Origin, ...]:
     return tuple(split_url(f"{each}://{host}") for each in schemes)
 
 
-def _tell(origin: Origin, error: NetworkError) -> HttpError:
+def _translate_error(origin: Origin, error: NetworkError) -> HttpError:
     return to_http_error(error, str(origin), _PRIVATE_AUTHORITY)

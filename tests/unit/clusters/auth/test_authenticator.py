@@ -19,9 +19,10 @@ from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.auth.authenticator import Authenticator, living_authenticators, shared_authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import make_session
+from keyferry.clusters.session import PluginSettings, make_session
 from keyferry.errors import ClusterAuthError, PluginExitError, UnusableCertificateError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+from keyferry.invoke.run import Tail
 from support.plugins import SteppedClock, exit_code_in_fork, wait_until
 
 SECOND = 1_000_000_000
@@ -353,7 +354,7 @@ def test_changed_certificates_are_counted(answers: list[ClusterCredential], numb
             authenticator.credential()
         else:
             authenticator.renew(current)
-        seen.append(authenticator.certificates)
+        seen.append(authenticator.certificate_generation)
     assert seen == numbers
 
 
@@ -534,18 +535,19 @@ def test_two_users_called_admin_share_nothing_unless_everything_is_the_same(othe
 @pytest.mark.parametrize(
     "settings",
     [
-        {"policy": PluginPolicy(policy_type="AllowAll")},
-        {"policy": listing("/bin/plugin")},
-        {"stdin_unavailable": True},
-        {"timeout_seconds": 5.0},
-        {"backs_off": False},
+        PluginSettings(policy=PluginPolicy(policy_type="AllowAll")),
+        PluginSettings(policy=listing("/bin/plugin")),
+        PluginSettings(stdin_unavailable=True),
+        PluginSettings(timeout_seconds=5.0),
+        PluginSettings(backs_off=False),
+        PluginSettings(stderr_tail=Tail()),
     ],
-    ids=lambda settings: next(iter(settings)),
+    ids=["policy", "allowlist", "stdin", "timeout", "back-off", "stderr"],
 )
-def test_what_may_run_and_how_is_part_of_what_is_shared(settings: dict[str, object]) -> None:
+def test_what_may_run_and_how_is_part_of_what_is_shared(settings: PluginSettings) -> None:
     """A session with a strict policy never gets what one without a policy has run."""
     one = make_session(CLIENT)
-    assert one.authenticator is not make_session(CLIENT, **settings).authenticator  # type: ignore[arg-type] # one name
+    assert one.authenticator is not make_session(CLIENT, settings).authenticator
 
 
 def test_an_authenticator_ends_with_its_last_session() -> None:

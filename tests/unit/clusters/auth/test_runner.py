@@ -19,7 +19,7 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
-from keyferry.clusters.auth.authenticator import CallMetrics
+from keyferry.clusters.auth.call_metrics import CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.runner import ExecRunner, HintLimiter
 from keyferry.errors import (
@@ -72,8 +72,9 @@ def test_a_plugin_is_told_and_answers(tmp_path: Path, metrics: CallMetrics) -> N
 
 
 def test_the_cluster_is_told_only_if_asked_for(tmp_path: Path, metrics: CallMetrics) -> None:
-    config = plugin(tmp_path, 'echo "$KUBERNETES_EXEC_INFO"')
-    assert b"cluster" not in ExecRunner(config, ClusterInfo(server="x"), recorder=metrics).run()
+    config = plugin(tmp_path, f'echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info && {SAY}')
+    ExecRunner(config, ClusterInfo(server="x"), recorder=metrics).credential()
+    assert json.loads((tmp_path / "info").read_text())["spec"] == {"interactive": False}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_plugin_that_may_prompt_writes_to_the_terminal_itself(tmp_path: Path, 
     shown, stderr = os.pipe()
     runner = ExecRunner(config, recorder=metrics, terminal=lambda: True, stdin_fd=stdin, stderr_fd=stderr)
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(runner.run)
+        run = pool.submit(runner.credential)
         assert os.read(shown, 100) == b"the code:\n"
         os.write(answer, b"7\n")
         error = run.exception(20)
@@ -155,7 +156,7 @@ def test_a_plugin_that_may_prompt_writes_to_the_terminal_itself(tmp_path: Path, 
 @pytest.mark.parametrize(("body", "code"), [("exit 1", 1), ("exit 255", 255), ("kill -KILL $$", -1)])
 def test_a_bad_end_is_counted_by_its_code(tmp_path: Path, metrics: CallMetrics, body: str, code: int) -> None:
     with pytest.raises(PluginExitError) as caught:
-        ExecRunner(plugin(tmp_path, body), recorder=metrics).run()
+        ExecRunner(plugin(tmp_path, body), recorder=metrics).credential()
     assert caught.value.kubernetes_text == f"exec: executable {tmp_path}/plugin failed with exit code {code}"
     assert metrics.calls == {(code, "plugin_execution_error"): 1}
 
@@ -165,7 +166,7 @@ def test_the_deadline_ends_the_plugin_and_what_it_started(tmp_path: Path, metric
     body = f"echo $$ >{pids}; sleep 60 & echo $! >>{pids}; wait"
     started = time.monotonic()
     with pytest.raises(PluginTimeoutError, match=r"within 0\.5 s"):
-        ExecRunner(plugin(tmp_path, body), recorder=metrics, limits=Limits(timeout_seconds=0.5)).run()
+        ExecRunner(plugin(tmp_path, body), recorder=metrics, limits=Limits(timeout_seconds=0.5)).credential()
     assert time.monotonic() - started < 10
     wait_until(lambda: not any(map(is_running, read_pids(pids, 2))))
     assert metrics.calls == {(-1, "plugin_execution_error"): 1}
@@ -175,7 +176,7 @@ def test_a_flood_is_cut_off(tmp_path: Path, metrics: CallMetrics) -> None:
     with pytest.raises(PluginOutputError, match="over 1000 bytes"):
         ExecRunner(
             plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(timeout_seconds=20, stdout_bytes=1000)
-        ).run()
+        ).credential()
 
 
 def test_yaml_that_takes_too_long_to_read_is_no_answer(
@@ -200,10 +201,10 @@ def test_a_missing_plugin_comes_with_its_hint(metrics: CallMetrics) -> None:
     )
     runner = ExecRunner(config, recorder=metrics, hints=HintLimiter(most=1))
     with pytest.raises(PluginNotFoundError, match="to install it: get\ufffd it") as caught:
-        runner.run()
+        runner.credential()
     assert caught.value.install_hint == "get\x1b it"
     with pytest.raises(PluginNotFoundError) as again:
-        runner.run()
+        runner.credential()
     assert again.value.kubernetes_text == "exec: executable no-such-plugin not found"
     assert metrics.calls == {(1, "plugin_not_found_error"): 2}
 
@@ -214,7 +215,7 @@ def test_the_hint_follows_the_help(metrics: CallMetrics, hint: str, end: str) ->
         command="no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint=hint
     )
     with pytest.raises(PluginNotFoundError) as caught:
-        ExecRunner(config, recorder=metrics).run()
+        ExecRunner(config, recorder=metrics).credential()
     assert caught.value.kubernetes_text.startswith("exec: executable no-such-plugin not found\n\n")
     assert caught.value.kubernetes_text.endswith(f"#client-go-credential-plugins{end}")
 
@@ -246,7 +247,7 @@ def test_the_path_of_this_process_counts_not_a_configured_one(
     config = replace(plugin(tmp_path, f'[ "$PATH" = /elsewhere ] && {SAY}'), command="./plugin")
     config = replace(config, env=(ExecEnvVar(name="PATH", value="/elsewhere"),))
     with pytest.raises(PluginNotFoundError):
-        ExecRunner(config, recorder=metrics).run()
+        ExecRunner(config, recorder=metrics).credential()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert ExecRunner(config, recorder=metrics).credential().token == "t"
 
@@ -256,7 +257,7 @@ def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, me
     cluster = ClusterInfo(certificate_authority_data=b"x" * 4_000_000)
     config = replace(plugin(tmp_path, SAY), provide_cluster_info=True)
     with pytest.raises(PluginStartError, match="provideClusterInfo") as caught:
-        ExecRunner(config, cluster, recorder=metrics).run()
+        ExecRunner(config, cluster, recorder=metrics).credential()
     text = f"exec: fork/exec {tmp_path}/plugin: argument list too long"
     assert caught.value.kubernetes_text == text
     assert metrics.calls == {(1, "plugin_not_found_error"): 1}
@@ -265,14 +266,14 @@ def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, me
 def test_a_nul_in_a_variable_is_an_internal_error(tmp_path: Path, metrics: CallMetrics) -> None:
     config = replace(plugin(tmp_path, SAY), env=(ExecEnvVar(name="A", value="hid\0den"),))
     with pytest.raises(PluginStartError) as caught:
-        ExecRunner(config, recorder=metrics).run()
+        ExecRunner(config, recorder=metrics).credential()
     assert caught.value.kubernetes_text == "exec: exec: environment variable contains NUL"
     assert metrics.calls == {(1, "client_internal_error"): 1}
 
 
 def test_a_nul_in_an_argument_is_gos_invalid_argument(tmp_path: Path, metrics: CallMetrics) -> None:
     with pytest.raises(PluginStartError) as caught:
-        ExecRunner(replace(plugin(tmp_path, SAY), args=("a\0b",)), recorder=metrics).run()
+        ExecRunner(replace(plugin(tmp_path, SAY), args=("a\0b",)), recorder=metrics).credential()
     assert caught.value.kubernetes_text == f"exec: fork/exec {tmp_path}/plugin: invalid argument"
 
 
@@ -333,18 +334,19 @@ def test_a_pinned_plugin_runs_only_as_it_was(tmp_path: Path, metrics: CallMetric
     assert runner.credential() == ClusterCredential(token="t")
     plugin(tmp_path, f"touch {tmp_path}/ran; {SAY}")
     with pytest.raises(PolicyError, match="which is not in the allowlist for it"):
-        runner.run()
+        runner.credential()
     assert not (tmp_path / "ran").exists()
     Path(config.command).unlink()
     with pytest.raises(PluginNotFoundError):
-        runner.run()
+        runner.credential()
     assert len(os.listdir("/proc/self/fd")) == before
     assert metrics.decisions == {"allowed": 2, "denied": 1}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
 def test_a_pinned_plugin_inherits_nothing_else(tmp_path: Path, metrics: CallMetrics) -> None:
-    config = plugin(tmp_path, "ls /proc/self/fd")
+    listing = tmp_path / "listing"
+    config = plugin(tmp_path, f"ls /proc/self/fd >{listing} && {SAY}")
     digest = hashlib.sha256(Path(config.command).read_bytes()).hexdigest()
     reading, writing = os.pipe()
     try:
@@ -352,15 +354,17 @@ def test_a_pinned_plugin_inherits_nothing_else(tmp_path: Path, metrics: CallMetr
         policy = PluginPolicy(
             policy_type="Allowlist", allowlist=(AllowlistEntry(command=config.command, sha256=digest),)
         )
-        pinned = ExecRunner(config, policy=policy, recorder=metrics).run()
-        plain = ExecRunner(config, recorder=metrics).run()
+        ExecRunner(config, policy=policy, recorder=metrics).credential()
+        pinned = listing.read_text().split()
+        ExecRunner(config, recorder=metrics).credential()
+        plain = listing.read_text().split()
     finally:
         os.close(reading)
         os.close(writing)
     # The folder that ls reads, and of a pinned one its own file.
-    assert plain.split() == [b"0", b"1", b"2", b"3"]
-    assert len(pinned.split()) == 5
-    assert set(pinned.split()) > set(plain.split())
+    assert plain == ["0", "1", "2", "3"]
+    assert len(pinned) == 5
+    assert set(pinned) > set(plain)
 
 
 # Interactive
@@ -392,8 +396,8 @@ def test_an_interactive_plugin_reads_from_the_terminal(
 def test_an_interactive_plugin_has_no_deadline_and_our_session(
     tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
 ) -> None:
-    say_session = f"exec {sys.executable} -c 'import os; print(os.getsid(0))'"
-    config = replace(plugin(tmp_path, f"sleep 0.5; {say_session}"), interactive_mode="IfAvailable")
+    say_session = f"{sys.executable} -c 'import os; print(os.getsid(0))' >{tmp_path}/session"
+    config = replace(plugin(tmp_path, f"sleep 0.5; {say_session}; {SAY}"), interactive_mode="IfAvailable")
     runner = ExecRunner(
         config,
         recorder=metrics,
@@ -401,7 +405,8 @@ def test_an_interactive_plugin_has_no_deadline_and_our_session(
         stdin_fd=terminal[1],
         limits=Limits(timeout_seconds=0.1),
     )
-    assert int(runner.run()) == os.getsid(0)
+    assert runner.credential() == ClusterCredential(token="t")
+    assert int((tmp_path / "session").read_text()) == os.getsid(0)
 
 
 def test_an_interactive_plugin_may_print_no_more_than_another(
@@ -415,10 +420,11 @@ def test_an_interactive_plugin_may_print_no_more_than_another(
             config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=limits
         )
         if size == limits.stdout_bytes:
-            assert len(runner.run()) == size
+            with pytest.raises(PluginProtocolError):  # all of it is read, and is no response
+                runner.credential()
         else:
             with pytest.raises(PluginOutputError, match="over 1000 bytes"):
-                runner.run()
+                runner.credential()
 
 
 def test_an_interrupt_ends_an_interactive_plugin_alone(
@@ -435,7 +441,7 @@ def test_an_interrupt_ends_an_interactive_plugin_alone(
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
         with pytest.raises(KeyboardInterrupt):
-            ExecRunner(config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1]).run()
+            ExecRunner(config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1]).credential()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -445,7 +451,7 @@ def test_an_interrupt_ends_an_interactive_plugin_alone(
 def test_a_plugin_that_must_ask_and_cannot_is_not_run(tmp_path: Path, metrics: CallMetrics) -> None:
     config = replace(plugin(tmp_path, f"touch {tmp_path}/ran"), interactive_mode="Always")
     with pytest.raises(PluginStartError, match="not a terminal") as caught:
-        ExecRunner(config, recorder=metrics, terminal=lambda: False).run()
+        ExecRunner(config, recorder=metrics, terminal=lambda: False).credential()
     assert caught.value.kubernetes_text == (
         "exec plugin cannot support interactive mode: standard input is not a terminal"
     )

@@ -14,9 +14,9 @@ from keyferry.images.provider.cache import (
     account_cache_key,
     base_key,
     cache_key,
-    flight_key,
     hash_token,
     other_inputs,
+    run_key,
     shares_cache_key,
 )
 
@@ -187,7 +187,7 @@ def test_keys_are_the_kubelets() -> None:
     assert account_cache_key(cache_type="ServiceAccount", **parts) == expected  # type: ignore[arg-type] # a table
     assert account_cache_key(cache_type="Token", **parts) == expected + b"\0\5token\0\1h"  # type: ignore[arg-type] # as above
     assert cache_key("reg.io", b"\1\2") == b"\0\6reg.io\0\2\1\2"
-    assert flight_key("i", other_inputs("h", {})) == b"\0\1i\0\1h\0\0\0\0"
+    assert run_key("i", other_inputs("h", {})) == b"\0\1i\0\1h\0\0\0\0"
 
 
 def test_a_part_that_its_length_has_no_room_for_is_refused_in_gos_words() -> None:
