@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from keyferry._core.type_forms import dataclass_transform
@@ -55,7 +56,7 @@ class _Signature:
     def __get__(self, value: object, cls: type[Value]) -> inspect.Signature:
         from inspect import Parameter, Signature
 
-        types: dict[str, str] = {}
+        types: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             types |= _annotations(base)
         parameters = []
@@ -128,6 +129,11 @@ def replace(value: V, **changes: object) -> V:
     return type(value)(**fields(value) | changes)
 
 
-def _annotations(cls: type) -> dict[str, str]:
-    found: dict[str, str] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - its own alone
+def _annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations of *cls* itself, without those of its bases; they are not evaluated."""
+    if sys.version_info >= (3, 14) and "__annotations__" not in cls.__dict__:
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(cls, format=Format.STRING)
+    found: dict[str, Any] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - its own alone
     return found
