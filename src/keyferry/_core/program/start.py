@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -33,6 +34,7 @@ PIPE, EMPTY = subprocess.PIPE, subprocess.DEVNULL
 IS_WINDOWS = os.name == "nt"
 _MAX_STANDARD_FD = 2
 _BUSY_TRIES = 5
+_MOMENT_MILLISECONDS = 2
 # Between looks for an end that nothing announces.
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0005, 0.02
 _BUSY_SECONDS = 0.02
@@ -159,6 +161,11 @@ class Program:
 
     def follow(self, pump: Pump, deadline: float) -> Ending:
         """Serve the pipes and collect the program; at the deadline or at a limit it is left running."""
+        if self._watch_fd >= 0:
+            # A program that ends at once wakes this process by its end alone, and not by each of its writes.
+            watch = select.poll()
+            watch.register(self._watch_fd, select.POLLIN)
+            watch.poll(_MOMENT_MILLISECONDS)
         pause = _MIN_PAUSE_SECONDS
         try:
             while pump.is_open or not self.collect():
