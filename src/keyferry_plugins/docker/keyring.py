@@ -47,11 +47,11 @@ def choose_logins(entries: Iterable[tuple[str, Login]], image: str, cache_key_ty
     if asked is None:
         return []
     if cache_key_type == IMAGE:
-        return [kept for kept in places if covers(kept[0], asked)] or _hub_logins(places, image)
+        return [kept for kept in places if matches(kept[0], asked)] or _hub_logins(places, image)
     same_host = [
         (place, login)
         for place, login in places
-        if covers(HostPath(host=place.host, port=place.port, path=""), asked)
+        if matches(HostPath(host=place.host, port=place.port, path=""), asked)
     ]
     return same_host or _hub_logins(places, image)
 
@@ -121,7 +121,7 @@ def parse_host_path(text: str) -> HostPath | None:
     return HostPath(host=host, port=port, path=path) if _is_host(host) else None
 
 
-def covers(key: HostPath, image: HostPath) -> bool:
+def matches(key: HostPath, image: HostPath) -> bool:
     """Return whether a login under *key* is for *image*, by port, number of labels, path prefix and each label."""
     wanted, found = key.host.split("."), image.host.split(".")
     if key.port != image.port or len(wanted) != len(found) or not image.path.startswith(key.path):
