@@ -11,7 +11,7 @@ from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.match import matches as kubelet_covers
 from keyferry.images.match import normalise_key
 from keyferry_plugins.docker.config import Login
-from keyferry_plugins.docker.keyring import choose_logins, covers, normalise, parse_host_path
+from keyferry_plugins.docker.keyring import choose_logins, matches, normalise, parse_host_path
 from support.registry_keys import IMAGE, KEY
 
 WILD = st.text(st.sampled_from("ab.*:/@#?[]%2\r\n \x7f\\é{"), max_size=12)
@@ -28,7 +28,7 @@ def by_kubelet(key: str, image: str) -> bool:
 def by_plugin(key: str, image: str) -> bool:
     """Whether the plugin answers with a login kept under *key* for *image*."""
     place, asked = normalise(key), parse_host_path(image)
-    return place is not None and asked is not None and covers(place, asked)
+    return place is not None and asked is not None and matches(place, asked)
 
 
 @given(KEY, IMAGE)
