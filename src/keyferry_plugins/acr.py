@@ -31,8 +31,6 @@ from keyferry_plugins.azure.registry import (
 )
 from keyferry_plugins.oauth.answers import Token
 
-__all__ = ["FLAGS", "main", "provide"]
-
 ABOUT = """\
 Give the kubelet credentials for Azure Container Registry: by the node's managed identity, service principal or
 workload identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""

@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
 
-__all__ = ["main", "provide"]
 
 ABOUT = """\
 Print an Entra token for an AKS cluster, for kubectl and other clients. COMMAND is get-token (the default),

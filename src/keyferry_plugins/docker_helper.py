@@ -11,8 +11,6 @@ from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of
 from keyferry_plugins.docker.keyring import read_cache_duration
 
-__all__ = ["main", "provide"]
-
 ABOUT = """\
 Give the kubelet the logins of a docker credential helper: the program docker-credential-NAME receives the
 registry's URL and prints the login for all images of that registry."""

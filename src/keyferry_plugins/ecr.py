@@ -21,8 +21,6 @@ from keyferry_plugins.aws.registry import (
 )
 from keyferry_plugins.signing.sigv4 import Credentials
 
-__all__ = ["main", "provide"]
-
 ROLE_ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 ROLE_VARIABLE = "AWS_ECR_ROLE_ARN"
 SESSION_NAME = "ecr-credential-provider"

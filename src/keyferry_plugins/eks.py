@@ -29,8 +29,6 @@ from keyferry_plugins.oauth.answers import number_of, object_of
 from keyferry_plugins.oauth.store import digest_of, load_document, save_document
 from keyferry_plugins.signing.sigv4 import Credentials
 
-__all__ = ["main", "provide"]
-
 ABOUT = """\
 Print a token for an Amazon EKS cluster, as an ExecCredential. After 'eks get-token' or 'get-token' AWS
 credentials are found in the order of the AWS CLI, after 'token' or without a subcommand in the order of

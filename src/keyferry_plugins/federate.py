@@ -19,8 +19,6 @@ from keyferry_plugins.federation.parameters import gather_values
 from keyferry_plugins.federation.progress import make_progress
 from keyferry_plugins.federation.subject import check_subject, obtain_subject
 
-__all__ = ["main", "provide"]
-
 ABOUT = """\
 Exchange the token of a pod's service account, or another token of an OpenID Connect issuer, for a login at a
 registry that trusts the issuer. The config has rules for registries, each with a preset or calls of its own."""

@@ -32,8 +32,6 @@ from keyferry_plugins.google.pull import (
 )
 from keyferry_plugins.oauth.answers import Token
 
-__all__ = ["FLAGS", "main", "provide"]
-
 ABOUT = """\
 Give the kubelet a login for images in Google's registries: from the node's service account, the pod's own
 (workload identity), application default credentials, or a docker config in the instance's metadata."""

@@ -22,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
 
-__all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
 Give kubectl and other clients a token for Google Kubernetes Engine clusters: gcloud's own, that of the

@@ -9,8 +9,6 @@ from keyferry_plugins.oauth.store import use_token_file
 from keyferry_plugins.openid.login import obtain_token
 from keyferry_plugins.openid.options import FLAGS, cache_path, read_options
 
-__all__ = ["main", "provide"]
-
 ABOUT = """\
 Get a token for a cluster from an OpenID Connect issuer: as a client, by a user name and password, or by a code
 that the user enters in a browser on any machine. The flags are those of int128/kubelogin."""

@@ -12,8 +12,6 @@ from keyferry_plugins.docker.config import DockerConfig, Login, read_config_file
 from keyferry_plugins.docker.helper import ask_helper, host_of
 from keyferry_plugins.docker.keyring import choose_logins, read_cache_duration, write_auth
 
-__all__ = ["main", "provide"]
-
 ABOUT = """\
 Give the kubelet logins from files: docker configs, and folders of Kubernetes secrets. A response contains only
 the logins whose key covers the image."""

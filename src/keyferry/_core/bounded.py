@@ -10,7 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["MOST_BYTES", "TooLargeError", "read_path", "read_stream", "standard_input"]
 
 # Ten times the config of thousands of providers; as YAML, reading it takes about 2.5 GB of memory.
 MOST_BYTES = 16 << 20

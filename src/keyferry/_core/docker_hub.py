@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ALIASES",
-    "HUB",
-    "IDENTITY_TOKEN",
-    "LOGIN_HOST",
-    "LOGIN_URL",
-    "REGISTRY_HOST",
-    "is_default_registry",
-    "is_hub_host",
-]
-
 # The host in a fully qualified image reference.
 HUB = "docker.io"
 # The key of its logins, for the kubelet.

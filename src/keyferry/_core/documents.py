@@ -16,15 +16,6 @@ from keyferry._core.positions import MAX_DOCUMENT_DEPTH, DuplicateKey, Position,
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError, Kind
 
-__all__ = [
-    "Document",
-    "DocumentFormat",
-    "is_json",
-    "read_document",
-    "read_json",
-    "read_yaml",
-]
-
 # What Go's unicode.IsSpace accepts; Python's str.isspace differs.
 _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _ASCII_BLANK = b"\t\n\v\f\r "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["install_hint", "missing_extra"]
-
 
 def install_hint(extra: str) -> str:
     """Return the command that installs *extra*, from a clone: on a package index, the name may be somebody else's."""

@@ -5,8 +5,6 @@ Bytes that are not UTF-8 are given as ``surrogateescape`` decodes them, U+DC80 t
 
 from __future__ import annotations
 
-__all__ = ["go_strerror", "quote", "quote_bytewise", "quote_rune"]
-
 _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",

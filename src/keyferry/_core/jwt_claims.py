@@ -7,8 +7,6 @@ from binascii import a2b_base64
 from keyferry._core.json import loads, loads_with_duplicates
 from keyferry.errors import DocumentError
 
-__all__ = ["JwtError", "decode_segment", "read_claims", "read_header"]
-
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _PARTS = 3  # header, claims, signature
 

@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from logging import Logger
 
-__all__ = ["log_debug"]
 
 _DEBUG = 10
 _loggers: dict[str, Logger] = {}

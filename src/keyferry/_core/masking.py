@@ -27,8 +27,6 @@ from keyferry._core.words import (
     split_name,
 )
 
-__all__ = ["is_ordinary_setting", "mask_shapes"]
-
 _PRIVATE_KEY = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----"
 _KEY_END = "-----END "
 _FORMATS = (

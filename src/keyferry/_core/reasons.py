@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from keyferry._core.values import Value, field
 
-__all__ = ["Reason", "ReasonOutcome", "ReasonStage"]
-
 
 class ReasonStage(StrEnum):
     """The stage at which a decision was made."""

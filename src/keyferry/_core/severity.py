@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["SEVERITIES", "Severity", "is_failure"]
-
 
 class Severity(StrEnum):
     """The severity of a finding."""

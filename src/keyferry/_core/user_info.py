@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HIDDEN", "hide_in_text", "hide_in_url", "hide_user_info"]
-
 HIDDEN = "***"
 _SCHEME_MARK = "://"
 # In an image reference these follow an '@', with or without user info before it.

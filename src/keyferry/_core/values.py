@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound="Value")
 
 
-__all__ = ["Field", "Value", "field", "fields", "replace"]
-
 _MISSING = object()
 
 

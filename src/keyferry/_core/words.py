@@ -4,18 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "DIAGNOSES",
-    "METHODS",
-    "OPENERS",
-    "UUID",
-    "has_diagnosis",
-    "is_path",
-    "is_random",
-    "is_wordlike",
-    "split_name",
-]
-
 # Words that state a fault or an absence, and that nobody would use as a password.
 _DIAGNOSES = """
     absent bad blank cannot closed could couldn't deadline default denied deny did didn't disabled does doesn't empty

@@ -11,15 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = [
-    "UrlSyntaxError",
-    "bytewise",
-    "check_address",
-    "is_loopback_host",
-    "quote_raw",
-    "readable",
-    "shown",
-]
 
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _GROUPS, _GROUP_DIGITS = 8, 4

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     MakeContext = Callable[[], ssl.SSLContext]
     _Key = tuple[str, str, int, Origin | None]
 
-__all__ = ["Client", "HttpResponse"]
 
 _MOST_DRAINED = 1 << 16
 _WITH_BODY = ("POST", "PUT", "PATCH")

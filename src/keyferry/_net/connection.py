@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Address = tuple[int, int, int, str, Any]
     T = TypeVar("T")
 
-__all__ = ["Connection", "connect"]
 
 _CHUNK = 1 << 16
 _OK, _PROXY_LOGIN = 200, 407

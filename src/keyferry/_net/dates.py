@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["parse_date"]
-
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = ("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,")
 _LENGTH = len("Sun, 06 Nov 1994 08:49:37 GMT")

@@ -6,8 +6,6 @@ from time import monotonic
 
 from keyferry._core.values import Value
 
-__all__ = ["NO_LIMIT", "Deadline", "Timer", "WaitLimits"]
-
 NO_LIMIT = float("inf")
 
 

@@ -14,26 +14,6 @@ if TYPE_CHECKING:
     import ssl
 
 
-__all__ = [
-    "BundleError",
-    "ClosedEarlyError",
-    "MalformedAnswerError",
-    "NetworkError",
-    "NotResolvedError",
-    "ProxyError",
-    "RefusedError",
-    "RequestError",
-    "TimedOutError",
-    "TlsError",
-    "TooLongError",
-    "UnreachableError",
-    "UntrustedError",
-    "UrlError",
-    "WrongNameError",
-    "explain",
-    "why_untrusted",
-]
-
 # OpenSSL's codes for a certificate that does not match the requested host or address.
 _OTHER_NAME = (62, 64)
 

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "decode_percent",
-    "decode_query",
-    "decode_text",
-    "encode_form",
-    "encode_form_text",
-    "encode_percent",
-    "encode_query",
-]
-
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 

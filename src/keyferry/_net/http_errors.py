@@ -6,8 +6,6 @@ from keyferry._net.errors import NetworkError, TimedOutError, UntrustedError
 from keyferry._net.proxy import Origin, parse_origin
 from keyferry.errors import HttpError
 
-__all__ = ["split_url", "to_http_error"]
-
 
 def split_url(url: str) -> Origin:
     """Return the parts of an http or https URL; raise HttpError, which quotes no secret, for any other text."""

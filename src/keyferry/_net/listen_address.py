@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from keyferry._core.values import Value
 
-__all__ = ["LONGEST_SOCKET_PATH", "ListenAddress", "parse_listen_address", "why_too_long"]
-
 _MOST_PORT = 65535
 # sockaddr_un of Linux has 108 bytes, the last of which is 0. A draft beside the socket has a dot and the id of its
 # process in its name, which has at most 7 digits.

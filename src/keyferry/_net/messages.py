@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from keyferry._core.values import Value
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, RequestError
 
-__all__ = ["MAX_HEAD_BYTES", "Head", "Incoming", "encode_request_head", "header_values"]
-
 MAX_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _LONGEST_CHUNK_LINE = 1 << 12

@@ -11,16 +11,6 @@ from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
 from keyferry._net.url import DEFAULT_PORTS, parse_url, split_host_port
 
-__all__ = [
-    "Origin",
-    "authorization",
-    "choose_proxy",
-    "find_proxy",
-    "make_origin",
-    "parse_origin",
-    "parse_proxy",
-]
-
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _OTHER_KIND = "only http:// and https:// proxies are supported; other kinds, such as socks5://, are not"
 _SPECIAL_CHARACTERS = "write special characters in a user name or password as %XX, such as %2F for a slash"

@@ -17,7 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "judge_as_go"]
 
 # A header line of an encrypted PEM block.
 _ENCRYPTED = "Proc-Type:"

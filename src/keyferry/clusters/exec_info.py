@@ -15,8 +15,6 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["ExecInfo", "load_exec_info", "read_exec_info"]
-
 
 class ExecInfo(Value):
     """The content of KUBERNETES_EXEC_INFO.

@@ -16,22 +16,6 @@ from keyferry._net.address import bytewise, readable
 from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, split_registry_url
 from keyferry.errors import MatchError
 
-__all__ = [
-    "Glob",
-    "MatchRule",
-    "MatchVerdict",
-    "Pattern",
-    "PatternIndex",
-    "RegistryUrl",
-    "explain_match",
-    "glob_matches",
-    "is_literal",
-    "matches",
-    "normalise_key",
-    "parse_pattern",
-    "parse_registry_url",
-]
-
 # A piece of a label is literal text or a character class, as ranges of code points.
 Piece = str | tuple[tuple[int, int], ...]
 # The pieces before, between and after the stars.

@@ -10,15 +10,6 @@ from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
 
-__all__ = [
-    "ImageName",
-    "normalise",
-    "parse_image",
-    "registry_of",
-    "shorten_name",
-    "trim",
-]
-
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _MAX_PATH = 255

@@ -20,17 +20,6 @@ from keyferry.images.lookup import Providers
 from keyferry.images.match import Pattern, is_literal, matches, parse_pattern, parse_registry_url
 from keyferry.images.reference import ImageName, parse_image
 
-__all__ = [
-    "ANY_REPOSITORY",
-    "RegistryAnswer",
-    "RegistryOutcome",
-    "exact_registries",
-    "images_of",
-    "lookup_registry",
-    "lookup_registry_async",
-    "paths_of",
-]
-
 # A repository for a question that any repository would answer; nobody pulls it.
 ANY_REPOSITORY = "keyferry"
 

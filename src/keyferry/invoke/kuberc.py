@@ -19,15 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.api.kuberc.v1beta1 import Preference
 
-__all__ = [
-    "SEPARATOR",
-    "LoadedKuberc",
-    "find_kuberc",
-    "load_kuberc",
-    "load_preference",
-    "policy_of",
-    "read_kuberc",
-]
 
 _DEFAULT = os.path.join("~", ".kube", "kuberc")
 # A pattern for the line between two documents.

@@ -9,19 +9,6 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = [
-    "BEHIND",
-    "BESIDE",
-    "IN_FRONT",
-    "LINK",
-    "MARK",
-    "MOST_SHIM_BYTES",
-    "is_shim",
-    "plugin_behind",
-    "program_behind",
-    "read_shim_mark",
-]
-
 LINK = ".agent"
 IN_FRONT = ".real"
 BESIDE = ".beside"

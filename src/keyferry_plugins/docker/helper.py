@@ -13,8 +13,6 @@ from keyferry.sdk.process import run_program
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.oauth.answers import is_visible
 
-__all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
-
 PREFIX = "docker-credential-"
 _NOT_FOUND = "credentials not found in native keychain"
 

@@ -13,8 +13,6 @@ from keyferry_plugins.federation.parameters import expand
 from keyferry_plugins.federation.subject import SubjectToken, read_claim_time
 from keyferry_plugins.signing.jose import read_claims
 
-__all__ = ["kept_seconds", "make_response"]
-
 _STANDARD = str.maketrans("-_", "+/")
 _EXPIRY = "exp"
 _NANOSECONDS = 1_000_000_000

@@ -18,8 +18,6 @@ from keyferry_plugins.federation.subject import SubjectToken
 from keyferry_plugins.oauth.answers import is_number, refused
 from keyferry_plugins.oauth.calls import basic_authorization
 
-__all__ = ["make_calls"]
-
 _MAX_BYTES = 1 << 20
 _MAX_VALUE = 1 << 16
 _MAX_NUMBER = 1 << 63  # also excludes infinity

@@ -13,8 +13,6 @@ from keyferry.api.federation.v1alpha1 import ParameterSource
 from keyferry.sdk import ProvideError, Request
 from keyferry.sdk.files import read_bounded
 
-__all__ = ["expand", "gather_values"]
-
 _MAX_ANNOTATION = 253
 _MAX_SECRET = 1 << 16
 _PATTERN_SECONDS = 2

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from keyferry.sdk import ProvideError, tell
 from keyferry.sdk.messages import are_links_wanted, report_link, shown
 
-__all__ = ["Progress", "make_progress"]
-
 
 class Progress:
     """Reports nothing: the kubelet's log has an error's message and needs no more."""

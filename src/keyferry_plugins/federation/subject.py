@@ -16,8 +16,6 @@ from keyferry_plugins.oauth.answers import is_number, is_visible, refused, text_
 from keyferry_plugins.oauth.calls import ask_github
 from keyferry_plugins.signing.jose import read_claims, read_header
 
-__all__ = ["SubjectToken", "check_subject", "obtain_subject", "read_claim_time"]
-
 _MAX_BYTES = 1 << 16
 # Clocks of machines differ by a few seconds.
 _LEEWAY_SECONDS = 60.0

@@ -24,18 +24,6 @@ from keyferry_plugins.oauth.answers import Token, read_time
 from keyferry_plugins.oauth.calls import basic_authorization
 from keyferry_plugins.signing.jose import sign_jwt
 
-__all__ = [
-    "default_token",
-    "explicit_file",
-    "gcloud_folder",
-    "impersonate",
-    "impersonation_url",
-    "none_found",
-    "token_from",
-    "token_from_file",
-    "well_known_file",
-]
-
 VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _FILE = "application_default_credentials.json"
 # A chain of two impersonations is unusual; a longer one is a mistake.

@@ -22,17 +22,6 @@ from keyferry_plugins.google.gcloud import GcloudCall
 from keyferry_plugins.oauth.answers import Token, read_time, text_of
 from keyferry_plugins.oauth.store import load_document
 
-__all__ = [
-    "CacheKey",
-    "cache_key",
-    "cache_path",
-    "current_context",
-    "default_kubeconfig",
-    "format_indented",
-    "read_cache",
-    "write_cache",
-]
-
 _FILE = "gke_gcloud_auth_plugin_cache"
 _STRICT = "GKE_AUTH_PLUGIN_STRICT_CACHE_INVALIDATION"
 _NANOSECONDS = 1_000_000_000

@@ -15,21 +15,6 @@ from keyferry.sdk.messages import shown
 from keyferry_plugins.oauth.answers import Token, is_number, is_visible, refused
 from keyferry_plugins.oauth.calls import check_https, post_form
 
-__all__ = [
-    "ACCESS_TOKEN_TYPE",
-    "CLOUD_PLATFORM",
-    "EXCHANGE_GRANT",
-    "RUN_SECONDS",
-    "STS_URL",
-    "Calls",
-    "access_token",
-    "check_endpoint",
-    "check_token",
-    "lifetime",
-    "refusal",
-    "told",
-]
-
 STS_URL = "https://sts.googleapis.com/v1/token"
 EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type

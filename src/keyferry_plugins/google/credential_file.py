@@ -9,8 +9,6 @@ from keyferry._core.values import Value, field
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
 
-__all__ = ["CredentialFile", "load_credential_file", "principal"]
-
 _MAX_BYTES = 1 << 20
 
 

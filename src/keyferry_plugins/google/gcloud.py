@@ -12,8 +12,6 @@ from keyferry.sdk.process import run_program
 from keyferry_plugins.google.calls import Calls, check_token, told
 from keyferry_plugins.oauth.answers import Token, object_of, read_time
 
-__all__ = ["GcloudCall", "config_helper", "edge_cloud", "gcloud_token"]
-
 _LOGIN = "run: gcloud auth login"
 
 

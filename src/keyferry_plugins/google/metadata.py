@@ -13,8 +13,6 @@ from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry_plugins.google.calls import Calls, access_token, refusal
 from keyferry_plugins.oauth.answers import Token
 
-__all__ = ["ask_metadata", "fetch_dockercfg", "fetch_metadata_token", "is_on_gce", "read_dockercfg"]
-
 HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "instance/service-accounts/default"
 _NAME, _ADDRESS = "metadata.google.internal", "169.254.169.254"

@@ -20,19 +20,6 @@ from keyferry_plugins.google.calls import (
 )
 from keyferry_plugins.oauth.answers import Token
 
-__all__ = [
-    "ANNOTATION",
-    "GOOGLE_PATTERNS",
-    "PullSettings",
-    "check_google_registry",
-    "exchange_account_token",
-    "find_google_registry",
-    "is_google_host",
-    "kept_seconds",
-    "pull_request",
-    "read_settings",
-]
-
 ANNOTATION = "iam.gke.io/enable-wi-image-pull"
 _DURATION, _TYPE = "KUBE_SIDECAR_CACHE_DURATION", "KUBE_SIDECAR_CACHE_TYPE"
 _TYPES = {"": "", "image": IMAGE, "registry": REGISTRY, "global": GLOBAL}

@@ -14,8 +14,6 @@ from keyferry_plugins.google.credential_file import CredentialFile, principal
 from keyferry_plugins.oauth.answers import is_number, is_visible, refused
 from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
 
-__all__ = ["subject_token"]
-
 _MAX_BYTES = 1 << 20
 _PERMIT = "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES"
 _TIMEOUT_MS, _MIN_TIMEOUT_MS, _MAX_TIMEOUT_MS = 30_000, 5_000, 120_000

@@ -11,8 +11,6 @@ from keyferry_plugins.google.calls import STS_URL
 from keyferry_plugins.google.metadata import read_dockercfg
 from keyferry_plugins.google.pull import ANNOTATION, PullSettings, find_google_registry, pull_request
 
-__all__ = ["provide_as_upstream"]
-
 _BASE = "http://metadata.google.internal./computeMetadata/v1/instance"
 _AGENT = {"User-Agent": "GKE auth-provider-gcp image pull"}
 _METADATA = {"Metadata-Flavor": "Google", **_AGENT}

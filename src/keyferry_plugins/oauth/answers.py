@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
     from keyferry.sdk.http import Reply
 
-__all__ = [
-    "MAX_SECONDS",
-    "Token",
-    "error_of",
-    "is_number",
-    "is_visible",
-    "number_of",
-    "object_of",
-    "read_number",
-    "read_time",
-    "refused",
-    "text_of",
-    "texts_of",
-    "token_of",
-]
 
 # The last second of the year 9999; no later time can be formatted.
 MAX_SECONDS = 253_402_300_799

@@ -9,8 +9,6 @@ from keyferry._net.forms import encode_form, encode_query
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import HttpOptions, Reply, Retry, fetch, is_safe_for_secrets
 
-__all__ = ["ask_github", "basic_authorization", "check_https", "post_form", "with_query"]
-
 
 def post_form(
     url: str,

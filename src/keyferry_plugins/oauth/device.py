@@ -10,8 +10,6 @@ from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import Reply
 from keyferry_plugins.oauth.answers import error_of, number_of, text_of
 
-__all__ = ["DeviceCode", "poll_for_login", "read_device_code"]
-
 # The limit of a wait in a terminal, whatever the server allows.
 MAX_LOGIN_SECONDS = 1800.0
 DEFAULT_INTERVAL, MIN_INTERVAL, MAX_INTERVAL = 5.0, 1.0, 60.0

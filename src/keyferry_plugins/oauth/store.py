@@ -11,8 +11,6 @@ from keyferry.sdk import Deadline, tell
 from keyferry.sdk.files import Lock, read_private, write_private
 from keyferry_plugins.oauth.answers import Token, number_of, text_of
 
-__all__ = ["digest_of", "load_document", "load_token", "save_document", "save_token", "use_token_file"]
-
 
 def digest_of(parts: object) -> str:
     """Return a digest of a JSON value: everything that determines a token."""

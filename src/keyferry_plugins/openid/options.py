@@ -13,8 +13,6 @@ from keyferry.sdk.files import read_bounded
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
 from keyferry_plugins.oauth.store import digest_of
 
-__all__ = ["FLAGS", "Options", "cache_path", "read_options"]
-
 GRANTS = ("auto", "authcode", "authcode-keyboard", "password", "device-code", "client-credentials")
 _TEXT_FLAGS = (
     "listen-address",

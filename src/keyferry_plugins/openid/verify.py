@@ -13,8 +13,6 @@ from keyferry_plugins.openid.issuer import Issuer, read_keys
 from keyferry_plugins.openid.options import Options
 from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
 
-__all__ = ["check_claims", "expiry_of", "verify"]
-
 _SECONDS = 30.0
 _EXPIRY_LEEWAY = 10.0
 _START_LEEWAY = 300.0

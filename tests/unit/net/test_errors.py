@@ -116,5 +116,7 @@ FINAL = {"BundleError", "RequestError", "TooLongError", "UntrustedError", "UrlEr
 
 def test_another_attempt_is_left_out_where_it_cannot_help() -> None:
     """What is wrong with a certificate, a setting or a limit stays so; a network has bad moments."""
-    kinds = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    kinds = [
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, NetworkError)
+    ]
     assert {kind.__name__ for kind in kinds if kind.is_final} == FINAL

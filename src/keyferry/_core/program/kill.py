@@ -6,16 +6,6 @@ import os
 import signal
 import subprocess
 
-__all__ = [
-    "CAN_LOOK",
-    "DEATH_SECONDS",
-    "collect_stragglers",
-    "has_ended",
-    "kill_group",
-    "left_to_collect",
-    "poll_exit",
-]
-
 # The time to wait for a killed process to end; after that, a later run collects it.
 DEATH_SECONDS = 0.3
 # False on Windows, and on macOS before Python 3.13.

@@ -12,8 +12,6 @@ from threading import Thread
 
 from keyferry._core.values import Value
 
-__all__ = ["Ending", "Limits", "Pump", "Tail", "ThreadedPump"]
-
 _CHUNK = 65536
 _IN, _OUT, _ERR = range(3)
 # poll() takes milliseconds as a C int; longer waits are repeated.

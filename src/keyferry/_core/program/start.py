@@ -24,8 +24,6 @@ from keyferry._core.program.kill import (
 )
 from keyferry._core.program.pump import Ending, Limits, Pump, Tail, ThreadedPump
 
-__all__ = ["EMPTY", "PIPE", "Environ", "Program", "describe_start_problem", "missing_interpreter", "move_up"]
-
 Environ = Mapping[bytes, bytes] | Mapping[str, str]
 
 # The streams of a program: a pipe to this process, or the null device.

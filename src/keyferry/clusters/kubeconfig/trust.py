@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
 
-__all__ = ["UNJUDGED", "Distrust", "check_trust", "find_distrust", "is_private", "why_untrusted"]
 
 # A file that was not checked is not trusted.
 UNJUDGED = "its owner and mode were not checked"

@@ -27,8 +27,6 @@ from keyferry.invoke.policy import Permit, PluginPolicy
 from keyferry.invoke.run import Tail
 from keyferry.show.text import duration_text
 
-__all__ = ["Diagnosis", "Renewal", "diagnose"]
-
 # Statuses that concern the user; any other one concerns the API of the server.
 _REFUSALS = (401, 403)
 

@@ -10,13 +10,6 @@ from keyferry._core.user_info import hide_in_url
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 
-__all__ = [
-    "exec_info_document",
-    "exec_info_text",
-    "mask_document",
-    "write_document",
-]
-
 _NAME = re.compile(rf"(?i)[\w.-]*(?:{MASKED_NAMES}|authorization)")
 
 

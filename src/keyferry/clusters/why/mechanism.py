@@ -7,8 +7,6 @@ from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import AuthInfo
 from keyferry.invoke.executable import base_name, clean_path
 
-__all__ = ["Mechanism", "find_mechanism", "is_https"]
-
 
 class Mechanism(Value):
     """The credentials of a user that client-go uses, and those that it ignores."""

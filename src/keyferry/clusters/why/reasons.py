@@ -17,8 +17,6 @@ from keyferry.clusters.why.verdict import describe_end
 from keyferry.errors import ClusterAuthError, KeyferryError, PluginError
 from keyferry.invoke.executable import clean_path
 
-__all__ = ["reasons_for"]
-
 
 def reasons_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
     """Return all reasons for the outcome, in the order of client-go's steps."""

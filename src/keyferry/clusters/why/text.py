@@ -12,8 +12,6 @@ from keyferry.show.documents import make_document, reason_document
 from keyferry.show.text import Mark, fold, mark, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["document", "render"]
-
 _TITLES = (
     ("kubeconfig", (ReasonStage.FILE,)),
     ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),

@@ -13,8 +13,6 @@ from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.mechanism import is_https
 from keyferry.invoke.executable import clean_path
 
-__all__ = ["traps_for"]
-
 
 class ClusterTrap(StrEnum):
     """The kinds of traps in a kubeconfig context."""

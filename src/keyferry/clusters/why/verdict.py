@@ -22,8 +22,6 @@ from keyferry.errors import (
 )
 from keyferry.invoke.executable import clean_path
 
-__all__ = ["ClusterVerdict", "Works", "describe_end", "find_verdict"]
-
 
 class Works(StrEnum):
     """Whether a context works."""

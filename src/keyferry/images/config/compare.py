@@ -16,18 +16,6 @@ from keyferry.images.config.read import ReadConfig
 from keyferry.images.match import PatternIndex
 from keyferry.images.reference import normalise
 
-__all__ = [
-    "ConfigChanges",
-    "EntryChange",
-    "ImageChange",
-    "ImageDifference",
-    "PatternChange",
-    "ProviderChange",
-    "Served",
-    "SettingChange",
-    "compare_configs",
-]
-
 # The settings of a provider besides its name and patterns, by their names in a config.
 _SETTINGS = {
     "apiVersion": "api_version",

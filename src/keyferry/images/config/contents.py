@@ -10,8 +10,6 @@ from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror, quote
 from keyferry.errors import Problem
 
-__all__ = ["UnreadableError", "config_files", "config_hash", "hash_of_files"]
-
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
 

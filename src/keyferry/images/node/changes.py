@@ -10,8 +10,6 @@ from keyferry._core.values import Value
 from keyferry.images.config.contents import UnreadableError, config_files, hash_of_files
 from keyferry.images.node.settings import KubeletSettings
 
-__all__ = ["ChangedFile", "Newer", "changed_at", "newer_than_kubelet", "read_config_hash"]
-
 # The system's start is known in whole seconds, and a kubelet reads its files shortly after its own.
 _MARGIN_SECONDS = 1.0
 _HASH = re.compile(r'^kubelet_credential_provider_config_info\{hash="(sha256:[0-9a-f]{64})"\} ', re.MULTILINE)

@@ -9,20 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.values import Value, field
 
-__all__ = [
-    "BIN_DIR_FLAG",
-    "CONFIG_FLAG",
-    "KUBELET_ROOT",
-    "PROC_VARIABLE",
-    "Kubelet",
-    "Kubelets",
-    "NodeProcess",
-    "RuntimeProcess",
-    "look_for_kubelets",
-    "parse_flags",
-]
-
-
 CONFIG_FLAG = "--image-credential-provider-config"
 BIN_DIR_FLAG = "--image-credential-provider-bin-dir"
 KUBELET_ROOT = "/var/lib/kubelet"

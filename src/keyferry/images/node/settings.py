@@ -19,19 +19,6 @@ from keyferry.images.node.kubelet import (
     look_for_kubelets,
 )
 
-__all__ = [
-    "KUBELET_CONFIG_API_VERSION",
-    "KUBELET_CONFIG_KIND",
-    "RECORDS_GATE",
-    "UNKNOWN_FIELDS",
-    "KubeletSettings",
-    "Node",
-    "Setting",
-    "describe_unknown_field",
-    "node_config_candidates",
-    "read_settings",
-]
-
 RECORDS_GATE = "KubeletEnsureSecretPulledImages"
 
 KUBELET_CONFIG_API_VERSION, KUBELET_CONFIG_KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"

@@ -22,16 +22,6 @@ from keyferry.images.match import (
     parse_registry_url,
 )
 
-__all__ = [
-    "CloudRegistry",
-    "Difference",
-    "Miss",
-    "MissKind",
-    "find_longer_cloud",
-    "find_misses",
-    "find_near_miss",
-]
-
 # The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
 _MAX_CHANGES, _MIN_LABEL = 2, 5
 # The parts of the names of ECR that are the same in every account and region.
