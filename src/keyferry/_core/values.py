@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     V = TypeVar("V", bound="Value")
 
-
 _MISSING = object()
 
 
@@ -122,7 +121,7 @@ def fields(value: Value) -> dict[str, Any]:
     return {name: value.__dict__[name] for name in value._fields}
 
 
-def replace(value: V, **changes: object) -> V:
+def replace(value: V, /, **changes: object) -> V:
     """Return a copy of *value* with some fields changed."""
     return type(value)(**fields(value) | changes)
 
