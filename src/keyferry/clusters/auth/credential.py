@@ -11,7 +11,7 @@ from keyferry._core.json import decode_utf8, loads
 from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication import v1
 from keyferry.api.clientauthentication.v1 import API_VERSIONS, ExecCredential, ExecCredentialStatus
-from keyferry.api.codec import WrongTypeError, interpret, known_fields, shown_api_version
+from keyferry.api.codec import UNVERSIONED, WrongTypeError, interpret, shown_api_version
 from keyferry.api.wire import Reader
 from keyferry.api.wire import text as text_shape
 from keyferry.clusters.auth.pem import parse_key_pair
@@ -203,7 +203,7 @@ def _split(api_version: str) -> tuple[str, str]:
 
 def _judge_foreign(api_version: str, kind: str, document: object, *, is_converted: bool) -> Refusal:
     """Return client-go's error for another kind; it knows a few kinds that every API has."""
-    if known_fields("", kind) is None:
+    if kind not in UNVERSIONED:
         where = f"version {quote(api_version)} in scheme {quote('<scheme>')}"
         text = f"no kind {quote(kind)} is registered for {where}"
         return Refusal(f"not an {v1.KIND} of a known version", text, Kind.UNKNOWN_TYPE)

@@ -13,12 +13,12 @@ from keyferry._core.values import Value, field
 from keyferry.api.codec import (
     Refused,
     describe_empty,
-    known_fields,
     kubernetes_failure,
     place_problem,
     read_typed,
 )
 from keyferry.api.kubeletconfig import v1
+from keyferry.api.kubeletconfig.kinds import known_fields
 from keyferry.api.wire import Reader, anything
 from keyferry.errors import ConfigError, Detail, Kind, MatchError, Problem
 from keyferry.images.config.contents import UnreadableError, config_files, config_hash

@@ -15,7 +15,6 @@ from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import (
     WrongTypeError,
     interpret,
-    known_fields,
     kubernetes_failure,
     shown_api_version,
 )
@@ -24,6 +23,7 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderResponse,
     encode_request,
 )
+from keyferry.api.kubeletconfig.kinds import known_fields
 from keyferry.api.wire import Reader, anything
 from keyferry.errors import (
     DocumentError,

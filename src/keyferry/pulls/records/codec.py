@@ -11,7 +11,8 @@ from keyferry._core.paths import Path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
-from keyferry.api.codec import WrongTypeError, interpret, known_fields, kubernetes_failure, shown_api_version
+from keyferry.api.codec import WrongTypeError, interpret, kubernetes_failure, shown_api_version
+from keyferry.api.kubeletconfig.kinds import known_fields
 from keyferry.api.kubeletconfig.records import (
     API_VERSION,
     API_VERSIONS,
