@@ -94,8 +94,8 @@ def main() -> None:
 def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = None) -> Response:
     """Return the credentials for the image's registry; empty if it is not a registry of Azure."""
     context = _gather(request, flags, os.environ if environ is None else environ)
-    place = _locate(request.image, flags.text("registry-mirror"), context.cloud, compat=context.compat)
-    if context.compat:
+    place = _locate(request.image, flags.text("registry-mirror"), context.cloud, is_compat=context.is_compat)
+    if context.is_compat:
         return _provide_compat(context, place)
     if place is None:
         return Response(cache_seconds=0)
@@ -113,7 +113,7 @@ def provide(request: Request, flags: Flags, environ: Mapping[str, str] | None = 
 
 
 def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> RequestContext:
-    compat = flags.is_on("compat")
+    is_compat = flags.is_on("compat")
     if len(flags.words) != 1:
         raise ProvideError(
             f"found {len(flags.words)} arguments besides flags, expected one: the cloud config",
@@ -121,7 +121,7 @@ def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> Reque
         )
     bindings = read_bindings(flags)
     config = load_config(flags.words[0])
-    deadline = Deadline(COMPAT_SECONDS if compat else SECONDS)
+    deadline = Deadline(COMPAT_SECONDS if is_compat else SECONDS)
     return RequestContext(
         request=request,
         config=config,
@@ -129,8 +129,8 @@ def _gather(request: Request, flags: Flags, environ: Mapping[str, str]) -> Reque
         environ=environ,
         deadline=deadline,
         bindings=bindings,
-        retry=_retry(config, compat=compat),
-        compat=compat,
+        retry=_retry(config, is_compat=is_compat),
+        is_compat=is_compat,
     )
 
 
@@ -142,8 +142,8 @@ def _find_cloud(config: Config, environ: Mapping[str, str], deadline: Deadline) 
     return ask_resource_manager(endpoint, config.cloud, cloud, deadline) if endpoint else cloud
 
 
-def _retry(config: Config, *, compat: bool) -> Retry | None:
-    if compat:
+def _retry(config: Config, *, is_compat: bool) -> Retry | None:
+    if is_compat:
         return PROVIDER_BACKOFF
     if not config.use_backoff:
         return None
@@ -154,12 +154,12 @@ def _retry(config: Config, *, compat: bool) -> Retry | None:
     )
 
 
-def _locate(image: str, mirrors: str, cloud: Cloud, *, compat: bool) -> RegistryLocation | None:
+def _locate(image: str, mirrors: str, cloud: Cloud, *, is_compat: bool) -> RegistryLocation | None:
     targets, refused = parse_mirrors(mirrors)
     for entry in refused:
         tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
-    mirrored, mirror_of = apply_mirror(targets, image, compat=compat)
-    find = find_login_server_compat if compat else find_login_server
+    mirrored, mirror_of = apply_mirror(targets, image, is_compat=is_compat)
+    find = find_login_server_compat if is_compat else find_login_server
     server = find(mirrored, cloud.registry_suffix)
     return RegistryLocation(login_server=server, mirror_of=mirror_of) if server else None
 
@@ -180,13 +180,13 @@ def _exchange(
         access_token=token.value,
         tenant=identity.tenant,
         grantee=identity.grantee,
-        compat=context.compat,
+        is_compat=context.is_compat,
     )
     password = exchange_token(exchange, context.deadline, context.retry or Retry())
     return _answer(
         AuthConfig(username=_USER, password=password),
         filter(None, (place.login_server, place.mirror_of)),
-        HOUR_SECONDS if context.compat else cache_seconds(password),
+        HOUR_SECONDS if context.is_compat else cache_seconds(password),
     )
 
 

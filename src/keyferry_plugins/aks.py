@@ -75,7 +75,7 @@ def provide(request: ExecRequest, flags: Flags, environ: Mapping[str, str] | Non
 
 
 def _remove(flags: Flags) -> str:
-    folder = choose_folder(flags.text("cache-dir"), os.environ, compat=flags.is_on("compat"))
+    folder = choose_folder(flags.text("cache-dir"), os.environ, is_compat=flags.is_on("compat"))
     if not folder:
         raise ProvideError(
             "no folder is given, and without --cache-dir no tokens are cached", "give --cache-dir"

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 
 from keyferry.sdk import AuthConfig, Deadline, ProvideError, Request, Response, serve
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags, read_seconds
 from keyferry_plugins.aws.chain import find_credentials
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, Endpoint, find_endpoint
-from keyferry_plugins.aws.environment import Environment, read_seconds
+from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.aws.registry import (
     PUBLIC_HOSTS,
     EcrHost,
@@ -54,7 +54,9 @@ def provide(request: Request, flags: Flags, variables: Mapping[str, str]) -> Res
     if registry is None and not is_public:
         raise _not_ecr(host)
     region = registry.region if registry is not None else ""
-    environment = Environment(variables, Deadline(read_seconds(flags.text("timeout"))), region=region)
+    environment = Environment(
+        variables, Deadline(read_seconds("flag --timeout", flags.text("timeout"))), region=region
+    )
     sts_region = environment.find_region() or (PUBLIC_REGION if is_public and not is_compat else "")
     credentials = _credentials(environment, request, sts_region, is_compat=is_compat)
     endpoint = _endpoint(environment, registry, is_public=is_public, is_compat=is_compat)

@@ -11,7 +11,7 @@ from keyferry.api.meta import format_time
 from keyferry.sdk import Deadline, ExecRequest, ExecResponse, ProvideError, ask, tell
 from keyferry.sdk.cluster import V1, V1BETA1, VARIABLE, read_exec_request, respond_cluster
 from keyferry.sdk.files import Lock
-from keyferry.sdk.flags import read_flags
+from keyferry.sdk.flags import read_flags, read_seconds
 from keyferry.sdk.stdio import deliver, program_name
 from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
 from keyferry_plugins.aws.eks_options import CLI, FLAGS, Options, read_options
@@ -24,7 +24,7 @@ from keyferry_plugins.aws.endpoints import (
     find_endpoint,
     standard_host,
 )
-from keyferry_plugins.aws.environment import Environment, read_seconds
+from keyferry_plugins.aws.environment import Environment
 from keyferry_plugins.oauth.answers import number_of, object_of
 from keyferry_plugins.oauth.store import digest_of, load_document, save_document
 from keyferry_plugins.signing.sigv4 import Credentials
@@ -69,7 +69,7 @@ def provide(request: ExecRequest, options: Options, variables: Mapping[str, str]
 
 
 def _environment(request: ExecRequest, options: Options, variables: Mapping[str, str]) -> Environment:
-    seconds = read_seconds(options.timeout)
+    seconds = read_seconds("flag --timeout", options.timeout)
 
     def ask_code(serial: str) -> str:
         code = ask(request, f"code of the MFA device {serial}: ").strip()

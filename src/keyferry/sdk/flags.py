@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 
 from keyferry import __version__
 from keyferry._core.values import Value
-from keyferry.errors import ProvideError
+from keyferry.api.meta import parse_duration
+from keyferry.errors import DurationError, ProvideError
 from keyferry.sdk.stdio import leave, program_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Never
 
-__all__ = ["LOG_FLAGS", "Flag", "Flags", "parse_flags", "read_flags"]
+__all__ = ["LOG_FLAGS", "Flag", "Flags", "parse_flags", "read_flags", "read_seconds"]
 
 USAGE = 2
 _TRUE, _FALSE = ("true", "1", "t", "T", "TRUE", "True"), ("false", "0", "f", "F", "FALSE", "False")
@@ -180,3 +181,24 @@ def _help(flags: Sequence[Flag], program: str, about: str, words: str) -> str:
     lines = [f"  {name:<{width}}  {text}" for name, text in zip(names, texts, strict=True)]
     usage = " ".join(part for part in ("usage:", program, "[FLAGS]", words) if part)
     return "\n".join([usage, "", about.rstrip(), "", "flags:", *lines, ""])
+
+
+def read_seconds(
+    name: str,
+    text: str,
+    *,
+    expected: str = "such as 50s",
+    is_zero_allowed: bool = False,
+    max_seconds: float = float("inf"),
+) -> float:
+    """Return the seconds of *text*, a duration in Go's syntax that is the value of the flag or variable *name*.
+
+    Raise ProvideError if it is no duration, negative or longer than *max_seconds*, or 0 and that is not allowed.
+    """
+    try:
+        seconds = parse_duration(text) / 1e9
+    except DurationError:
+        seconds = -1.0
+    if 0 < seconds <= max_seconds or (seconds == 0 and is_zero_allowed):
+        return seconds
+    raise ProvideError(f"{name}: found {text[:40]!r}, expected a duration {expected}")

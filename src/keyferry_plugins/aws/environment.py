@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import time
 
-from keyferry.api.meta import parse_duration
-from keyferry.errors import DurationError
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.files import read_bounded
 from keyferry.sdk.http import HttpOptions
@@ -22,7 +20,6 @@ DEFAULT_PROFILE = "default"
 DEFAULT_ATTEMPTS = 3
 MAX_ATTEMPTS = 1000
 _MAX_ATTEMPTS_DIGITS = 5
-_NANOSECONDS = 1_000_000_000
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
@@ -137,17 +134,6 @@ class Environment:
         if not (text.isascii() and text.isdigit() and len(text) <= _MAX_ATTEMPTS_DIGITS):
             raise ProvideError(f"AWS_MAX_ATTEMPTS or max_attempts: found {text[:40]!r}, expected a number")
         return min(int(text) or MAX_ATTEMPTS, MAX_ATTEMPTS)
-
-
-def read_seconds(text: str) -> float:
-    """Return the seconds of a duration such as ``50s``; raise ProvideError if it is invalid or not above 0."""
-    try:
-        nanoseconds = parse_duration(text)
-    except DurationError:
-        nanoseconds = 0
-    if nanoseconds <= 0:
-        raise ProvideError(f"flag --timeout: found {text[:40]!r}, expected a duration such as 50s")
-    return nanoseconds / _NANOSECONDS
 
 
 class SharedConfig:

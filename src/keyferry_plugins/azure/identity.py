@@ -56,11 +56,11 @@ class RequestContext(Value):
     deadline: Deadline
     bindings: Bindings | None = None
     retry: Retry | None = None
-    compat: bool = False
+    is_compat: bool = False
 
     def registry_tenant(self, named: str = "") -> str:
         """Return the tenant to name to the registry: the one *named*, or the config's, which upstream always names."""
-        if self.compat:
+        if self.is_compat:
             return self.config.tenant_id
         tenant = named or self.config.tenant_id
         return check_tenant(tenant) if tenant else ""
@@ -122,11 +122,11 @@ def choose_pod_identity(context: RequestContext) -> RegistryIdentity | None:
 def choose_node_identity(context: RequestContext) -> RegistryIdentity | None:
     """Return the node's identity, or None if the config sets none."""
     config = context.config
-    if config.use_federated_identity and not context.compat:
+    if config.use_federated_identity and not context.is_compat:
         return _by_token_file(context)
     if config.use_managed_identity:
         return _managed(context)
-    if context.compat or (config.client_id and config.client_secret):
+    if context.is_compat or (config.client_id and config.client_secret):
         return RegistryIdentity(grantee=f"application {config.client_id!r}", password=config.client_secret)
     if config.client_id and config.certificate_path:
         return _by_certificate(context)

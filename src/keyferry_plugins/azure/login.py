@@ -68,10 +68,10 @@ def _need(options: Options, *names: str) -> None:
 def _authority(options: Options, environ: Mapping[str, str]) -> str:
     if options.authority_host:
         return read_authority(options.authority_host, "--authority-host")
-    if options.compat and options.environment.strip().lower() == "azurestackcloud":
+    if options.is_compat and options.environment.strip().lower() == "azurestackcloud":
         return PUBLIC.authority
     cloud = find_cloud(options.environment, environ)
-    if cloud is None and not options.compat:
+    if cloud is None and not options.is_compat:
         raise ProvideError(
             f"flag --environment: {options.environment[:40]!r} is not one of {KNOWN_NAMES}",
             "or give --authority-host",

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field, replace
-from keyferry.api.meta import parse_duration
-from keyferry.errors import DurationError
 from keyferry.sdk import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class Options(Value):
     timeout_seconds: float = 60.0
     waits_for_login: bool = False
     overridden: tuple[tuple[str, str], ...] = ()
-    compat: bool = False
+    is_compat: bool = False
 
     @property
     def resource(self) -> str:
@@ -167,9 +165,9 @@ def read_options(flags: Flags, environ: Mapping[str, str]) -> Options:
         **texts,
         is_legacy=flags.is_on("legacy"),
         pop_host=_read_claims(flags),
-        timeout_seconds=_seconds(flags.text("timeout")),
+        timeout_seconds=read_seconds("flag --timeout", flags.text("timeout")),
         waits_for_login=flags.is_on("wait-for-login"),
-        compat=flags.is_on("compat"),
+        is_compat=flags.is_on("compat"),
     )
     if not flags.is_on("disable-environment-override"):
         options = _override(options, flags, environ)
@@ -190,7 +188,9 @@ def _override(options: Options, flags: Flags, environ: Mapping[str, str]) -> Opt
             options, **{name: value for name, value in gaps.items() if not getattr(options, name)}
         )
     try:
-        return replace(options, timeout_seconds=_seconds(environ.get("AZURE_CLI_TIMEOUT", "")))
+        return replace(
+            options, timeout_seconds=read_seconds("AZURE_CLI_TIMEOUT", environ.get("AZURE_CLI_TIMEOUT", ""))
+        )
     except ProvideError:
         return options
 
@@ -202,24 +202,12 @@ def _apply(
         for variable in variables:
             value = environ.get(variable)
             # Only upstream treats a variable that is set and empty as a value.
-            if value is None or (not value and not options.compat):
+            if value is None or (not value and not options.is_compat):
                 continue
             is_news = FLAG_OF[name] in flags.given and value != flags.text(FLAG_OF[name])
             noted = ((FLAG_OF[name], variable),) if is_news else ()
             options = replace(options, **{name: value}, overridden=options.overridden + noted)
     return options
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse_duration(text) / 1e9
-    except DurationError as error:
-        problem = str(error)
-    else:
-        if seconds > 0:
-            return seconds
-        problem = f"{text!r} is not more than 0"
-    raise ProvideError(f"flag --timeout: {problem}")
 
 
 def _read_claims(flags: Flags) -> str:
@@ -247,6 +235,6 @@ def _check(options: Options) -> Options:
             "for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630, in every cloud",
         )
     host = options.authority_host
-    if host and (not host.lower().startswith("https://") or (options.compat and not host.endswith("/"))):
+    if host and (not host.lower().startswith("https://") or (options.is_compat and not host.endswith("/"))):
         raise ProvideError(f"flag --authority-host: {host[:80]!r} is not an https:// URL that ends in '/'")
     return options

@@ -35,13 +35,13 @@ def parse_mirrors(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return mirrors, tuple(refused)
 
 
-def apply_mirror(mirrors: Mapping[str, str], image: str, *, compat: bool = False) -> tuple[str, str]:
+def apply_mirror(mirrors: Mapping[str, str], image: str, *, is_compat: bool = False) -> tuple[str, str]:
     """Return the image after mirroring, and the mirror's source, which is empty if none applies.
 
-    The longest source that equals the image, or is followed by a slash in it, applies. With *compat* a source
+    The longest source that equals the image, or is followed by a slash in it, applies. With *is_compat* a source
     is any prefix of the image, and the first one applies: upstream tries them in random order.
     """
-    if compat:
+    if is_compat:
         fitting = [source for source in mirrors if image.startswith(source)][:1]
     else:
         fitting = [source for source in mirrors if f"{image}/".startswith(f"{source.rstrip('/')}/")]
@@ -102,7 +102,7 @@ class Exchange(Value):
     access_token: str = field(repr=False)
     tenant: str
     grantee: str
-    compat: bool = False
+    is_compat: bool = False
 
 
 def exchange_token(exchange: Exchange, deadline: Deadline, retry: Retry) -> str:
@@ -154,20 +154,20 @@ def _challenge(exchange: Exchange, deadline: Deadline, retry: Retry) -> tuple[st
             "check that it is an Azure registry, and that its firewall allows this machine",
         )
     try:
-        found = read_bearer(reply.values("www-authenticate"), compat=exchange.compat)
+        found = read_bearer(reply.values("www-authenticate"), is_compat=exchange.is_compat)
         return _check_realm(found["realm"], exchange), found["service"]
     except ChallengeError as error:
         problem = str(error)
     raise ProvideError(f"{reply.url}: its response cannot be used: {problem}")
 
 
-def read_bearer(headers: Sequence[str], *, compat: bool = False) -> dict[str, str]:
+def read_bearer(headers: Sequence[str], *, is_compat: bool = False) -> dict[str, str]:
     """Return the parameters of the only Bearer challenge in WWW-Authenticate headers, by lower-case name.
 
     Raise ChallengeError if there is not exactly one, it has no realm or service, a name occurs twice in it, as neither
-    value can be trusted, or a quote is not closed. With *compat* there must be one header, as upstream expects.
+    value can be trusted, or a quote is not closed. With *is_compat* there must be one header, as upstream expects.
     """
-    if compat and len(headers) != 1:
+    if is_compat and len(headers) != 1:
         raise ChallengeError(f"it has {len(headers)} WWW-Authenticate headers, expected one")
     # A fault in a challenge of another scheme is not an error.
     ours = [header.strip() for header in headers if header.strip().partition(" ")[0].lower() == "bearer"]

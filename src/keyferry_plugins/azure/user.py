@@ -43,7 +43,7 @@ def log_in_as_user(
         renewed = _refresh(options, application, refresh_token, deadline) if refresh_token else None
         return renewed or _log_in(options, application, request, deadline)
 
-    folder = choose_folder(options.cache_dir, os.environ, compat=options.compat)
+    folder = choose_folder(options.cache_dir, os.environ, is_compat=options.is_compat)
     if not folder:
         return obtain("")
     parts = [
@@ -65,11 +65,11 @@ def log_in_as_user(
     )
 
 
-def choose_folder(given: str, environ: Mapping[str, str], *, compat: bool) -> str:
-    """Return the folder for tokens: the one given, upstream's own with *compat*, or else an empty string."""
+def choose_folder(given: str, environ: Mapping[str, str], *, is_compat: bool) -> str:
+    """Return the folder for tokens: the one given, upstream's own with *is_compat*, or else an empty string."""
     if given:
         return os.path.expanduser(given)
-    if not compat:
+    if not is_compat:
         return ""
     return environ.get("KUBECACHEDIR") or os.path.expanduser("~/.kube/cache/kubelogin")
 
@@ -121,9 +121,9 @@ def _refresh(options: Options, application: Application, kept: str, deadline: De
 def _log_in(options: Options, application: Application, request: ExecRequest, deadline: Deadline) -> Token:
     if options.login == "ropc":
         return _log_in_by_password(options, application, request, deadline, {})
-    if options.compat or options.waits_for_login or is_watched(request):
+    if options.is_compat or options.waits_for_login or is_watched(request):
         # A user who sees standard error can enter a code; otherwise the program's own deadline applies.
-        is_patient = not options.compat and is_watched(request)
+        is_patient = not options.is_compat and is_watched(request)
         return _log_in_by_device_code(options, application, deadline, is_patient=is_patient)
     raise ProvideError(
         "a code must be entered in a browser, but nobody can read it: the client has no terminal",

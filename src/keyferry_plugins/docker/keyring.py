@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from keyferry._core.docker_hub import HUB, LOGIN_HOST, is_default_registry
 from keyferry._core.values import Value
 from keyferry._net.url import UrlSyntaxError, split_registry_key, split_registry_url
-from keyferry.api.meta import parse_duration
-from keyferry.errors import DurationError
-from keyferry.sdk import GLOBAL, IMAGE, AuthConfig, ProvideError
+from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
+from keyferry.sdk.flags import read_seconds
 from keyferry_plugins.docker.config import Login
 
 # The characters of a host: letters, digits, a star for a glob, and a few more.
@@ -87,15 +86,7 @@ def read_cache_duration(text: str) -> float | None:
     """Return the seconds of ``--cache-duration``, such as ``10m``; None if empty, as the config decides then."""
     if not text:
         return None
-    try:
-        nanoseconds = parse_duration(text)
-    except DurationError:
-        nanoseconds = -1
-    if nanoseconds < 0:
-        raise ProvideError(
-            f"--cache-duration: found {text[:40]!r}, expected a duration such as 10m, 1h or 0s"
-        )
-    return nanoseconds / 1e9
+    return read_seconds("--cache-duration", text, expected="such as 10m, 1h or 0s", is_zero_allowed=True)
 
 
 def normalise(key: str) -> HostPath | None:

@@ -19,12 +19,11 @@ from keyferry.api.federation.rules import (
     read_setting,
 )
 from keyferry.api.federation.v1alpha1 import FederationConfig, read_config
-from keyferry.api.meta import parse_duration
 from keyferry.api.wire import Reader
-from keyferry.errors import DocumentError, DurationError, Problem
+from keyferry.errors import DocumentError, Problem
 from keyferry.sdk import IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_seconds
 
 FLAGS = (
     Flag(
@@ -49,7 +48,6 @@ FLAGS = (
     Flag(name="show-preset", about="print a preset, which can be the start of a recipe, and exit"),
     *LOG_FLAGS,
 )
-_NANOSECONDS = 1_000_000_000
 # The kubelet kills a plugin after 60 seconds and discards its error message.
 _MAX_SECONDS = 50.0
 _MAX_BYTES = 1 << 20
@@ -58,14 +56,8 @@ _OTHERS_WRITE = 0o022
 
 def read_timeout(flags: Flags) -> float:
     """Return the seconds for all calls together."""
-    text = flags.text("timeout")
-    try:
-        seconds = parse_duration(text) / _NANOSECONDS
-    except DurationError:
-        seconds = 0.0
-    if not 0 < seconds <= _MAX_SECONDS:
-        raise ProvideError(f"--timeout: found {text[:40]!r}, expected a duration up to {_MAX_SECONDS:g}s")
-    return seconds
+    expected = f"up to {_MAX_SECONDS:g}s"
+    return read_seconds("--timeout", flags.text("timeout"), expected=expected, max_seconds=_MAX_SECONDS)
 
 
 def load_config(flags: Flags, environ: Mapping[str, str]) -> FederationConfig:

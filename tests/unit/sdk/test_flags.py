@@ -8,7 +8,7 @@ import pytest
 
 from keyferry import __version__
 from keyferry.errors import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, parse_flags, read_flags
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, parse_flags, read_flags, read_seconds
 
 FLAGS = (
     Flag(name="region", about="where", default="eu", short="r"),
@@ -165,3 +165,12 @@ def test_flags_are_values() -> None:
     """Two readings of the same words are equal."""
     assert parse_flags(FLAGS, ["a"]) == parse_flags(FLAGS, ["a"])
     assert isinstance(parse_flags(FLAGS, []), Flags)
+
+
+def test_a_duration_has_a_unit_and_limits() -> None:
+    """Go's durations are taken, nothing below or at zero unless it is allowed, and nothing above the limit."""
+    assert read_seconds("--timeout", "1m30s") == 90
+    assert read_seconds("--cache-duration", "0s", is_zero_allowed=True) == 0
+    for wrong in ("", "5", "0s", "-1s", "soon", "61s"):
+        with pytest.raises(ProvideError, match=r"^--timeout: found .*expected a duration such as 50s$"):
+            read_seconds("--timeout", wrong, max_seconds=60)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.aws.environment import Environment, load_shared_config, parse_sections, read_seconds
+from keyferry_plugins.aws.environment import Environment, load_shared_config, parse_sections
 
 
 def environment(**variables: str) -> Environment:
@@ -51,14 +51,6 @@ def test_attempts_are_a_number() -> None:
     assert Environment({"HOME": "/nowhere", "AWS_MAX_ATTEMPTS": "0"}, Deadline(5)).attempts() == 1000
     with pytest.raises(ProvideError, match="found 'many', expected a number"):
         Environment({"HOME": "/nowhere", "AWS_MAX_ATTEMPTS": "many"}, Deadline(5)).attempts()
-
-
-def test_a_timeout_is_a_duration() -> None:
-    """Go's durations are taken, and nothing below or at zero."""
-    assert read_seconds("1m30s") == 90
-    for wrong in ("", "5", "0s", "-1s", "soon"):
-        with pytest.raises(ProvideError, match="--timeout"):
-            read_seconds(wrong)
 
 
 CONFIG = """\

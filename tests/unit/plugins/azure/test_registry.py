@@ -138,7 +138,7 @@ def test_the_longest_source_wins_at_a_boundary(image: str, ours: str, theirs: st
     """Whatever the order; upstream takes any beginning of the text, and here the first."""
     assert apply_mirror(MIRRORS, image)[0] == ours
     assert apply_mirror(dict(reversed(MIRRORS.items())), image)[0] == ours
-    assert apply_mirror(MIRRORS, image, compat=True)[0] == theirs
+    assert apply_mirror(MIRRORS, image, is_compat=True)[0] == theirs
 
 
 GOOD = 'Bearer realm="https://r/t",service="r"'
@@ -163,7 +163,7 @@ GOOD = 'Bearer realm="https://r/t",service="r"'
 def test_parameters_are_read(header: str, parameters: dict[str, str]) -> None:
     """In quotes or without, in any case, with blanks."""
     assert read_bearer([header]) == parameters
-    assert read_bearer([header], compat=True) == parameters
+    assert read_bearer([header], is_compat=True) == parameters
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_another_scheme_is_none_of_ours(header: str) -> None:
 )
 def test_there_is_one_challenge_with_realm_and_service(headers: list[str]) -> None:
     """Anything else is an error, whichever way."""
-    for compat in (False, True):
+    for is_compat in (False, True):
         with pytest.raises(ChallengeError):
-            read_bearer(headers, compat=compat)
+            read_bearer(headers, is_compat=is_compat)
 
 
 def test_another_scheme_beside_it_disturbs_only_upstream() -> None:
@@ -207,7 +207,7 @@ def test_another_scheme_beside_it_disturbs_only_upstream() -> None:
     headers = ['Basic realm="x"', GOOD]
     assert read_bearer(headers)["service"] == "r"
     with pytest.raises(ChallengeError):
-        read_bearer(headers, compat=True)
+        read_bearer(headers, is_compat=True)
 
 
 def test_waits_grow_as_upstreams_do() -> None:
