@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry.cli.completion.words import CONTEXTS, LIST_CONTEXTS, CompletedCommand, all_commands
-from keyferry.cli.frame.commands import COMMANDS
+from keyferry.cli.run import COMMANDS
 
 __all__ = ["bash"]
 

@@ -7,7 +7,7 @@ import argparse
 from keyferry.cli.completion.bash import bash
 from keyferry.cli.completion.fish import fish
 from keyferry.cli.completion.zsh import zsh
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.show.writer import Lines
 
 DESCRIPTION = """\

@@ -12,7 +12,7 @@ from keyferry.cli.completion.words import (
     all_commands,
     plain,
 )
-from keyferry.cli.frame.commands import COMMANDS
+from keyferry.cli.run import COMMANDS
 
 __all__ = ["fish"]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
-from types import ModuleType
 
 from keyferry._core.values import Value, field
-from keyferry.cli.frame.commands import COMMANDS, Command
-from keyferry.cli.frame.parser import make_parser
+from keyferry.cli.parser import make_parser
+from keyferry.cli.run import COMMANDS, load_command
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.scaffold.install import PLUGINS
 from keyferry.lint.codes.catalogue import CODES
@@ -54,28 +52,17 @@ class CompletedCommand(Value):
 @cache
 def all_commands() -> tuple[CompletedCommand, ...]:
     """Return all commands, each before its subcommands."""
-    return tuple(found for name, entry in COMMANDS.items() for found in _commands((name,), entry))
+    return tuple(_read(words) for name in COMMANDS for words in _names(name))
 
 
-def _commands(words: tuple[str, ...], entry: Command) -> Iterator[CompletedCommand]:
-    module = import_module(entry.module)
-    below: Mapping[str, Command] = getattr(module, "SUBCOMMANDS", None) or {}
-    summaries = {name: each.summary for name, each in below.items()}
-    options, values = _read(words, module)
-    yield CompletedCommand(
-        words=words,
-        summary=entry.summary,
-        options=options,
-        subcommands=summaries,
-        values=() if below else values,
-    )
-    for name, each in below.items():
-        yield from _commands((*words, name), each)
+def _names(name: str) -> Iterator[tuple[str, ...]]:
+    yield (name,)
+    yield from ((name, below) for below in load_command(name).subcommands)
 
 
-def _read(words: tuple[str, ...], module: ModuleType) -> tuple[tuple[Option, ...], tuple[str, ...]]:
-    """Return the options of a command, and the known values of its first argument."""
-    parser = make_parser(f"keyferry {' '.join(words)}", module)
+def _read(words: tuple[str, ...]) -> CompletedCommand:
+    command = load_command(*words)
+    parser = make_parser(f"keyferry {' '.join(words)}", command)
     options: list[Option] = []
     first: tuple[str, ...] | None = None
     for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
@@ -83,7 +70,13 @@ def _read(words: tuple[str, ...], module: ModuleType) -> tuple[tuple[Option, ...
             options += _options(words, action)
         elif first is None:
             first = _values(words, action)
-    return tuple(options), first or ()
+    return CompletedCommand(
+        words=words,
+        summary=command.summary,
+        options=tuple(options),
+        subcommands={name: each.summary for name, each in command.subcommands.items()},
+        values=() if command.subcommands else first or (),
+    )
 
 
 def _options(words: tuple[str, ...], action: argparse.Action) -> Iterator[Option]:

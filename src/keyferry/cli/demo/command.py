@@ -13,7 +13,7 @@ from keyferry.cli.demo.files import write_files
 from keyferry.cli.demo.page import show_page
 from keyferry.cli.demo.registry import DemoRegistry
 from keyferry.cli.demo.steps import REST, STEPS, DemoStep
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.main import main
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.text import fold, text_width

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from keyferry.agent.management import AgentUnavailableError, ask_for_document, ask_for_page_link
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style

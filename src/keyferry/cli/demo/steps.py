@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.values import Value
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 
 __all__ = ["REST", "STEPS", "DemoStep"]
 

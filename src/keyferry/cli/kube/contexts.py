@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from keyferry._core.user_info import hide_in_url
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
+from keyferry.cli.options import add_kubeconfig_argument, add_output_argument
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, load_kubeconfig
 from keyferry.clusters.why.mechanism import find_mechanism
 from keyferry.show.documents import make_document, render_document

@@ -8,9 +8,8 @@ import shlex
 
 from keyferry._core.secrets import mask_arguments, printable
 from keyferry._core.user_info import hide_in_url
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_context
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
+from keyferry.cli.options import add_context_arguments, add_output_argument, resolve_context
 from keyferry.clusters.auth.runner import is_interactive
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
 from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.cluster_arguments import add_session_arguments
-from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.exits import Exit, exit_code
+from keyferry.cli.options import add_output_argument, add_session_arguments
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from keyferry._core.user_info import hide_in_text
-from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
-from keyferry.cli.frame.commands import Command
-from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.cli.frame.paste import command_line
+from keyferry.cli.hints import kubeconfig_hint
+from keyferry.cli.run import Entry, add_subcommand, run_subcommand
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Kind, PolicyError
 
 TYPE_CHECKING = False
@@ -42,15 +41,15 @@ examples:
 _PLAIN = (Kind.UNREACHABLE, Kind.TIMEOUT)
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "token": Command(module="keyferry.cli.kube.token", summary="print the credential as an ExecCredential"),
-    "whoami": Command(module="keyferry.cli.kube.whoami", summary="print your identity as the server sees it"),
-    "raw": Command(module="keyferry.cli.kube.raw", summary="send a GET request for any path of the server"),
-    "exec-info": Command(module="keyferry.cli.kube.exec_info", summary="print the input of a plugin"),
-    "contexts": Command(
+    "token": Entry(module="keyferry.cli.kube.token", summary="print the credential as an ExecCredential"),
+    "whoami": Entry(module="keyferry.cli.kube.whoami", summary="print your identity as the server sees it"),
+    "raw": Entry(module="keyferry.cli.kube.raw", summary="send a GET request for any path of the server"),
+    "exec-info": Entry(module="keyferry.cli.kube.exec_info", summary="print the input of a plugin"),
+    "contexts": Entry(
         module="keyferry.cli.kube.contexts",
         summary="list the contexts and their users' authentication mechanisms",
     ),
-    "explain": Command(
+    "explain": Entry(
         module="keyferry.cli.kube.explain", summary="explain why a context works or does not work"
     ),
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from keyferry._core.user_info import hide_in_text
-from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.frame.paste import command_line
+from keyferry.cli.options import add_session_arguments, open_session
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False

@@ -6,8 +6,8 @@ import os
 import sys
 
 from keyferry._core.user_info import hide_in_url
-from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.options import add_session_arguments, open_session
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.writer import report
 

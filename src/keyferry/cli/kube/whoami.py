@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from keyferry._core.user_info import hide_in_url
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
+from keyferry.cli.options import add_output_argument, add_session_arguments, open_session
 from keyferry.clusters.api_calls import Review, review
 from keyferry.clusters.session import ClusterSession
 from keyferry.show.documents import make_document, render_document
