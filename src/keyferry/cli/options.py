@@ -6,7 +6,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGrou
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.clusters.kubeconfig.resolve import ClientConfig
     from keyferry.clusters.session import ClusterSession
 
 
@@ -170,18 +169,3 @@ def open_session(args: Namespace) -> ClusterSession:
         trust=args.trust,
         timeout_seconds=args.timeout,
     )
-
-
-def resolve_context(args: Namespace) -> ClientConfig:
-    """Return the context of the command line, without running a plugin."""
-    from keyferry.clusters.kubeconfig.choose import Overrides
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import resolve
-
-    overrides = Overrides(
-        context=args.context or "",
-        cluster=args.cluster or "",
-        user=args.user or "",
-        proxy_url=args.proxy_url or "",
-    )
-    return resolve(load_kubeconfig(args.kubeconfig), overrides)

@@ -73,7 +73,7 @@ COMMANDS = {
         summary="show and maintain the records of who may use the images of this node",
     ),
     "kube": Entry(
-        module="keyferry.cli.kube.group",
+        module="keyferry.cli.kube",
         summary="authenticate to any cluster that kubectl can reach, and explain failures",
     ),
     "plugin": Entry(
