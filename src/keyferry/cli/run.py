@@ -88,11 +88,11 @@ COMMANDS = {
         summary="connect the kubelet and docker's tools to the node agent, reversibly",
     ),
     "demo": Entry(
-        module="keyferry.cli.demo.command",
+        module="keyferry.cli.demo",
         summary="show six common problems and the commands that explain them, on this machine",
     ),
     "completion": Entry(
-        module="keyferry.cli.completion.command", summary="print the completion script for bash, zsh or fish"
+        module="keyferry.cli.completion", summary="print the completion script for bash, zsh or fish"
     ),
 }
 
