@@ -43,7 +43,7 @@ def add_output_argument(parser: ArgumentParser, formats: tuple[str, ...]) -> Non
 
 def add_run_arguments(parser: ArgumentParser) -> None:
     """Declare the options for running plugins."""
-    group = parser.add_argument_group("running plugins")
+    group = parser.add_argument_group("advanced: running plugins")
     group.add_argument(
         "--timeout",
         type=parse_seconds,
@@ -69,7 +69,7 @@ def add_run_arguments(parser: ArgumentParser) -> None:
 
 def add_agent_argument(parser: ArgumentParser) -> None:
     """Declare the node agent that is asked before a plugin is run."""
-    group = parser.add_argument_group("node agent")
+    group = parser.add_argument_group("advanced: node agent")
     group.add_argument(
         "--agent",
         type=parse_agent,
@@ -110,18 +110,20 @@ def add_kubeconfig_argument(parser: ArgumentParser) -> _ArgumentGroup:
     return group
 
 
-def add_context_arguments(parser: ArgumentParser) -> None:
-    """Declare the kubeconfig and the context, with kubectl's option names."""
+def add_context_arguments(parser: ArgumentParser) -> _ArgumentGroup:
+    """Declare the kubeconfig and the context, with kubectl's option names; return the group of the advanced ones."""
     group = add_kubeconfig_argument(parser)
     group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
-    group.add_argument("--cluster", metavar="NAME", help="use this cluster instead of the context's")
-    group.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
-    group.add_argument(
+    advanced = parser.add_argument_group("advanced: connection")
+    advanced.add_argument("--cluster", metavar="NAME", help="use this cluster instead of the context's")
+    advanced.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
+    advanced.add_argument(
         "--proxy-url",
         type=_proxy_url,
         metavar="URL",
         help="connect through this http:// or https:// proxy instead of the cluster's proxy-url",
     )
+    return advanced
 
 
 def _proxy_url(text: str) -> str:
@@ -139,8 +141,7 @@ def _proxy_url(text: str) -> str:
 
 def add_session_arguments(parser: ArgumentParser) -> None:
     """Declare the context, and how its plugin is run."""
-    add_context_arguments(parser)
-    group = parser.add_argument_group("connection")
+    group = add_context_arguments(parser)
     group.add_argument(
         "--trust",
         action="store_true",

@@ -60,14 +60,19 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, message)
 
     def format_help(self) -> str:
-        """Return the usage, the examples, the description and the arguments, and the notes below the examples last."""
+        """Return the usage, the examples, the description, the arguments, and the notes below the examples.
+
+        Groups whose title begins with ``advanced`` follow the others, and what every command has is last.
+        """
         examples, _, notes = (self.epilog or "").partition("\n\n")
         columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
         formatter = _HelpFormatter(self.prog, columns)
         formatter.add_usage(self.usage, self._positionals._group_actions, ())  # noqa: SLF001 - as argparse does
         formatter.add_text(examples)
         formatter.add_text(self.description)
-        for group in self._action_groups:
+        *groups, of_every_command = self._action_groups
+        groups.sort(key=lambda group: (group.title or "").startswith("advanced"))
+        for group in (*groups, of_every_command):
             formatter.start_section(group.title)
             formatter.add_arguments(group._group_actions)  # noqa: SLF001 - as argparse does
             formatter.end_section()

@@ -19,15 +19,18 @@ def test_every_command_has_both(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
-def test_help_begins_with_examples_and_ends_with_what_every_command_has(
+def test_help_begins_with_examples_and_ends_with_what_is_rarely_used(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line of usage, the examples, the description, the command's own options, then those of all."""
+    """One line of usage, the examples, the description, the common options, the advanced ones, those of all commands."""
     assert main([*words, "--help"]) == 0
-    usage, examples, *_ = capsys.readouterr().out.split("\n\n")
+    usage, examples, *rest = capsys.readouterr().out.split("\n\n")
     assert usage.startswith(f"usage: keyferry {' '.join(words)} ")
     assert usage.endswith("[OPTIONS]")
     assert examples.startswith("examples:\n")
+    heads = [part.partition("\n")[0] for part in rest]
+    groups = [head for head in heads[: heads.index("options of every command:")] if head.endswith(":")]
+    assert groups == sorted(groups, key=lambda head: head.startswith("advanced"))
 
 
 @pytest.mark.parametrize(
