@@ -11,8 +11,8 @@ from types import ModuleType
 from keyferry._core.values import Value, field
 from keyferry.cli.frame.commands import COMMANDS, Command
 from keyferry.cli.frame.parser import make_parser
-from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.scaffold.install import PLUGINS
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.install import PLUGINS
 from keyferry.lint.codes.catalogue import CODES
 
 __all__ = ["CONTEXTS", "CompletedCommand", "Option", "all_commands", "plain"]

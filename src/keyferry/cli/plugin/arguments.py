@@ -18,13 +18,13 @@ from keyferry.clusters.kubeconfig.trust import check_trust
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.reference import normalise
-from keyferry.kit.lab.plugin_under_test import (
+from keyferry.kit.plugin import (
     KNOWN_VERSIONS,
+    PluginKind,
     PluginUnderTest,
     find_program,
     full_api_version,
 )
-from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.writer import report
 
 _LARGEST_TOKEN = 1 << 20

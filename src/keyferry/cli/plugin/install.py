@@ -6,7 +6,7 @@ import shlex
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.near_misses import did_you_mean
-from keyferry.kit.scaffold.install import (
+from keyferry.kit.install import (
     PLUGINS,
     OwnPlugin,
     Plugin,

@@ -12,11 +12,10 @@ from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.cli.plugin.output import listing, report_lines
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.checks.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.report import Report, Status, to_document, to_junit
+from keyferry.kit.report import Report, Status, code_lines, report_lines, to_document, to_junit
 from keyferry.show.documents import as_json
 from keyferry.show.writer import Lines, report
 
@@ -162,7 +161,7 @@ def _codes(given: Iterable[str]) -> Iterable[str]:
 
 def _list(code: str | None) -> int:
     chosen = tuple(_codes([code])) if code else tuple(CHECKS)
-    for line in listing(CHECKS[name] for name in chosen):
+    for line in code_lines(CHECKS[name] for name in chosen):
         print(line)
     return Exit.OK
 

@@ -12,8 +12,7 @@ from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.errors import EnvironmentProblem, signal_name
-from keyferry.kit.trace.record import record
-from keyferry.kit.trace.replay import load_trace, replay
+from keyferry.kit.trace import load_trace, record, replay
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.text import fold
 from keyferry.show.writer import Lines, report, style, write_exact

@@ -1,19 +1,24 @@
-"""Record one request to a plugin and its response for a bug report, without secrets."""
+"""Traces for bug reports: record one request to a plugin and its response without secrets, and replay them."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterable
 
 from keyferry import __version__
+from keyferry._core.bounded import read_path
 from keyferry._core.clock import time_ns
-from keyferry._core.json import loads, loads_with_duplicates
+from keyferry._core.gotext import go_strerror
+from keyferry._core.json import dumps, loads, loads_with_duplicates
 from keyferry._core.paths import format_path
 from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import MASK, mask_arguments, redact, secret_values
+from keyferry._core.values import Value, field
+from keyferry.api.meta import format_instant, parse_time
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.errors import (
     DocumentError,
@@ -21,30 +26,32 @@ from keyferry.errors import (
     KeyferryError,
     Kind,
     PluginProtocolError,
+    TimeError,
     signal_name,
 )
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.invoke.run import Ending, Limits, ProcessOutcome
-from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.launch import Launch, launch
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.lab.requests import ask
-from keyferry.kit.lab.secrets import SHORTEST, Secrets, secrets_in, shown_key
-from keyferry.kit.lab.tokens import describe, skeleton
-from keyferry.kit.plugin_kind import PluginKind
-from keyferry.show.documents import make_document
+from keyferry.kit.lab.requests import normal_request
+from keyferry.kit.lab.secrets import MIN_LENGTH, Secrets, describe, secrets_in, shown_key, skeleton
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
+from keyferry.show.documents import API_VERSION, make_document
 
-__all__ = ["KIND", "PLACEHOLDER", "record"]
+__all__ = ["KIND", "PLACEHOLDER", "Replay", "load_trace", "record", "replay"]
 
 KIND = "PluginTrace"
 PLACEHOLDER = "keyferry-placeholder"
 _SECRETS = ("password", "token", "clientKeyData", "clientCertificateData")
 # Fields of the protocols that contain no secret; the rest of a response is masked.
 _PLAIN = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "expirationTimestamp", "username")
-_LONGEST = 4096
-_STDERR_LINES = 50
+_MAX_BYTES = 4096
+_MAX_STDERR_LINES = 50
+_MAX_FILE_BYTES = 64 * 1024 * 1024
+_SECOND = 1_000_000_000
+# The end of the year 9999; later times cannot be written in RFC 3339.
+_END_NS = 253_402_300_800 * _SECOND
 
 Json = dict[str, object]
 _LACKS = {
@@ -58,17 +65,17 @@ def record(plugin: PluginUnderTest) -> Json:
 
     Raise EnvironmentProblem if the plugin cannot be started.
     """
-    experiment = _experiment(plugin)
+    experiment = normal_request(plugin)
     outcome, names = _run(plugin, experiment)
     known = {plugin.token, *secret_values(plugin.env)} | secrets_in(outcome.stdout)
-    secrets = Secrets(texts=frozenset(text for text in known if len(text) >= SHORTEST))
+    secrets = Secrets(texts=frozenset(text for text in known if len(text) >= MIN_LENGTH))
     now = time_ns()
     return make_document(
         KIND,
         keyferry=__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
-        recordedAtSeconds=now // 1_000_000_000,
+        recordedAtSeconds=now // _SECOND,
         protocol=str(plugin.kind),
         command=plugin.path,
         args=[secrets.hide(word) for word in mask_arguments(plugin.args)],
@@ -82,12 +89,6 @@ def record(plugin: PluginUnderTest) -> Json:
         stderr=_stderr(outcome.stderr, secrets),
         verdict=_verdict(plugin, experiment, outcome, secrets),
     )
-
-
-def _experiment(plugin: PluginUnderTest) -> Experiment:
-    if plugin.kind == PluginKind.IMAGE:
-        return ask(plugin, "trace", plugin.images[0])
-    return next(good_infos(plugin))
 
 
 def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcome, Iterable[str]]:
@@ -120,7 +121,7 @@ def _stdout(data: bytes, now_ns: int) -> Json:
     except (DocumentError, RecursionError):
         pass
     if not isinstance(masked, dict):
-        text = skeleton(data[:_LONGEST].decode("utf-8", "replace"))
+        text = skeleton(data[:_MAX_BYTES].decode("utf-8", "replace"))
         return {"bytes": len(data), "isJson": False, "skeleton": text}
     return {
         "bytes": len(data),
@@ -154,7 +155,7 @@ def _field(name: str) -> str:
 def _stderr(data: bytes, secrets: Secrets) -> list[str]:
     """Return the last lines; secrets are masked before the text is cut, so that no part of one remains."""
     lines = secrets.hide(data.decode("utf-8", "replace").replace("\r\n", "\n")).split("\n")
-    kept = [line for line in lines if line.strip()][-_STDERR_LINES:]
+    kept = [line for line in lines if line.strip()][-_MAX_STDERR_LINES:]
     return [line[:400] for line in kept]
 
 
@@ -213,6 +214,68 @@ def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOu
         cause, text = str(outcome.ending), f"it {outcome.ending}"
     if plugin.kind != PluginKind.IMAGE:
         return text, f"exec: executable {plugin.name} failed with exit code {max(outcome.status or 0, -1)}"
-    said = outcome.stderr.decode("utf-8", "replace")[-_LONGEST:]
+    said = outcome.stderr.decode("utf-8", "replace")[-_MAX_BYTES:]
     where = f"error execing credential provider plugin {plugin.name} for image {experiment.image}"
     return text, f"{where}: {cause}: {said}"
+
+
+class Replay(Value):
+    """The output and the exit status of a replay."""
+
+    stdout: str = field(repr=False)
+    stderr: str
+    status: int
+
+
+def load_trace(path: str) -> Json:
+    """Read a trace; raise EnvironmentProblem if the file is not one."""
+    try:
+        document = loads(read_path(path, _MAX_FILE_BYTES))
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
+    except DocumentError as error:
+        raise EnvironmentProblem(f"{path} is not a trace: {error.message}") from None
+    if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (
+        API_VERSION,
+        KIND,
+    ):
+        raise EnvironmentProblem(f"{path} is not a trace, expected kind {KIND} of {API_VERSION}")
+    return document
+
+
+def replay(trace: Json, now_ns: int | None = None) -> Replay:
+    """Return the output of a trace's plugin; its expiry has the same distance from now as when it was recorded."""
+    now = time_ns() if now_ns is None else now_ns
+    stdout = trace.get("stdout")
+    text = ""
+    if isinstance(stdout, dict):
+        document = stdout.get("document")
+        if isinstance(document, dict):
+            text = dumps(_shift(document, trace, now)) + "\n"
+        else:
+            text = str(stdout.get("skeleton") or "")
+    lines = trace.get("stderr")
+    said = "".join(f"{line}\n" for line in lines) if isinstance(lines, list) else ""
+    return Replay(stdout=text, stderr=said, status=_status(trace))
+
+
+def _status(trace: Json) -> int:
+    """Return the exit status; 128 and the signal's number for a signal, as a shell reports it."""
+    status = trace.get("status")
+    if trace.get("ending") != "exited" or not isinstance(status, int):
+        return 128 + signal.SIGKILL
+    return status if status >= 0 else 128 - status
+
+
+def _shift(document: Json, trace: Json, now_ns: int) -> Json:
+    status, recorded = document.get("status"), trace.get("recordedAtSeconds")
+    if not isinstance(status, dict) or not isinstance(recorded, int):
+        return document
+    try:
+        then = parse_time(str(status.get("expirationTimestamp")))
+    except TimeError:
+        return document
+    moved = then + (now_ns // _SECOND - recorded) * _SECOND
+    if not 0 <= moved < _END_NS:
+        return document
+    return {**document, "status": {**status, "expirationTimestamp": format_instant(moved)}}

@@ -12,14 +12,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.scaffold.install import (
-    PLUGINS,
-    Plugin,
-    ProgramState,
-    find_program,
-    install,
-    launcher_text,
-)
+from keyferry.kit.install import PLUGINS, Plugin, ProgramState, find_program, install, launcher_text
 from support.sdk_plugins import SOURCE
 
 STATIC = PLUGINS["static"]

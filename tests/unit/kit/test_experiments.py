@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import (
     Experiment,
     Surroundings,
@@ -17,10 +15,8 @@ from keyferry.kit.lab.experiments import (
     repeat_command,
     repeat_variables,
 )
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.lab.requests import good_requests, image_experiments
-from keyferry.kit.lab.variations import variations
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.lab.requests import isolation, plan
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 from support.parts import lacking
 from support.plugins import write_executable
 
@@ -31,21 +27,13 @@ printf '%s' "$KUBERNETES_EXEC_INFO" >"$0.info"
 """
 
 
-def planned(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """All experiments of a kind."""
-    if plugin.kind == PluginKind.CLUSTER:
-        yield from (*good_infos(plugin), *cluster_experiments(plugin))
-    else:
-        yield from (*good_requests(plugin), *image_experiments(plugin, "/nowhere/canary"))
-
-
 @pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
 def test_the_command_that_is_shown_repeats_the_experiment(kind: PluginKind, tmp_path: Path) -> None:
     """What a shell feeds the plugin is byte for byte what the kit did."""
     executable = write_executable(tmp_path / "plugin", RECORDER)
     plugin = PluginUnderTest(path=str(executable), kind=kind, images=("registry.example/team/app",))
     compared = 0
-    for experiment in planned(plugin):
+    for experiment in plan(plugin, "/nowhere/canary"):
         if "huge exec info" in experiment.name:
             continue
         subprocess.run(
@@ -79,10 +67,13 @@ def test_a_pasted_command_takes_its_secrets_from_the_shell(tmp_path: Path) -> No
         "ARG_5": "s3cret-positional",
         "SERVICE_ACCOUNT_TOKEN": "s3cret-service-account-token",
     }
-    commands = {each.name: repeat_command(plugin, each, {"s3cret-positional"}) for each in planned(plugin)}
+    commands = {
+        each.name: repeat_command(plugin, each, {"s3cret-positional"})
+        for each in plan(plugin, "/nowhere/canary")
+    }
     phrases = repeat_variables(plugin, list(commands.values()))
     assert [phrase.split()[0] for phrase in phrases] == list(known)
-    for experiment in planned(plugin):
+    for experiment in plan(plugin, "/nowhere/canary"):
         command = commands[experiment.name]
         assert "s3cret" not in command
         assert "*****" not in command
@@ -96,7 +87,7 @@ def test_a_pasted_command_takes_its_secrets_from_the_shell(tmp_path: Path) -> No
 def test_a_command_survives_the_terminal(kind: PluginKind) -> None:
     """Nothing in it is a control character, which the terminal would be shown in another form."""
     plugin = PluginUnderTest(path="/plugin", kind=kind, images=("registry.example/team/app",))
-    for experiment in planned(plugin):
+    for experiment in plan(plugin, "/nowhere/canary"):
         command = repeat_command(plugin, experiment)
         assert command.isprintable(), experiment.name
 
@@ -110,7 +101,7 @@ def test_no_secret_is_in_a_command(tmp_path: Path) -> None:
         env=(("KEY", "s3cret-variable"),),
         token="s3cret-service-account-token",
     )
-    for experiment in (*planned(plugin), *variations(next(good_requests(plugin)))):
+    for experiment in plan(plugin, "/nowhere/canary"):
         command = repeat_command(plugin, experiment)
         assert "s3cret" not in command
 
@@ -141,14 +132,12 @@ def test_names_of_experiments_are_unique() -> None:
     """A run is known by its experiment's name."""
     for kind in (PluginKind.IMAGE, PluginKind.CLUSTER):
         plugin = PluginUnderTest(path="/plugin", kind=kind, images=("r.io/a", "r.io/b"))
-        names = [experiment.name for experiment in planned(plugin)]
+        names = [experiment.name for experiment in plan(plugin, "/nowhere/canary")]
         assert len(names) == len(set(names))
 
 
 def test_the_network_is_really_gone() -> None:
     """Where the system can make an empty network, a program in it cannot reach even this machine."""
-    from keyferry.kit.lab.variations import isolation
-
     prefix = isolation()
     if not prefix:
         lacking("network-namespace")

@@ -17,7 +17,7 @@ import keyferry
 from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind
 
 __all__ = [
     "PLUGINS",

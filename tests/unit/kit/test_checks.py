@@ -6,16 +6,16 @@ import pytest
 
 from keyferry._core.json import dumps
 from keyferry._core.values import replace
+from keyferry.errors import PluginProtocolError
+from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.run import Ending, ProcessOutcome
-from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.checks.responses import classify, serves, why_unmatchable
+from keyferry.kit.lab.evidence import Evidence, Observation, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Family, Surroundings
-from keyferry.kit.lab.launch import Run
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.lab.processes import Process, can_look
-from keyferry.kit.lab.secrets import Secrets
-from keyferry.kit.plugin_kind import PluginKind
-from keyferry.kit.rules.all import RULES
+from keyferry.kit.lab.launch import Process, Run, can_look
+from keyferry.kit.lab.secrets import Secrets, secrets_in
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 from support.kit_broken import matching_pair
 from support.kit_plugins import GOOD, V1
 
@@ -53,27 +53,37 @@ def asked(name: str, api_version: str = V1, image: str = "r.io/x") -> Experiment
 
 def evidence(kind: PluginKind = PluginKind.IMAGE, **runs: Run) -> Evidence:
     """Evidence of some runs; an underscore in a name stands for a space."""
-    named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
-    experiments = {name: asked(name) for name in named}
     plugin = PluginUnderTest(path="/plugin", kind=kind, images=("r.io/x",))
+    named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
+    observed = {
+        name: Observation(plugin=plugin, experiment=asked(name), run=run, secrets=Secrets())
+        for name, run in named.items()
+    }
     return Evidence(
         plugin=plugin,
-        experiments=experiments,
-        runs=named,
+        observations=observed,
         secrets=Secrets(),
+        has_secrets=any(secrets_in(run.outcome.stdout) for run in named.values()),
         around=Surroundings(home="/h", temporary="/t", environ={}),
         now_ns=0,
     )
 
 
+def with_experiment(shown: Evidence, name: str, api_version: str) -> Evidence:
+    """The same evidence, where one request was made in another version."""
+    one = replace(shown.observations[name], experiment=asked(name, api_version))
+    return replace(shown, observations={**shown.observations, name: one})
+
+
+def with_plugin(shown: Evidence, **changes: object) -> Evidence:
+    """The same evidence of a plugin with other settings."""
+    return replace(shown, plugin=replace(shown.plugin, **changes))
+
+
 def findings(code: str, shown: Evidence) -> list[Violation]:
     """What a check finds."""
-    return list(RULES[code].judge(shown))
-
-
-def test_every_code_has_a_rule_and_every_rule_a_code() -> None:
-    """The table of codes and the table of rules are the same."""
-    assert RULES.keys() == CHECKS.keys()
+    check = CHECKS[code]
+    return list(check.judge(shown.select(check.needs)))
 
 
 @pytest.mark.parametrize(
@@ -187,8 +197,7 @@ V1BETA1 = GOOD.replace(b"/v1", b"/v1beta1")
 def test_another_version_is_answered_in_it_or_refused(run: Run, *, fails: bool) -> None:
     """Anything else breaks the promise, garbage included."""
     shown = evidence(version_v1beta1=run)
-    beta = asked("version v1beta1", V1.replace("v1", "v1beta1"))
-    shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
+    shown = with_experiment(shown, "version v1beta1", V1.replace("v1", "v1beta1"))
     assert bool(findings("KP130", shown)) is fails
 
 
@@ -203,8 +212,7 @@ def test_without_a_good_answer_versions_say_nothing(code: str, stdout: bytes) ->
 def test_a_version_that_is_answered_in_another_is_not_known() -> None:
     """Neither a good answer nor a refusal: nothing shows that the plugin knows the version."""
     shown = evidence(version_v1beta1=ran(GOOD))
-    beta = asked("version v1beta1", V1.replace("v1", "v1beta1"))
-    shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
+    shown = with_experiment(shown, "version v1beta1", V1.replace("v1", "v1beta1"))
     with pytest.raises(Unchecked):
         findings("KP131", shown)
 
@@ -263,7 +271,7 @@ def test_a_credential_that_cannot_be_read_so_far_passes_nothing(
 ) -> None:
     """As with image plugins; and without a certificate nothing is said of one."""
     shown = evidence(PluginKind.CLUSTER, good=ran(stdout.replace(b"%s", EXEC.encode())))
-    shown = replace(shown, experiments={"good": asked("good", EXEC)})
+    shown = with_experiment(shown, "good", EXEC)
     for code in ("KP202", "KP203", "KP204", "KP205", "KP206", "KP207", "KP208", "KP209"):
         if code in passed:
             assert findings(code, shown) == [], code
@@ -334,9 +342,8 @@ def test_the_line_end_of_an_invalid_response_does_not_count() -> None:
 def test_each_cache_type_has_its_own_check_of_a_returned_token(code: str, cache_type: str) -> None:
     """The check of the other type has no result."""
     shown = evidence(account=ran())
-    plugin = replace(shown.plugin, cache_type=cache_type)
     with pytest.raises(Unchecked, match="cacheType"):
-        findings(code, replace(shown, plugin=plugin))
+        findings(code, with_plugin(shown, cache_type=cache_type))
 
 
 def test_a_response_without_credentials_does_not_show_whether_it_returns_the_token() -> None:
@@ -360,7 +367,7 @@ def test_without_another_version_nothing_is_said_of_versions(code: str) -> None:
     shown = evidence(kind, version_v1=ran())
     if kind is PluginKind.CLUSTER:
         shown = cluster_evidence('{"token":"t"}')
-    shown = replace(shown, plugin=replace(shown.plugin, api_versions=(V1, EXEC)))
+    shown = with_plugin(shown, api_versions=(V1, EXEC))
     with pytest.raises(Unchecked, match="--api-version"):
         findings(code, shown)
 
@@ -398,7 +405,7 @@ def cluster_evidence(status: str) -> Evidence:
     """Evidence of one response of a cluster plugin."""
     text = f'{{"kind":"ExecCredential","apiVersion":"{EXEC}","status":{status}}}'
     shown = evidence(PluginKind.CLUSTER, good=ran(text.encode()))
-    return replace(shown, experiments={"good": asked("good", EXEC)})
+    return with_experiment(shown, "good", EXEC)
 
 
 def test_an_opaque_token_without_an_expiry_is_not_compared() -> None:
@@ -438,7 +445,7 @@ def test_a_program_that_ended_too_soon_shows_no_command_line() -> None:
 def test_a_home_of_ones_own_is_not_searched(code: str) -> None:
     """With --env HOME the kit's empty folder is not the plugin's."""
     shown = evidence(good=ran(LONG))
-    shown = replace(shown, plugin=replace(shown.plugin, env=(("HOME", "/home/me"),)))
+    shown = with_plugin(shown, env=(("HOME", "/home/me"),))
     with pytest.raises(Unchecked, match="HOME"):
         findings(code, shown)
 
@@ -447,7 +454,7 @@ def test_a_home_of_ones_own_is_not_searched(code: str) -> None:
 def test_a_temporary_folder_of_ones_own_is_not_searched(code: str) -> None:
     """With --env TMPDIR likewise."""
     shown = evidence(good=ran(LONG))
-    shown = replace(shown, plugin=replace(shown.plugin, env=(("TMPDIR", "/var/tmp"),)))
+    shown = with_plugin(shown, env=(("TMPDIR", "/var/tmp"),))
     with pytest.raises(Unchecked, match="TMPDIR"):
         findings(code, shown)
 
@@ -479,3 +486,54 @@ def test_without_a_good_answer_circumstances_say_nothing() -> None:
     broken = ran(b"", status=1, stderr=b"no")
     with pytest.raises(Unchecked):
         findings("KP327", evidence(good=broken, locale_C=broken))
+
+
+@pytest.mark.parametrize(
+    ("stdout", "code"),
+    [
+        (b"", "KP102"),
+        (b"[]", "KP102"),
+        (b"\xef\xbb\xbf" + GOOD, "KP102"),
+        (GOOD + GOOD, "KP102"),
+        (b"null", "KP103"),
+        (GOOD.replace(b"/v1", b"/v1beta1"), "KP103"),
+        (GOOD.replace(b"/v1", b"/a/v1"), "KP103"),
+        (GOOD.replace(b"Response", b"Request"), "KP104"),
+        (GOOD.replace(b"CredentialProviderResponse", b""), "KP104"),
+        (GOOD.replace(b"cacheDuration", b"cacheduration"), "KP105"),
+        (GOOD.replace(b'"username":"u"', b'"username":1'), "KP105"),
+        (GOOD.replace(b'"username":"u"', b'"username":"u","username":"v"'), "KP105"),
+        (GOOD.replace(b'"1m"', b'"1 minute"'), "KP107"),
+        (GOOD.replace(b'"1m"', b"60"), "KP107"),
+    ],
+)
+def test_what_the_kubelet_refuses_has_one_code(stdout: bytes, code: str) -> None:
+    """Each way to spoil an answer belongs to one check."""
+    with pytest.raises(PluginProtocolError) as caught:
+        decode_response("plugin", V1, stdout)
+    assert classify(caught.value).code == code
+
+
+@pytest.mark.parametrize(
+    ("key", "never"),
+    [
+        ("registry.example", False),
+        ("registry.example:5000/team", False),
+        ("*.registry.example", False),
+        ("https://index.docker.io/v1/", False),
+        ("HTTPS://registry.example", True),
+        ("registry.example/*", True),
+        ("registry?.example", True),
+        ("registry example", True),
+        ("", True),
+    ],
+)
+def test_keys_that_can_never_match_are_known(key: str, *, never: bool) -> None:
+    """A key is good if some image could match it."""
+    assert bool(why_unmatchable(key)) is never
+
+
+def test_the_key_of_docker_hub_serves_its_images() -> None:
+    """The kubelet's fallback for Docker Hub counts as a match."""
+    assert serves("https://index.docker.io/v1/", "docker.io/library/busybox")
+    assert not serves("https://index.docker.io/v1/", "quay.io/x/y")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.kit.codes.catalogue import CHECKS, checks_for
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.checks.catalogue import CHECKS, checks_for
+from keyferry.kit.plugin import PluginKind
 
-DOCS = Path(__file__).resolve().parents[4] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def test_the_page_of_codes_has_every_check() -> None:

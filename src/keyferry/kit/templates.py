@@ -1,8 +1,17 @@
-"""The files of a new plugin project; ``{{name}}`` and ``{{module}}`` are the names of the plugin and its module."""
+"""The texts of the files that ``keyferry plugin new`` writes; ``{{name}}`` is the name of the plugin, and so on."""
 
 from __future__ import annotations
 
-__all__ = ["CLUSTER_FILES", "IMAGE_FILES"]
+__all__ = [
+    "CLUSTER_FILES",
+    "GITHUB_STEP",
+    "IMAGE_FILES",
+    "JOB_README",
+    "NO_RBAC_STEP",
+    "PROVIDER_README",
+    "RBAC_STEP",
+    "VARIABLE_STEP",
+]
 
 _PYPROJECT = """\
 [build-system]
@@ -288,3 +297,74 @@ def _files(plugin: str, test: str, config_name: str, config: str) -> dict[str, s
 
 IMAGE_FILES = _files(_IMAGE_PLUGIN, _IMAGE_TEST, "config/provider.yaml", _IMAGE_CONFIG)
 CLUSTER_FILES = _files(_CLUSTER_PLUGIN, _CLUSTER_TEST, "config/kubeconfig.yaml", _CLUSTER_CONFIG)
+
+PROVIDER_README = """\
+# {{name}}
+
+A provider for the kubelet that runs `keyferry-federate` with the preset `{{preset}}`: {{about}}.
+
+1. On the registry's side, trust the issuer `{{issuer}}` for the audience `{{audience}}`
+   and the subject {{subject}}. keyferry's `docs/plugins/federation.md` says how, for each preset.
+{{rbac_step}}3. Check both configs, also with what only both together show:
+
+       keyferry lint provider.yaml federation.yaml
+
+4. On the node, add the entry of `provider.yaml` to the kubelet's provider config. Then install the plugin and its
+   config, which is written as JSON to `{{path}}`:
+
+       sudo keyferry plugin install federate --as {{name}} --bin-dir {{bin_dir}} \\
+         --federation-config federation.yaml --config provider.yaml
+
+5. Restart the kubelet if its provider config has changed, and try the whole chain:
+
+       {{try_words}}
+"""
+RBAC_STEP = """\
+2. Let kubelets request tokens for the audience:
+
+       kubectl apply -f rbac.yaml
+
+"""
+NO_RBAC_STEP = """\
+2. The token is not the kubelet's, so kubelets need no further permission.
+"""
+JOB_README = """\
+# {{name}}
+
+A provider config for CI jobs that runs `keyferry-federate` with the preset `{{preset}}`: {{about}}.
+The subject is the job's own token, so nothing is stored. No kubelet has such a token, so this is not for a node.
+
+1. On the registry's side, trust the issuer `{{issuer}}` for the audience `{{audience}}`
+   and the subject of the job, the claim `sub` of its token. keyferry's `docs/plugins/federation.md` says how, for
+   each preset.
+2. Give the job a token{{token_step}}
+
+3. Check the config:
+
+       keyferry lint provider.yaml
+
+4. In the job, install keyferry. In this folder, install the plugin, and add `docker-credential-keyferry` to
+   docker's config:
+
+       mkdir -p bin
+       keyferry plugin install federate --as {{name}} --bin-dir bin
+       export KEYFERRY_CONFIG="$PWD/provider.yaml" KEYFERRY_BIN_DIR="$PWD/bin"
+       keyferry bridge docker install
+
+   From then on docker, podman, skopeo, buildah and crane ask it for the login, in every step that has both variables.
+   To see the whole lookup, or what is wrong:
+
+       keyferry explain {{image}}
+"""
+GITHUB_STEP = """\
+ of GitHub Actions:
+
+       permissions:
+         contents: read
+         id-token: write"""
+VARIABLE_STEP = """\
+ in the variable `{{variable}}`; in GitLab:
+
+       id_tokens:
+         {{variable}}:
+           aud: {{audience}}"""

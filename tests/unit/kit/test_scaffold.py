@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.plugin_kind import PluginKind
-from keyferry.kit.scaffold.project import check_name, write_project
+from keyferry.kit.plugin import PluginKind
+from keyferry.kit.scaffold import check_name, write_project
 
 FILES = {
     ".gitignore",

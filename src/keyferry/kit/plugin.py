@@ -1,19 +1,27 @@
-"""The plugin under test: a program, how it is run, and the images it is tested with."""
+"""The two kinds of credential plugins, and the plugin under test: a program, how it is run, and its images."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping
+from enum import StrEnum
 
 from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.credentialprovider import v1 as credentialprovider
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["PluginUnderTest", "find_program", "full_api_version"]
+__all__ = ["PluginKind", "PluginUnderTest", "find_program", "full_api_version"]
+
+
+class PluginKind(StrEnum):
+    """The kind of a plugin: the kubelet's, for images, or client-go's, for clusters."""
+
+    IMAGE = "image"
+    CLUSTER = "cluster"
+
 
 _GROUPS = {
     PluginKind.IMAGE: credentialprovider.API_VERSION.rpartition("/")[0],

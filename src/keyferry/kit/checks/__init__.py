@@ -1,0 +1,1 @@
+"""The checks of the conformance kit, each beside its code and its words."""
