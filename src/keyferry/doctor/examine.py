@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from keyferry.doctor.checks.agents import check_agents
-from keyferry.doctor.checks.kubelet import check_kubelet
-from keyferry.doctor.checks.online import check_clock, check_registries
-from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
-from keyferry.doctor.checks.proxies import check_proxies
-from keyferry.doctor.checks.records import check_disk, check_records
-from keyferry.doctor.checks.runtime import check_mirrors, check_runtime
 from keyferry.doctor.facts import NodeFacts
-from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, NodeHealth
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, Hints, NodeHealth, make_line
+from keyferry.doctor.network_checks import check_clock, check_proxies, check_registries
+from keyferry.doctor.node_checks import (
+    check_disk,
+    check_kubelet,
+    check_mirrors,
+    check_records,
+    check_runtime,
+)
+from keyferry.doctor.provider_checks import check_agents, check_config, check_patterns, check_plugins
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS
 
 __all__ = ["examine"]
@@ -52,42 +53,18 @@ def _elsewhere(facts: NodeFacts, hints: Hints) -> Iterator[HealthSection]:
     yield HealthSection(
         title="what was looked for",
         lines=(
-            HealthLine(
-                level=unknown,
-                subject="kubelet",
-                text=f"a running kubelet, k3s or RKE2: none is visible{unseen}",
-            ),
-            HealthLine(level=unknown, subject="provider config", text=f"a provider config: none in {places}"),
+            make_line(unknown, "kubelet", f"a running kubelet, k3s or RKE2: none is visible{unseen}"),
+            make_line(unknown, "provider config", f"a provider config: none in {places}"),
         ),
     )
-    lines = [
-        HealthLine(
-            level=HealthLevel.NEXT,
-            subject="files",
-            text="check the files of a node",
-            next_command=hints.doctor("--config", "FILE", "--bin-dir", "DIR"),
-        ),
-        HealthLine(
-            level=HealthLevel.NEXT,
-            subject="demo",
-            text="see what keyferry does",
-            next_command="keyferry demo",
-        ),
-        HealthLine(
-            level=HealthLevel.NEXT,
-            subject="cluster",
-            text="check the access to a cluster",
-            next_command="keyferry kube explain",
-        ),
-    ]
+    lines = []
     if hidden and not facts.is_root:
-        lines.insert(
-            0,
-            HealthLine(
-                level=HealthLevel.NEXT,
-                subject="root",
-                text="look again as root",
-                next_command=hints.doctor(is_root=True),
-            ),
-        )
+        again = hints.doctor(is_root=True)
+        lines.append(make_line(HealthLevel.NEXT, "root", "look again as root", again))
+    files = hints.doctor("--config", "FILE", "--bin-dir", "DIR")
+    lines += [
+        make_line(HealthLevel.NEXT, "files", "check the files of a node", files),
+        make_line(HealthLevel.NEXT, "demo", "see what keyferry does", "keyferry demo"),
+        make_line(HealthLevel.NEXT, "cluster", "check the access to a cluster", "keyferry kube explain"),
+    ]
     yield HealthSection(title="what can be done here", lines=tuple(lines))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from keyferry.doctor.checks.online import check_clock, check_registries
 from keyferry.doctor.facts import KubeletFacts, NodeFacts, ProbeRoute, RegistryProbe
-from keyferry.doctor.health import HealthLevel
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, Hints
+from keyferry.doctor.network_checks import check_clock, check_registries
 from keyferry.images.node.kubelet import Kubelets
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from keyferry._core.severity import Severity
-from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
 from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts, ShimFacts
-from keyferry.doctor.health import HealthLevel, HealthSection, NodeHealth
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, HealthSection, Hints, NodeHealth
+from keyferry.doctor.provider_checks import check_config, check_patterns, check_plugins
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelets
 from keyferry.lint.report import Finding, LintReport

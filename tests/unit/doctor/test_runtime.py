@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.doctor.checks.runtime import check_mirrors, check_runtime
 from keyferry.doctor.facts import KubeletFacts, MirrorFacts, NodeFacts, RuntimeFacts
-from keyferry.doctor.health import HealthLevel
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, Hints
+from keyferry.doctor.node_checks import check_mirrors, check_runtime
 from keyferry.images.node.kubelet import Kubelets
 from keyferry.pulls.cri.client import RuntimeInfo
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind

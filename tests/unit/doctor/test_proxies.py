@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.doctor.checks.proxies import check_proxies
 from keyferry.doctor.facts import ConfigFacts, KubeletFacts, NodeFacts, ProviderFacts
-from keyferry.doctor.health import HealthLevel, HealthLine
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, HealthLine, Hints
+from keyferry.doctor.network_checks import check_proxies
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelet, Kubelets
 from keyferry.lint.report import LintReport

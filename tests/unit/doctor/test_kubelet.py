@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keyferry._core.values import replace
-from keyferry.doctor.checks.kubelet import check_kubelet
 from keyferry.doctor.facts import KubeletFacts
-from keyferry.doctor.health import HealthLevel, HealthLine
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, HealthLine, Hints
+from keyferry.doctor.node_checks import check_kubelet
 from keyferry.images.node.kubelet import Kubelet, Kubelets
 from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Setting
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keyferry._core.severity import Severity
-from keyferry.doctor.checks.records import check_disk, check_records
 from keyferry.doctor.facts import DiskFacts, RecordsFacts
-from keyferry.doctor.health import HealthLevel, HealthLine
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, HealthLine, Hints
+from keyferry.doctor.node_checks import check_disk, check_records
 from keyferry.lint.report import Finding, LintReport
 
 FACTS = RecordsFacts(root="/r", policy="AlwaysVerify", policy_from="its file")

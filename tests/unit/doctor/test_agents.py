@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from keyferry import __version__
-from keyferry.doctor.checks.agents import check_agents
 from keyferry.doctor.facts import AgentFacts, AgentFailure, KubeletFacts, NodeFacts
-from keyferry.doctor.health import HealthLevel
-from keyferry.doctor.hints import Hints
+from keyferry.doctor.health import HealthLevel, Hints
+from keyferry.doctor.provider_checks import check_agents
 from keyferry.images.node.kubelet import Kubelets
 
 
