@@ -9,11 +9,24 @@ from enum import StrEnum
 
 from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication import v1 as clientauthentication
-from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.credentialprovider import v1 as credentialprovider
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["PluginKind", "PluginUnderTest", "find_program", "full_api_version"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.api.clientauthentication.v1 import ClusterInfo
+    from keyferry.api.kubeconfig.v1 import ExecConfig
+    from keyferry.api.kubeletconfig.v1 import CredentialProvider
+
+__all__ = [
+    "KNOWN_VERSIONS",
+    "PluginKind",
+    "PluginUnderTest",
+    "find_program",
+    "full_api_version",
+    "plugin_of_provider",
+    "plugin_of_user",
+]
 
 
 class PluginKind(StrEnum):
@@ -64,6 +77,32 @@ class PluginUnderTest(Value):
         every = (full_api_version(self.kind, version) for version in KNOWN_VERSIONS[self.kind])
         ordered = dict.fromkeys((*self.api_versions, *every))
         return tuple(version for version in ordered if version != self.api_version)
+
+
+def plugin_of_provider(provider: CredentialProvider) -> PluginUnderTest:
+    """Return the plugin of a provider's config; its path is its name, and patterns without a star are its images."""
+    attributes = provider.token_attributes
+    patterns = [pattern for pattern in provider.match_images or () if "*" not in pattern]
+    return PluginUnderTest(
+        path=provider.name,
+        args=provider.args or (),
+        env=tuple((variable.name, variable.value) for variable in provider.env or ()),
+        api_versions=(provider.api_version,) if provider.api_version else (),
+        images=tuple(each if "/" in each else f"{each}/keyferry-kit/image" for each in patterns),
+        cache_type=attributes.cache_type if attributes is not None else "",
+    )
+
+
+def plugin_of_user(user: ExecConfig, cluster: ClusterInfo | None) -> PluginUnderTest:
+    """Return the plugin of a kubeconfig's user, which gets *cluster* if its config asks for that."""
+    return PluginUnderTest(
+        path=user.command,
+        kind=PluginKind.CLUSTER,
+        args=user.args or (),
+        env=tuple((variable.name, variable.value) for variable in user.env),
+        api_versions=(user.api_version,),
+        cluster=cluster if user.provide_cluster_info else None,
+    )
 
 
 def full_api_version(kind: PluginKind, version: str) -> str:

@@ -84,6 +84,30 @@ class Report(Value):
         """Return the number of checks with *status*."""
         return sum(result.status is status for result in self.results)
 
+    def at_least(self, severity: Severity) -> Report:
+        """Return the report without the failures that are less severe."""
+        kept = SEVERITIES[: SEVERITIES.index(severity) + 1]
+        results = tuple(
+            result
+            for result in self.results
+            if result.status is not Status.FAILED or result.check.severity in kept
+        )
+        return replace(self, results=results)
+
+    @property
+    def summary(self) -> str:
+        """The numbers of failures, of other checks and of runs, in one line."""
+        counts = [
+            f"{number} {severity if number == 1 else severity + 's'}"
+            for severity in SEVERITIES
+            if (number := len(self.failures(severity)))
+        ]
+        unchecked = sum(bool(result.reason) and result.is_asked_for for result in self.results)
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        found = ", ".join(counts) or "no failures"
+        passed = self.count(Status.PASSED)
+        return f"{found}; {passed} passed, {unchecked} not checked; {runs} in {self.seconds:.1f} s"
+
     @property
     def failed_codes(self) -> tuple[str, ...]:
         """The codes of all checks that failed, of any severity."""

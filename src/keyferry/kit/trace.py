@@ -16,7 +16,7 @@ from keyferry._core.gotext import go_strerror
 from keyferry._core.json import dumps, loads, loads_with_duplicates
 from keyferry._core.paths import format_path
 from keyferry._core.program.start import describe_start_problem
-from keyferry._core.secrets import MASK, mask_arguments, redact, secret_values
+from keyferry._core.secrets import MASK, mask_arguments, printable, redact, secret_values
 from keyferry._core.values import Value, field
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.clusters.auth.credential import read_credential
@@ -37,9 +37,11 @@ from keyferry.kit.lab.launch import Launch, launch
 from keyferry.kit.lab.requests import normal_request
 from keyferry.kit.lab.secrets import MIN_LENGTH, Secrets, describe, secrets_in, shown_key, skeleton
 from keyferry.kit.plugin import PluginKind, PluginUnderTest
-from keyferry.show.documents import API_VERSION, make_document
+from keyferry.show.documents import API_VERSION, as_yaml, make_document
+from keyferry.show.text import fold
+from keyferry.show.writer import style
 
-__all__ = ["KIND", "PLACEHOLDER", "Replay", "load_trace", "record", "replay"]
+__all__ = ["KIND", "PLACEHOLDER", "Replay", "load_trace", "record", "replay", "trace_text"]
 
 KIND = "PluginTrace"
 PLACEHOLDER = "keyferry-placeholder"
@@ -201,15 +203,14 @@ def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutc
     return "", ""
 
 
-def _end(status: int) -> str:
-    return f"it exited with status {status}" if status >= 0 else f"it was killed by {signal_name(-status)}"
-
-
 def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is Ending.TIMED_OUT:
         cause, text = "context deadline exceeded", f"it did not exit within {plugin.timeout_seconds:g} s"
     elif outcome.ending is Ending.EXITED and outcome.status is not None:
-        cause, text = go_exit_text(outcome.status), _end(outcome.status)
+        cause, status = go_exit_text(outcome.status), outcome.status
+        text = (
+            f"it exited with status {status}" if status >= 0 else f"it was killed by {signal_name(-status)}"
+        )
     else:
         cause, text = str(outcome.ending), f"it {outcome.ending}"
     if plugin.kind != PluginKind.IMAGE:
@@ -217,6 +218,26 @@ def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOu
     said = outcome.stderr.decode("utf-8", "replace")[-_MAX_BYTES:]
     where = f"error execing credential provider plugin {plugin.name} for image {experiment.image}"
     return text, f"{where}: {cause}: {said}"
+
+
+def trace_text(trace: Json) -> str:
+    """Return a trace for people: what they look for first, and last the names of the variables, which are many."""
+    shown = {**{name: trace[name] for name in ("verdict", "stderr")}, **trace}
+    names = shown.pop("environmentNames")
+    status = trace["status"]
+    if isinstance(status, int) and status < 0:
+        shown["ending"] = f"killed by {signal_name(-status)}"
+        del shown["status"]
+    parts = []
+    for name, value in shown.items():
+        body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
+        lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
+        is_short = len(lines) == 1 and not isinstance(value, dict | list)
+        title = style(name, "bold")
+        parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
+    variables = ", ".join(map(str, names)) if isinstance(names, list) else ""
+    parts += [style("environmentNames", "bold") + ":", *fold(printable(variables), "  ", "  ")]
+    return "\n".join(parts)
 
 
 class Replay(Value):
