@@ -67,6 +67,8 @@ def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) 
 
 def test_every_check_has_a_plugin_that_fails_it() -> None:
     """No check is without a test that sees it fail."""
+    missing = CHECKS.keys() - BROKEN.keys() - ELSEWHERE
+    assert not missing, f"add a plugin that fails {sorted(missing)} alone to tests/support/kit_broken.py"
     assert CHECKS.keys() == BROKEN.keys() | ELSEWHERE
 
 

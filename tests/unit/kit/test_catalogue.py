@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.checks.catalogue import CHECKS, checks_for
-from keyferry.kit.plugin import PluginKind
+from keyferry.kit.checks.check import Check
+from keyferry.kit.lab.experiments import EVERY_EXPERIMENT
+from keyferry.kit.lab.requests import plan
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -44,13 +47,23 @@ def test_the_two_kinds_share_only_what_is_for_both() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
-def test_texts_are_in_house_style(check: object) -> None:
+def test_texts_are_in_house_style(check: Check) -> None:
     """Titles, reasons and advice begin in lower case and have no final stop."""
-    for name in ("title", "why", "fix"):
-        text = getattr(check, name)
+    for text in (check.title, check.why, check.fix):
         assert text
         assert text[0].islower() or not text[0].isalpha()
         assert not text.endswith(".")
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
+def test_a_check_needs_experiments_that_are_made(check: Check) -> None:
+    """Each name and each family is that of an experiment with plugins of a kind that the check is for."""
+    made = set()
+    for kind in check.kinds:
+        plugin = PluginUnderTest(path="/plugin", kind=kind, images=("r.io/a", "r.io/b"))
+        made |= {word for each in plan(plugin, "/nowhere") for word in (each.name, each.family)}
+    assert check.needs
+    assert [need for need in check.needs if need not in made | set(EVERY_EXPERIMENT)] == []
 
 
 @pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])

@@ -44,7 +44,8 @@ def check(code: Code, *, needs: tuple[str, ...]) -> Callable[[Judge], Judge]:
     """Declare that the decorated function finds the violations of *code* in the experiments that it *needs*.
 
     The function gets these experiments as ``evidence.selected``, if they were run. It raises Unchecked if what it is
-    to judge cannot be seen in them. One function may judge several codes.
+    to judge cannot be seen in them. One function may judge several codes; one of another module is declared with
+    ``check(KP201, needs=NORMAL)(function)``.
     """
 
     def declare(judge: Judge) -> Judge:
