@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import keyferry
-from keyferry.kit.trace.record import KIND
+from keyferry.kit.trace import KIND
 from keyferry.show.documents import make_document
 from support.schemas import SHARED, check_document, check_output, kinds, load_schema, validator
 

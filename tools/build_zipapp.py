@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 sys.path.insert(0, str(SOURCE))
 
-from keyferry.kit.scaffold.install import PLUGINS  # noqa: E402 - after the path is set
+from keyferry.kit.install import PLUGINS  # noqa: E402 - after the path is set
 
 # What the plugins are made of; the SDK imports nothing else (``tests/test_architecture.py``).
 PACKAGES = (

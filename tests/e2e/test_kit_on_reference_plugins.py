@@ -11,9 +11,9 @@ import pytest
 
 from keyferry._core.severity import Severity
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.install import PLUGINS, install
+from keyferry.kit.plugin import PluginUnderTest
 from keyferry.kit.report import Report, Status
-from keyferry.kit.scaffold.install import PLUGINS, install
 from support import aws_services, azure_cloud, federation, google_world
 from support.aws_moto import running_moto
 from support.azure_acr import MANAGED, serve_managed

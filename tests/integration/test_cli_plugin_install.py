@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keyferry import load_providers
-from keyferry.kit.scaffold.install import PLUGINS
+from keyferry.kit.install import PLUGINS
 from support.commands import run_keyferry
 from support.plugins import provider_entry, write_config
 from support.sdk_plugins import SOURCE, request_bytes

@@ -152,7 +152,7 @@ def test_a_private_file_is_on_the_disk_before_it_has_its_name(library: Path, tmp
 
 
 INSTALL = """
-from keyferry.kit.scaffold.install import PLUGINS, install
+from keyferry.kit.install import PLUGINS, install
 install(PLUGINS["static"], sys.argv[1], "keyferry-static")
 """
 

@@ -17,7 +17,7 @@ from keyferry.bridge.kubelet.install import install_in_front, uninstall
 from keyferry.bridge.kubelet.program import python_shim
 from keyferry.cli.lint.fix import write_file
 from keyferry.invoke.shim import IN_FRONT, LINK, is_shim
-from keyferry.kit.scaffold.install import PLUGINS, install, launcher_text, write_config
+from keyferry.kit.install import PLUGINS, install, launcher_text, write_config
 from keyferry.lint.fixes.rounds import FixedFile
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IndexEntry

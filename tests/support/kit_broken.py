@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind
 
 from .certificates import key_pem, make_certificate, make_key
 from .kit_plugins import (

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest, full_api_version
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind, PluginUnderTest, full_api_version
 
 from .plugins import write_executable
 

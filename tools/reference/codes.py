@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from keyferry.kit.codes.catalogue import CHECKS, Check, checks_for
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.checks.catalogue import CHECKS, checks_for
+from keyferry.kit.checks.check import Check
+from keyferry.kit.plugin import PluginKind
 from keyferry.lint.codes.catalogue import CODES, Code
 from reference.tables import table
 

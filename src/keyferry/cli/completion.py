@@ -9,8 +9,8 @@ from keyferry._core.values import Value
 from keyferry.cli.exits import Exit
 from keyferry.cli.parser import make_parser
 from keyferry.cli.run import COMMANDS, load_command
-from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.scaffold.install import PLUGINS
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.install import PLUGINS
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.show.writer import Lines
 

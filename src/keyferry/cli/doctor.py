@@ -9,11 +9,9 @@ from argparse import ArgumentTypeError
 from keyferry.cli.exits import Exit
 from keyferry.cli.frame.registry_arguments import add_authority_argument, add_mirror_arguments
 from keyferry.cli.options import add_config_arguments, add_output_argument, parse_seconds
-from keyferry.doctor.document import health_document
+from keyferry.doctor.examine import examine
 from keyferry.doctor.gather import DoctorOptions, gather_facts
-from keyferry.doctor.hints import Hints
-from keyferry.doctor.text import render_health
-from keyferry.doctor.visit import examine
+from keyferry.doctor.health import Hints, health_document, render_health
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.lint.versions import LATEST, rules_for

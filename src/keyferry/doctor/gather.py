@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from keyferry._core.paths import format_path
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
-from keyferry._net.agent import AUTO, ROOT_SOCKET
-from keyferry.doctor.agents import find_agents, question_agent
+from keyferry._net.agent import AGENT_VARIABLE, AUTO, ROOT_SOCKET, find_socket
 from keyferry.doctor.facts import (
+    AgentFacts,
     ConfigFacts,
     DiskFacts,
     KubeletFacts,
@@ -25,7 +25,7 @@ from keyferry.doctor.facts import (
     RuntimeFacts,
     ShimFacts,
 )
-from keyferry.doctor.online import ask_registries, ask_runtime
+from keyferry.doctor.online import ask_agent, ask_registries, ask_runtime
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.config.read import ReadConfig, read_config
 from keyferry.images.config.validate import GATE, plugin_path
@@ -92,12 +92,17 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
     is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
     registries = tuple(dict.fromkeys(name.partition("/")[0] for name in _plain_names(read)))
     runtime = _runtime(kubelet, options) if is_here else None
-    agents = tuple(find_agents(config, options.host_root, os.environ))
+    agents = tuple(_agents(config, options.host_root, os.environ))
+    probes: tuple[RegistryProbe, ...] = ()
     if options.is_online:
         config_hash = "" if read is None else read.hash
         agents = tuple(
-            question_agent(each, config_hash, options.timeout_seconds) if each.is_there else each
+            ask_agent(each, config_hash, options.timeout_seconds) if each.is_there else each
             for each in agents
+        )
+        owner, environ = _proxy_owner(kubelet, runtime)
+        probes = ask_registries(
+            registries, options.ca_file, options.timeout_seconds, owner=owner, environ=environ
         )
     return NodeFacts(
         kubelet=kubelet,
@@ -110,7 +115,7 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         records=_records(kubelet.settings, options) if is_here or options.root else None,
         disk=_disk(kubelet.settings, options) if is_here or options.root else None,
         registries=registries,
-        probes=_probes(registries, options, *_proxy_owner(kubelet, runtime)) if options.is_online else (),
+        probes=probes,
         is_online=options.is_online,
         is_root=sys.platform == "win32" or os.geteuid() == 0,
         agents=agents,
@@ -125,12 +130,6 @@ def _proxy_owner(kubelet: KubeletFacts, runtime: RuntimeFacts | None) -> tuple[s
     if runtime is not None and runtime.process is not None and runtime.environment is not None:
         return runtime.process.program, runtime.environment
     return ("", None) if kubelet.environment is None else ("the kubelet", kubelet.environment)
-
-
-def _probes(
-    registries: tuple[str, ...], options: DoctorOptions, owner: str, environ: Mapping[str, str] | None
-) -> tuple[RegistryProbe, ...]:
-    return ask_registries(registries, options.ca_file, options.timeout_seconds, owner=owner, environ=environ)
 
 
 def _is_own(config: ConfigFacts) -> bool:
@@ -188,6 +187,26 @@ def _plugin(path: str) -> PluginFile | None:
     except (OSError, ValueError):
         return None
     return PluginFile(path=path, user_id=found.st_uid, mode=found.st_mode)
+
+
+def _agents(config: ConfigFacts | None, host_root: str, environ: Mapping[str, str]) -> Iterator[AgentFacts]:
+    """Yield the agents that are named; one that is only looked for in its usual place has to be there."""
+    seen: set[str] = set()
+    for provider in () if config is None else config.providers:
+        if provider.shim is not None and provider.shim.socket not in ("", *seen):
+            seen.add(provider.shim.socket)
+            place = provider.shim.socket
+            yield AgentFacts(
+                socket=place, named_by=f"the shim of {provider.name}", is_there=os.path.lexists(place)
+            )
+    place, is_named = find_socket(environ), bool(environ.get(AGENT_VARIABLE))
+    if not is_named:
+        place = os.path.join(host_root, place.lstrip("/")) if place else ""
+    is_there = os.path.lexists(place)
+    if place and place not in seen and (is_named or is_there):
+        yield AgentFacts(
+            socket=place, named_by=AGENT_VARIABLE if is_named else "its usual place", is_there=is_there
+        )
 
 
 def _plain_names(read: ReadConfig | None) -> Iterator[str]:

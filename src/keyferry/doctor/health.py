@@ -1,12 +1,27 @@
-"""The result of a doctor's visit as values: levels, lines, sections, and the verdict over all."""
+"""The health of a node: levels, lines, sections and the verdict over all, as values, as a document and as text."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from enum import StrEnum
 
+from keyferry._core.secrets import printable
 from keyferry._core.values import Value
+from keyferry.show.documents import make_document
+from keyferry.show.text import Mark, Whole, mark, sections
+from keyferry.show.writer import Lines, style
 
-__all__ = ["HealthLevel", "HealthLine", "HealthSection", "NodeHealth"]
+__all__ = [
+    "HealthLevel",
+    "HealthLine",
+    "HealthSection",
+    "Hints",
+    "NodeHealth",
+    "health_document",
+    "make_line",
+    "render_health",
+]
 
 
 class HealthLevel(StrEnum):
@@ -30,6 +45,13 @@ class HealthLine(Value):
     text: str
     next_command: str = ""
     count: int = 1
+
+
+def make_line(
+    level: HealthLevel, subject: str, text: str, next_command: str = "", *, count: int = 1
+) -> HealthLine:
+    """Return one line."""
+    return HealthLine(level=level, subject=subject, text=text, next_command=next_command, count=count)
 
 
 class HealthSection(Value):
@@ -71,3 +93,82 @@ class NodeHealth(Value):
 
 def _number(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class Hints(Value):
+    """The commands that lines propose, with the options that were given, so that they work when they are pasted.
+
+    *shared* are the options that commands about images have too.
+    """
+
+    shared: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def doctor(self, *more: str, is_root: bool = False) -> str:
+        """Return this command again, as root or with more options."""
+        start = ("sudo", "keyferry") if is_root else ("keyferry",)
+        return shlex.join((*start, "doctor", *self.shared, *self.others, *more))
+
+    def about_image(self, command: str, image: str = "registry.example/image", *more: str) -> str:
+        """Return a command about an image."""
+        return shlex.join(("keyferry", command, image, *self.shared, *more))
+
+    def lint(self, path: str, bin_dir: str = "") -> str:
+        """Return a lint of a file or folder, with its plugins."""
+        return shlex.join(("keyferry", "lint", path, *(("--bin-dir", bin_dir) if bin_dir else ())))
+
+
+def health_document(health: NodeHealth) -> dict[str, object]:
+    """Return the output of ``keyferry doctor``."""
+    return make_document(
+        "NodeHealth",
+        verdict=health.verdict,
+        isNode=health.is_node,
+        online=health.is_online,
+        counts={str(level): health.count(level) for level in HealthLevel},
+        sections=[
+            {"title": section.title, "lines": [_line(line) for line in section.lines]}
+            for section in health.sections
+        ],
+    )
+
+
+def _line(line: HealthLine) -> dict[str, object]:
+    return {
+        "level": str(line.level),
+        "subject": line.subject,
+        "text": line.text,
+        "next": line.next_command,
+        "count": line.count,
+    }
+
+
+_MARKS = {
+    HealthLevel.OK: Mark.YES,
+    HealthLevel.WARNING: Mark.WARNING,
+    HealthLevel.PROBLEM: Mark.NO,
+    HealthLevel.UNKNOWN: Mark.UNKNOWN,
+    HealthLevel.NEXT: Mark.NEXT,
+}
+
+
+def render_health(health: NodeHealth) -> Lines:
+    """Return the whole text."""
+    verdict = style(printable(health.verdict), "bold", _colour(health))
+    body = sections((section.title, _lines(section.lines)) for section in health.sections)
+    return Lines(f"{verdict}\n\n{body}")
+
+
+def _colour(health: NodeHealth) -> str:
+    if health.count(HealthLevel.PROBLEM):
+        return "red"
+    return "yellow" if health.has_findings or not health.is_node else "green"
+
+
+def _lines(lines: tuple[HealthLine, ...]) -> Iterator[str]:
+    for line in lines:
+        level = f"{line.level}: " if line.level in (HealthLevel.WARNING, HealthLevel.PROBLEM) else ""
+        text = f"{level}{printable(line.subject)}: {printable(line.text)}"
+        yield f"{mark(_MARKS[line.level])} {text}"
+        if line.next_command:
+            yield Whole(f"    try: {style(printable(line.next_command), 'bold')}")

@@ -1,28 +1,33 @@
-"""Ask registries and the container runtime, without a credential, within a time limit and several at once."""
+"""Ask registries, the container runtime and node agents, without a credential and within a time limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from keyferry._core.clock import time_ns
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
+from keyferry._net import agent as agent_client
+from keyferry._net.agent import Fallback
 from keyferry._net.dates import parse_date
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
-from keyferry.doctor.facts import SOCKS, ProbeRoute, RegistryProbe
-from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
+from keyferry.api.meta import parse_time
+from keyferry.doctor.facts import SOCKS, AgentFacts, AgentFailure, ProbeRoute, RegistryProbe
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError, TimeError
 from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
 from keyferry.pulls.registry.destinations import admit_user_named, find_origin
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Deadline, Transport
 
-__all__ = ["MOST_REGISTRIES", "ask_registries", "ask_runtime"]
+__all__ = ["MAX_REGISTRIES", "ask_agent", "ask_registries", "ask_runtime"]
 
-MOST_REGISTRIES = 16
+MAX_REGISTRIES = 16
 _AT_ONCE = 8
+_RECENT_NS = 3600 * 1_000_000_000
 _PING = "/v2/"
 
 
@@ -45,7 +50,7 @@ def ask_registries(
         closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds), environ)) as transport,
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        asked = registries[:MOST_REGISTRIES]
+        asked = registries[:MAX_REGISTRIES]
         probes = pool.map(lambda each: _ask(transport, each, clock), asked)
         return tuple(
             replace(probe, route=_route(each, owner, environ))
@@ -88,3 +93,44 @@ def ask_runtime(socket: str, timeout_seconds: float) -> tuple[RuntimeInfo | None
             return runtime.version(), ""
     except (ContainerRuntimeError, EnvironmentProblem) as error:
         return None, str(error)
+
+
+def ask_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) -> AgentFacts:
+    """Return the facts with what the agent tells about itself."""
+    reply = agent_client.ask_agent(facts.socket, "/v1/status", answer_seconds=timeout_seconds, method="GET")
+    if isinstance(reply, Fallback):
+        return replace(facts, problem=reply.message)
+    if reply.status == 403:
+        return replace(facts, is_closed=True)
+    status = reply.read_object()
+    config, reload = status.get("config"), status.get("reload")
+    if reply.status != 200 or not isinstance(config, dict) or not isinstance(reload, dict):
+        return replace(facts, problem=f"its status is not understood here (HTTP status {reply.status})")
+    problems = reload.get("problems")
+    return replace(
+        facts,
+        version=str(status.get("version", "")),
+        config=str(config.get("providerConfig", "")),
+        has_same_config=not config_hash or config.get("hash") == config_hash,
+        reload_problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
+        failures=tuple(_failures(status.get("providers"))),
+    )
+
+
+def _failures(providers: object) -> Iterator[AgentFailure]:
+    """Yield the last failure of each provider that has one."""
+    for each in providers if isinstance(providers, list) else ():
+        last = each.get("lastFailure") if isinstance(each, dict) else None
+        if isinstance(last, dict):
+            at = str(last.get("at", ""))
+            message = str(last.get("message", ""))
+            yield AgentFailure(
+                provider=str(each.get("name", "")), at=at, message=message, is_recent=_is_recent(at)
+            )
+
+
+def _is_recent(at: str) -> bool:
+    try:
+        return time.time_ns() - parse_time(at) < _RECENT_NS
+    except TimeError:
+        return True

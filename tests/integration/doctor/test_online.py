@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.doctor.online import MOST_REGISTRIES, ask_registries, ask_runtime
+from keyferry.doctor.online import MAX_REGISTRIES, ask_registries, ask_runtime
 from support.certificates import Authority
 from support.containerd import running_containerd
 from support.doctor import DoctorNode, pick
@@ -147,7 +147,7 @@ def test_several_are_asked_at_once_and_no_more_than_a_few() -> None:
         # find_origin asks over plain HTTP first, so each server is asked twice.
         probes = ask_registries(hosts, "", 20)
     assert [probe.status for probe in probes] == [200] * 4
-    assert len(ask_registries(["127.0.0.1:1"] * 40, "", 20)) == MOST_REGISTRIES
+    assert len(ask_registries(["127.0.0.1:1"] * 40, "", 20)) == MAX_REGISTRIES
     with serving(lambda _: Reply(after=5, is_closed=True)) as silent:
         (probe,) = ask_registries([f"127.0.0.1:{silent.port}"], "", 0.5)
     assert probe.problem

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.plugin import PluginKind
 from support.commands import run_keyferry
 from support.kit_broken import IMAGE_PLUGINS, process_plugin
 from support.kit_plugins import (

@@ -10,10 +10,9 @@ import pytest
 
 from keyferry._core.json import dumps
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.checks.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 from keyferry.kit.report import Report, Status, to_document, to_junit
 from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
 from support.kit_plugins import (
@@ -68,6 +67,8 @@ def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) 
 
 def test_every_check_has_a_plugin_that_fails_it() -> None:
     """No check is without a test that sees it fail."""
+    missing = CHECKS.keys() - BROKEN.keys() - ELSEWHERE
+    assert not missing, f"add a plugin that fails {sorted(missing)} alone to tests/support/kit_broken.py"
     assert CHECKS.keys() == BROKEN.keys() | ELSEWHERE
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.plugin import PluginKind
 from keyferry.kit.report import Report, ReportedViolation, Result, Status, to_document, to_junit
 
 BROKEN = ReportedViolation(

@@ -10,7 +10,7 @@ import sysconfig
 import keyferry
 from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES
-from keyferry.kit.scaffold.install import program_text
+from keyferry.kit.install import program_text
 
 __all__ = ["find_native_shim", "python_shim", "read_native_shim"]
 

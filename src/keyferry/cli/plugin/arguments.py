@@ -18,13 +18,15 @@ from keyferry.clusters.kubeconfig.trust import check_trust
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.reference import normalise
-from keyferry.kit.lab.plugin_under_test import (
+from keyferry.kit.plugin import (
     KNOWN_VERSIONS,
+    PluginKind,
     PluginUnderTest,
     find_program,
     full_api_version,
+    plugin_of_provider,
+    plugin_of_user,
 )
-from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.writer import report
 
 _LARGEST_TOKEN = 1 << 20
@@ -117,12 +119,13 @@ def make_plugin_under_test(
 
     *where* states how the command takes an image.
     """
-    kind = (
-        PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
-    )
+    kind = PluginKind(args.kind or (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE))
     _check_kind(args, kind)
-    plugin = PluginUnderTest(path="", kind=kind, timeout_seconds=args.timeout)
-    plugin = _from_kubeconfig(args, plugin) if kind == PluginKind.CLUSTER else _from_config(args, plugin)
+    plugin = PluginUnderTest(path="", kind=kind)
+    if args.config:
+        plugin = plugin_of_provider(_provider(args))
+    elif args.kubeconfig:
+        plugin = _plugin_of_kubeconfig(args)
     versions = tuple(_version(kind, version) for version in args.api_version)
     plugin = replace(
         plugin,
@@ -132,35 +135,21 @@ def make_plugin_under_test(
         api_versions=versions or plugin.api_versions or (full_api_version(kind, "v1"),),
         token=_read_token(args.service_account_token_file),
         annotations=dict(args.annotation),
+        timeout_seconds=args.timeout,
     )
-    if kind == PluginKind.CLUSTER:
+    if kind is PluginKind.CLUSTER:
         return plugin
     return replace(plugin, images=_images(images, plugin.images, where))
 
 
 def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
-    for name in image_only if kind == PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
+    for name in image_only if kind is PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
-            other = PluginKind.IMAGE if kind == PluginKind.CLUSTER else PluginKind.CLUSTER
+            other = PluginKind.IMAGE if kind is PluginKind.CLUSTER else PluginKind.CLUSTER
             raise WrongUsage(f"--{name.replace('_', '-')} is for --kind {other}")
     if not args.binary and not args.kubeconfig:
         raise WrongUsage("no plugin is given; give the path of its executable")
-
-
-def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
-    if not args.config:
-        return plugin
-    provider = _provider(args)
-    attributes = provider.token_attributes
-    return replace(
-        plugin,
-        args=provider.args or (),
-        env=tuple((variable.name, variable.value) for variable in provider.env or ()),
-        api_versions=(provider.api_version,) if provider.api_version else (),
-        images=tuple(_example(pattern) for pattern in provider.match_images or () if "*" not in pattern),
-        cache_type=attributes.cache_type if attributes is not None else "",
-    )
 
 
 def _provider(args: argparse.Namespace) -> CredentialProvider:
@@ -174,28 +163,13 @@ def _provider(args: argparse.Namespace) -> CredentialProvider:
     raise WrongUsage(f"{args.config} has no provider {name!r}, found {names}; choose one with --provider")
 
 
-def _example(pattern: str) -> str:
-    return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
-
-
-def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
-    if not args.kubeconfig:
-        return plugin
-    config = resolve(
-        load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
-    )
-    exec_config = config.exec
-    if exec_config is None:
+def _plugin_of_kubeconfig(args: argparse.Namespace) -> PluginUnderTest:
+    overrides = Overrides(context=args.context or "", user=args.user or "")
+    config = resolve(load_kubeconfig(args.kubeconfig), overrides)
+    if config.exec is None:
         raise WrongUsage(f"user {config.user_name!r} of {args.kubeconfig} has no exec plugin")
     check_trust(config, trust=args.trust)
-    return replace(
-        plugin,
-        path=exec_config.command,
-        args=exec_config.args or (),
-        env=tuple((variable.name, variable.value) for variable in exec_config.env),
-        api_versions=(exec_config.api_version,),
-        cluster=config.exec_cluster if exec_config.provide_cluster_info else None,
-    )
+    return plugin_of_user(config.exec, config.exec_cluster)
 
 
 def _images(given: tuple[str, ...], configured: tuple[str, ...], where: str) -> tuple[str, ...]:

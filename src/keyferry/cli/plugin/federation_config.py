@@ -10,7 +10,7 @@ from keyferry._core.values import Value, field
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import discover
-from keyferry.kit.scaffold.install import config_text, is_written_here
+from keyferry.kit.install import config_text, is_written_here
 from keyferry.lint.dispatch import recognise
 from keyferry.lint.federation.arguments import named_config
 from keyferry.lint.federation.decode import FederationFile, decode_federation

@@ -6,7 +6,7 @@ import shlex
 
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.parser import did_you_mean
-from keyferry.kit.scaffold.install import (
+from keyferry.kit.install import (
     PLUGINS,
     OwnPlugin,
     Plugin,

@@ -10,9 +10,8 @@ import sys
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.parser import did_you_mean
 from keyferry.errors import ProvideError
-from keyferry.kit.plugin_kind import PluginKind
-from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files
-from keyferry.kit.scaffold.project import check_name, write_files, write_project
+from keyferry.kit.plugin import PluginKind
+from keyferry.kit.scaffold import PRESETS, check_name, write_project, write_provider
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False
@@ -107,20 +106,14 @@ def _write_provider(args: argparse.Namespace, settings: dict[str, list[str]], fo
     if args.preset not in PRESETS:
         near = did_you_mean(args.preset, list(PRESETS))
         raise WrongUsage(f"--preset {args.preset!r}: expected one of {', '.join(PRESETS)}{near}")
-    settings = {**settings, "preset": [args.preset]}
-    # The registry's name is the usual audience; a preset may have one of its own.
-    if not settings["audience"] and "subject" not in PRESETS[args.preset]:
-        settings["audience"] = settings["registry"][:1]
     try:
-        problems = find_setting_problems(settings)
+        paths = write_provider(args.name, args.preset, settings, folder)
     except ProvideError as error:
         raise WrongUsage(str(error)) from None
-    if problems:
-        raise WrongUsage(f"the preset {args.preset!r} needs other settings: {'; '.join(problems)}")
-    files = make_provider_files(args.name, settings)
-    for path in write_files(files, folder):
+    for path in paths:
         print(path)
-    configs = " ".join(name for name in ("provider.yaml", "federation.yaml") if name in files)
+    names = set(map(os.path.basename, paths))
+    configs = " ".join(name for name in ("provider.yaml", "federation.yaml") if name in names)
     report(f"next: cd {shlex.quote(folder)} && keyferry lint {configs}; README.md has the steps")
     return Exit.OK
 

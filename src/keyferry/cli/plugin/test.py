@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
-from keyferry._core.values import replace
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.options import add_output_argument
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.cli.plugin.output import listing, report_lines
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.checks.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.report import Report, Status, to_document, to_junit
+from keyferry.kit.report import Report, code_lines, report_lines, to_document, to_junit
 from keyferry.show.documents import as_json
 from keyferry.show.writer import Lines, report
 
@@ -100,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
     plugin = make_plugin_under_test(args, tuple(args.image), where="with --image")
     found = examine(plugin, only=only, skip=skip, progress=_progress())
-    shown = _at_least(found, Severity(args.severity))
+    shown = found.at_least(Severity(args.severity))
     _write(shown, args)
-    report(_summary(shown))
+    report(shown.summary)
     failed = (severity for severity in SEVERITIES if shown.failures(severity))
     return Exit.NO if any(is_failure(each, strict=args.strict) for each in failed) else Exit.OK
 
@@ -129,30 +127,6 @@ def _save(path: str, text: str) -> None:
         raise EnvironmentProblem(f"{path} cannot be written: {go_strerror(error)}") from None
 
 
-def _at_least(report: Report, least: Severity) -> Report:
-    """Return the report without failures that are less severe than *least*."""
-    kept = SEVERITIES[: SEVERITIES.index(least) + 1]
-    results = tuple(
-        result
-        for result in report.results
-        if result.status is not Status.FAILED or result.check.severity in kept
-    )
-    return replace(report, results=results)
-
-
-def _summary(report: Report) -> str:
-    counts = [
-        f"{number} {severity if number == 1 else severity + 's'}"
-        for severity in SEVERITIES
-        if (number := len(report.failures(severity)))
-    ]
-    passed = report.count(Status.PASSED)
-    unchecked = sum(bool(result.reason) and result.is_asked_for for result in report.results)
-    runs = "1 run" if report.runs == 1 else f"{report.runs} runs"
-    found = ", ".join(counts) or "no failures"
-    return f"{found}; {passed} passed, {unchecked} not checked; {runs} in {report.seconds:.1f} s"
-
-
 def _codes(given: Iterable[str]) -> Iterable[str]:
     for code in (part.strip().upper() for text in given for part in text.split(",")):
         if code not in CHECKS:
@@ -162,7 +136,7 @@ def _codes(given: Iterable[str]) -> Iterable[str]:
 
 def _list(code: str | None) -> int:
     chosen = tuple(_codes([code])) if code else tuple(CHECKS)
-    for line in listing(CHECKS[name] for name in chosen):
+    for line in code_lines(CHECKS[name] for name in chosen):
         print(line)
     return Exit.OK
 

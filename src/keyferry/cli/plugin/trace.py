@@ -7,16 +7,13 @@ import os
 import sys
 
 from keyferry._core.gotext import go_strerror
-from keyferry._core.secrets import printable
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.errors import EnvironmentProblem, signal_name
-from keyferry.kit.trace.record import record
-from keyferry.kit.trace.replay import load_trace, replay
-from keyferry.show.documents import as_json, as_yaml
-from keyferry.show.text import fold
-from keyferry.show.writer import Lines, report, style, write_exact
+from keyferry.errors import EnvironmentProblem
+from keyferry.kit.trace import load_trace, record, replay, trace_text
+from keyferry.show.documents import as_json
+from keyferry.show.writer import Lines, report, write_exact
 
 DESCRIPTION = """\
 Run a plugin once and record the run for a bug report: the request, the command, the names of its variables,
@@ -74,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     plugin = make_plugin_under_test(args, (args.image,) if args.image else (), where="as IMAGE after BINARY")
     with Waiting(f"running {plugin.name}", plugin.timeout_seconds):
         trace = record(plugin)
-    _write(_text(trace) if args.output == "text" else _json(trace), args.out)
+    _write(trace_text(trace) if args.output == "text" else as_json(trace), args.out)
     verdict = trace["verdict"]
     return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO
 
@@ -89,40 +86,6 @@ def _replay(args: argparse.Namespace) -> int:
     for line in repeated.stderr.splitlines(keepends=True):
         sys.stderr.write(line)
     return repeated.status
-
-
-def _json(trace: dict[str, object]) -> str:
-    return as_json(trace)
-
-
-def _text(trace: dict[str, object]) -> str:
-    parts = []
-    names = trace["environmentNames"]
-    for name, value in _in_reading_order(_readable(trace)).items():
-        body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
-        lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
-        is_short = len(lines) == 1 and not isinstance(value, dict | list)
-        title = style(name, "bold")
-        parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
-    # Last, because they are many and rarely matter.
-    shown = ", ".join(map(str, names)) if isinstance(names, list) else ""
-    parts += [style("environmentNames", "bold") + ":", *fold(printable(shown), "  ", "  ")]
-    return "\n".join(parts)
-
-
-def _in_reading_order(trace: dict[str, object]) -> dict[str, object]:
-    """Return the trace with what people look for first, and without the names of the variables."""
-    first = {name: trace[name] for name in ("verdict", "stderr")}
-    return {**first, **{name: trace[name] for name in trace if name not in (*first, "environmentNames")}}
-
-
-def _readable(trace: dict[str, object]) -> dict[str, object]:
-    """Return the trace without the negative status of a signal, whose name is in the ending."""
-    status = trace["status"]
-    if not isinstance(status, int) or status >= 0:
-        return trace
-    ended = {"ending": f"killed by {signal_name(-status)}"}
-    return {name: value for name, value in (trace | ended).items() if name != "status"}
 
 
 def _write(text: str, path: str | None) -> None:

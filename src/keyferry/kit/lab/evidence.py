@@ -1,41 +1,29 @@
-"""The results of the runs, read as the kubelet or client-go reads them; rules are functions of this."""
+"""What the runs of a plugin have shown, read as the kubelet or client-go reads it; checks are functions of this."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from functools import cached_property
 
 from keyferry._core.secrets import in_one_line, stderr_tail
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.errors import EnvironmentProblem, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.invoke.run import Ending, ProcessOutcome
-from keyferry.kit.lab.experiments import Experiment, Family, Surroundings
+from keyferry.kit.lab.experiments import Experiment, Surroundings, limit_for
 from keyferry.kit.lab.launch import Run
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.secrets import Secrets
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 
-__all__ = [
-    "A_FAILURE",
-    "Evidence",
-    "Rule",
-    "Unchecked",
-    "Violation",
-    "failed",
-    "is_reached",
-    "stderr_text",
-    "succeeded",
-]
+__all__ = ["A_FAILURE", "NO_RESPONSE", "Evidence", "Observation", "Unchecked", "Violation"]
 
+A_FAILURE = "an exit status from 1 to 125 or from 252 to 255, and a message"
+NO_RESPONSE = "there is no valid response to check"
 # The exit statuses of a program's own failures: klog.Fatalf exits with 255, the AWS CLI with 252 to 255. The
 # statuses in between are a shell's, for a program that it cannot run and for a signal.
-_OWN_STATUSES = (range(1, 126), range(252, 256))
-NO_DURATION = "no response has a cacheDuration"
-A_FAILURE = "an exit status from 1 to 125 or from 252 to 255, and a message"
-# The requests that must have a valid response.
-GOOD_EXPERIMENTS = (Family.NORMAL,)
+_OWN_STATUSES = (*range(1, 126), *range(252, 256))
 
 
 class Violation(Value):
@@ -50,156 +38,152 @@ class Unchecked(Exception):
     """The reason why a requirement could not be checked."""
 
 
-class Evidence(Value):
-    """Every run by the name of its experiment, and the state of the disk after the runs."""
+class Observation(Value):
+    """One experiment and its run; the response is read once."""
 
     plugin: PluginUnderTest
-    experiments: Mapping[str, Experiment]
-    runs: Mapping[str, Run] = field(repr=False)
+    experiment: Experiment
+    run: Run = field(repr=False)
     secrets: Secrets
-    around: Surroundings
-    now_ns: int
-    canary_made: bool = False
 
-    def run(self, name: str) -> Run:
-        """Return one run; raise Unchecked if it was not made."""
-        if name not in self.runs:
-            raise Unchecked("it was not run")
-        return self.runs[name]
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        return self.experiment.name
 
-    def outcome(self, name: str) -> ProcessOutcome:
-        """Return how one run ended, and what it printed."""
-        return self.run(name).outcome
+    @property
+    def outcome(self) -> ProcessOutcome:
+        """How the run ended, and what it printed."""
+        return self.run.outcome
 
-    def names(self, *selected: str) -> Iterator[str]:
-        """Yield the experiments of *selected*, names and families, that were run, in the order of the list."""
-        for name, experiment in self.experiments.items():
-            if name in self.runs and experiment.is_one_of(selected):
-                yield name
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of the request."""
+        return self.experiment.api_version or self.plugin.api_version
 
-    def good_experiments(self) -> tuple[str, ...]:
-        """Return the experiments that must have a valid response: one for each image, or one for the cluster."""
-        return tuple(self.names(*GOOD_EXPERIMENTS))
+    @property
+    def limit_seconds(self) -> float:
+        """The time limit of the run."""
+        return limit_for(self.plugin, self.experiment)
 
-    def valid_responses(self) -> list[str]:
-        """Return the normal requests that have a valid response; raise Unchecked if there are none."""
-        names = [name for name in self.good_experiments() if self.is_good(name)]
-        if not names:
-            raise Unchecked("there is no valid response to check")
-        return names
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the run exited with status 0."""
+        return self.outcome.ending is Ending.EXITED and self.outcome.status == 0
 
-    def version(self, name: str) -> str:
-        """Return the apiVersion of an experiment's request."""
-        return self.experiments[name].api_version or self.plugin.api_version
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run exited with a status that reports a failure of its own."""
+        return self.outcome.ending is Ending.EXITED and self.outcome.status in _OWN_STATUSES
 
-    def problem(self, name: str) -> PluginProtocolError | None:
-        """Return Kubernetes' error for the response of a successful run; None if it is valid."""
+    @property
+    def was_refused(self) -> bool:
+        """Whether the run exited with any status other than 0."""
+        return self.outcome.ending is Ending.EXITED and self.outcome.status != 0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run ended with a valid response."""
+        return self.has_succeeded and self.problem is None
+
+    @cached_property
+    def _reading(self) -> CredentialProviderResponse | ClusterCredential | PluginProtocolError | None:
+        """The output as Kubernetes reads it, or its error; None if certificates cannot be parsed on this machine."""
+        name, version, stdout = self.plugin.name, self.api_version, self.outcome.stdout
         try:
-            self._decode(name)
+            if self.plugin.kind is PluginKind.IMAGE:
+                return decode_response(name, version, stdout)
+            return read_credential(version, stdout, plugin=name)
         except PluginProtocolError as error:
             error.__traceback__ = None  # its frames contain the response
             return error
-        return None
+        except EnvironmentProblem:
+            return None  # the check of certificates reports it
 
-    def response(self, name: str) -> CredentialProviderResponse:
-        """Return the response of an image plugin; raise Unchecked if none can be decoded."""
-        if succeeded(self.outcome(name)):
-            try:
-                return decode_response(self.plugin.name, self.version(name), self.outcome(name).stdout)
-            except PluginProtocolError:
-                pass
-        raise Unchecked("there is no valid response to check")
+    @property
+    def problem(self) -> PluginProtocolError | None:
+        """Kubernetes' error for the output; None if that is valid."""
+        return self._reading if isinstance(self._reading, PluginProtocolError) else None
 
-    def credential(self, name: str) -> ClusterCredential:
-        """Return the response of a cluster plugin; raise Unchecked if none can be decoded."""
-        if succeeded(self.outcome(name)):
-            try:
-                return read_credential(self.version(name), self.outcome(name).stdout)
-            except (PluginProtocolError, EnvironmentProblem):
-                pass
-        raise Unchecked("there is no valid response to check")
+    @property
+    def response(self) -> CredentialProviderResponse:
+        """The response of an image plugin; raise Unchecked if there is no valid one."""
+        if self.has_succeeded and isinstance(self._reading, CredentialProviderResponse):
+            return self._reading
+        raise Unchecked(NO_RESPONSE)
 
-    def is_good(self, name: str) -> bool:
-        """Return whether a run ended with a valid response."""
-        return succeeded(self.outcome(name)) and self.problem(name) is None
+    @property
+    def credential(self) -> ClusterCredential:
+        """The response of a cluster plugin; raise Unchecked if there is no valid one."""
+        if self.has_succeeded and isinstance(self._reading, ClusterCredential):
+            return self._reading
+        raise Unchecked(NO_RESPONSE)
+
+    def violation(self, found: str, expected: str) -> Violation:
+        """Return a violation that this run shows."""
+        return Violation(experiment=self.name, found=found, expected=expected)
+
+    def describe(self) -> str:
+        """Return how the run ended, without secrets."""
+        ending, status = self.outcome.ending, self.outcome.status
+        if ending is Ending.TIMED_OUT:
+            return f"it did not end within {self.limit_seconds:g} s{self._stderr()}"
+        if ending is not Ending.EXITED or status is None:
+            return f"it {ending}"
+        if status == 0 and self.problem is not None:
+            return f"exit status 0, but {self.problem.problem}"
+        return go_exit_text(status) + self._stderr()
+
+    def _stderr(self) -> str:
+        """Return the end of standard error, without secrets, as the end of a sentence."""
+        tail = in_one_line(stderr_tail(self.outcome.stderr, tuple(self.secrets.texts)))
+        return f"; standard error: {self.secrets.hide(tail)}" if tail else "; standard error is empty"
+
+
+class Evidence(Value):
+    """All observations by the name of their experiment, in the order of the list, and the state of the disk after them.
+
+    *selected* are those that a check needs. *has_secrets* tells whether a response contains a secret to search for.
+    """
+
+    plugin: PluginUnderTest
+    observations: Mapping[str, Observation]
+    secrets: Secrets
+    around: Surroundings
+    now_ns: int
+    has_secrets: bool = False
+    canary_made: bool = False
+    selected: tuple[Observation, ...] = ()
+
+    def __getitem__(self, name: str) -> Observation:
+        """Return one observation; raise Unchecked if the experiment was not run."""
+        if name not in self.observations:
+            raise Unchecked("it was not run")
+        return self.observations[name]
+
+    def select(self, needs: Collection[str]) -> Evidence:
+        """Return the evidence for a check that *needs* some experiments, by name or family."""
+        selected = tuple(
+            each
+            for each in self.observations.values()
+            if each.experiment.name in needs or each.experiment.family in needs
+        )
+        return replace(self, selected=selected)
+
+    def valid_responses(self) -> list[Observation]:
+        """Return the selected observations with a valid response; raise Unchecked if there are none."""
+        valid = [each for each in self.selected if each.is_good]
+        if not valid:
+            raise Unchecked(NO_RESPONSE)
+        return valid
 
     def require_good(self) -> None:
         """Raise Unchecked unless the plugin answers a normal request; else other failures have no meaning."""
-        if not self.is_good("good"):
+        if not self["good"].is_good:
             raise Unchecked("the plugin returns no valid response to a normal request")
-
-    def describe(self, name: str) -> str:
-        """Return how a run ended, without secrets."""
-        outcome = self.outcome(name)
-        if outcome.ending is Ending.TIMED_OUT:
-            return f"it did not end within {self.limit(name):g} s" + stderr_text(outcome, self.secrets)
-        if outcome.ending is not Ending.EXITED or outcome.status is None:
-            return f"it {outcome.ending}"
-        problem = self.problem(name) if outcome.status == 0 else None
-        if problem is not None:
-            return f"exit status 0, but {problem.problem}"
-        return go_exit_text(outcome.status) + stderr_text(outcome, self.secrets)
 
     def good_answer(self) -> str:
         """Return the expected result of a normal request, with a hint if the plugin may require HOME."""
         if "HOME" in dict(self.plugin.env):
             return "exit status 0 and a valid response"
         return "exit status 0 and a valid response (its HOME was empty: pass yours with --env HOME=$HOME)"
-
-    def limit(self, name: str) -> float:
-        """Return the time limit of a run, in seconds."""
-        return limit_for(self.plugin, self.experiments[name])
-
-    def _decode(self, name: str) -> None:
-        stdout = self.outcome(name).stdout
-        if self.plugin.kind == PluginKind.IMAGE:
-            decode_response(self.plugin.name, self.version(name), stdout)
-            return
-        try:
-            read_credential(self.version(name), stdout, plugin=self.plugin.name)
-        except EnvironmentProblem:
-            return  # certificates cannot be parsed here; the rule about them reports that
-
-
-class Rule(Value):
-    """The implementation of a check: the names and families of its experiments, and the function that judges them."""
-
-    needs: tuple[str, ...]
-    judge: Callable[[Evidence], Iterator[Violation]]
-
-
-# A plugin refuses invalid input before any slow work, so that a shorter limit is enough.
-_SOON_SECONDS = 15.0
-
-
-def limit_for(plugin: PluginUnderTest, experiment: Experiment) -> float:
-    """Return the time limit of an experiment, in seconds."""
-    is_question = experiment.is_patient or experiment.family is Family.NORMAL
-    return plugin.timeout_seconds if is_question else min(plugin.timeout_seconds, _SOON_SECONDS)
-
-
-def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> bool:
-    """Return whether the checks got as far as *code*, if *found* is the code of the first problem.
-
-    *order* lists the codes in the order of the checks; of codes in one group, only the found one is reached.
-    """
-    if not found or code == found:
-        return True
-    places = {each: at for at, codes in enumerate(order) for each in codes}
-    return places[code] < places[found]
-
-
-def succeeded(outcome: ProcessOutcome) -> bool:
-    """Return whether a run exited with status 0."""
-    return outcome.ending is Ending.EXITED and outcome.status == 0
-
-
-def failed(outcome: ProcessOutcome) -> bool:
-    """Return whether a run exited with a status that reports a failure of its own."""
-    return outcome.ending is Ending.EXITED and any(outcome.status in statuses for statuses in _OWN_STATUSES)
-
-
-def stderr_text(outcome: ProcessOutcome, secrets: Secrets) -> str:
-    """Return the end of a run's standard error, without secrets, as the end of a sentence."""
-    tail = secrets.hide(in_one_line(stderr_tail(outcome.stderr, tuple(secrets.texts))))
-    return f"; standard error: {tail}" if tail else "; standard error is empty"

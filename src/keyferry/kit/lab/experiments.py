@@ -11,15 +11,16 @@ from enum import StrEnum
 from keyferry._core.secrets import MASK, mask_arguments
 from keyferry._core.values import Value, field
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 
 __all__ = [
     "EVERY_EXPERIMENT",
+    "NORMAL",
     "Experiment",
     "Family",
     "Surroundings",
     "environment",
+    "limit_for",
     "repeat_command",
     "repeat_variables",
 ]
@@ -29,6 +30,8 @@ _PLACES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME
 _KEPT = ("PATH",)
 # The variable of the shell that a command takes the service account token from.
 _TOKEN = "SERVICE_ACCOUNT_TOKEN"  # noqa: S105 - a name
+# A plugin refuses invalid input before any slow work, so that a shorter limit is enough.
+_SOON_SECONDS = 15.0
 
 
 class Family(StrEnum):
@@ -43,7 +46,8 @@ class Family(StrEnum):
     OTHER = "an experiment that is selected by its name"
 
 
-# Selects the experiments of all families.
+# What checks need: the normal requests, or all experiments.
+NORMAL: tuple[str, ...] = (Family.NORMAL,)
 EVERY_EXPERIMENT: tuple[str, ...] = tuple(Family)
 
 
@@ -70,10 +74,6 @@ class Experiment(Value):
     is_patient: bool = False
     family: Family = Family.OTHER
 
-    def is_one_of(self, selected: Collection[str]) -> bool:
-        """Return whether *selected*, which contains names and families, contains this experiment."""
-        return self.name in selected or self.family in selected
-
 
 class Surroundings(Value):
     """The environment that all runs share: an empty HOME and TMPDIR, and this process's variables."""
@@ -81,6 +81,12 @@ class Surroundings(Value):
     home: str
     temporary: str
     environ: Mapping[str, str] = field(repr=False)
+
+
+def limit_for(plugin: PluginUnderTest, experiment: Experiment) -> float:
+    """Return the time limit of an experiment, in seconds."""
+    is_question = experiment.is_patient or experiment.family is Family.NORMAL
+    return plugin.timeout_seconds if is_question else min(plugin.timeout_seconds, _SOON_SECONDS)
 
 
 def environment(plugin: PluginUnderTest, around: Surroundings, experiment: Experiment) -> dict[str, str]:

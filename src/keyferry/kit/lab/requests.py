@@ -1,66 +1,86 @@
-"""Requests to an image plugin: normal ones, other versions, and malformed ones."""
+"""All requests to a plugin in a test: normal ones, in other versions and environments, and malformed ones."""
 
 from __future__ import annotations
 
 import shlex
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
+from functools import cache
 
 from keyferry._core.json import dumps
 from keyferry._core.secrets import MASK
+from keyferry._core.values import replace
+from keyferry.api.clientauthentication.v1 import GROUP, KIND, ClusterInfo, encode_exec_info
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, encode_request
+from keyferry.clusters.auth.plugin_environment import EXEC_INFO
+from keyferry.clusters.why.masking import exec_info_document, write_document
 from keyferry.images.reference import registry_of
 from keyferry.kit.lab.experiments import Experiment, Family
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 
-__all__ = ["CANARY", "FOREIGN", "ask", "good_requests", "image_experiments", "sibling_of"]
+__all__ = ["CANARY", "FOREIGN", "SIMULTANEOUS_RUNS", "isolation", "normal_request", "plan"]
 
 # A registry that cannot exist, because the domain is reserved.
 FOREIGN = "registry.invalid/none"
 # The service account token if none is given; it must not appear on standard error.
 CANARY = "keyferry-kit-canary-5c1b0e7d2f94a8"
+SIMULTANEOUS_RUNS = 8
 _ANNOTATIONS = {"keyferry.example/unknown-to-you": "value"}
 _DEPTH = 100_000
 _HUGE = 12 * 1024 * 1024
 _LONG = 5000
+_MADE_UP = ClusterInfo(
+    server="https://kubernetes.keyferry.invalid:6443", certificate_authority_data=b"", config='{"a":"b"}'
+)
+# A variable is limited to 128 KiB on Linux; this leaves room for its name.
+_HUGE_INFO = 100_000
+_NO_HOME = "/dev/null/no-home"
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Experiment]:
-    """Yield all experiments other than the normal requests; a command in an image name creates *canary_file*."""
-    image = plugin.images[0]
-    yield ask(plugin, "sibling", sibling_of(image))
-    yield ask(plugin, "foreign", FOREIGN)
-    yield ask(plugin, "account", image, with_account=True)
+def normal_request(plugin: PluginUnderTest) -> Experiment:
+    """Return the request of the kubelet for the first image, or of client-go."""
+    if plugin.kind is PluginKind.CLUSTER:
+        asked = _exec_info("good", plugin.api_version, plugin.cluster)
+    else:
+        asked = _ask(plugin, "good", plugin.images[0])
+    return replace(asked, is_sampled=True, family=Family.NORMAL)
+
+
+def plan(plugin: PluginUnderTest, canary_file: str) -> Iterator[Experiment]:
+    """Yield all experiments, the normal request first; a command in an image name creates *canary_file*."""
+    good = normal_request(plugin)
+    yield good
+    if plugin.kind is PluginKind.CLUSTER:
+        yield from _cluster_experiments(plugin, good)
+    else:
+        yield from _image_experiments(plugin, good, canary_file)
+    plain = replace(good, is_sampled=False, family=Family.OTHER)
+    yield from _in_other_environments(plain)
+    for number in range(1, SIMULTANEOUS_RUNS + 1):
+        yield replace(plain, name=f"at once {number}", family=Family.SIMULTANEOUS)
+
+
+def _image_experiments(plugin: PluginUnderTest, good: Experiment, canary_file: str) -> Iterator[Experiment]:
+    image, *others = plugin.images
+    yield replace(good, name="again", is_sampled=False, family=Family.LAST)
+    for number, other in enumerate(others, 2):
+        yield replace(_ask(plugin, f"good {number}", other), family=Family.NORMAL)
+    yield _ask(plugin, "sibling", f"{registry_of(image)}/keyferry-kit/other")
+    yield _ask(plugin, "foreign", FOREIGN)
+    yield _ask(plugin, "account", image, with_account=True)
     for version in plugin.other_versions():
-        name = f"version {version.rpartition('/')[2]}"
-        yield ask(plugin, name, image, version, family=Family.VERSION)
+        one = _ask(plugin, f"version {version.rpartition('/')[2]}", image, version)
+        yield replace(one, family=Family.VERSION)
     yield from _refusable(plugin, image)
     yield from _malformed(plugin, image)
     yield from _odd_images(plugin, canary_file)
 
 
-def good_requests(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """Yield requests for the first image, for the same again after all others, and for all other images."""
-    first, *others = plugin.images
-    yield ask(plugin, "good", first, is_sampled=True, family=Family.NORMAL)
-    yield ask(plugin, "again", first, family=Family.LAST)
-    for number, image in enumerate(others, 2):
-        yield ask(plugin, f"good {number}", image, family=Family.NORMAL)
-
-
-def sibling_of(image: str) -> str:
-    """Return another image of the same registry."""
-    return f"{registry_of(image)}/keyferry-kit/other"
-
-
-def ask(
-    plugin: PluginUnderTest,
-    name: str,
-    image: str,
-    api_version: str = "",
-    *,
-    with_account: bool = False,
-    is_sampled: bool = False,
-    family: Family = Family.OTHER,
+def _ask(
+    plugin: PluginUnderTest, name: str, image: str, api_version: str = "", *, with_account: bool = False
 ) -> Experiment:
     """Return an experiment with the kubelet's request for an image."""
     version = api_version or plugin.api_version
@@ -82,8 +102,6 @@ def ask(
         shown=encode_request(shown, version),
         image=image,
         api_version=version,
-        is_sampled=is_sampled,
-        family=family,
     )
 
 
@@ -154,3 +172,86 @@ def _odd_images(plugin: PluginUnderTest, canary_file: str) -> Iterator[Experimen
     head, tail = _request(plugin.api_version, f"{registry}/@").decode().rsplit("@", 1)
     long = head.encode() + b"a" * _LONG + tail.encode()
     yield _plain("image: very long", long, plugin, _printing(head, "a", _LONG, tail), family=family)
+
+
+def _cluster_experiments(plugin: PluginUnderTest, good: Experiment) -> Iterator[Experiment]:
+    good = replace(good, is_sampled=False, family=Family.OTHER)
+    yield replace(good, name="again")
+    for version in plugin.other_versions():
+        one = _exec_info(f"version {version.rpartition('/')[2]}", version, plugin.cluster)
+        yield replace(one, family=Family.VERSION)
+    yield _exec_info("with cluster", plugin.api_version, plugin.cluster or _MADE_UP)
+    yield replace(good, name="input", stdin=b"keyferry\n", is_input_watched=True, feed="echo keyferry")
+    yield replace(good, name="no exec info", env=(), shown=b"", unset=(EXEC_INFO,))
+    yield from _malformed_infos(plugin)
+
+
+def _exec_info(name: str, api_version: str, cluster: ClusterInfo | None) -> Experiment:
+    text = encode_exec_info(api_version, cluster, interactive=False)
+    shown = write_document(exec_info_document(text)).encode()
+    return Experiment(name=name, stdin=None, shown=shown, api_version=api_version, env=((EXEC_INFO, text),))
+
+
+def _malformed_infos(plugin: PluginUnderTest) -> Iterator[Experiment]:
+    texts = {
+        "empty exec info": "",
+        "text for exec info": "this is not JSON",
+        "truncated exec info": f'{{"kind":"{KIND}","apiVersion":"{plugin.api_version}","spec":{{"inter',
+        "array for exec info": "[]",
+        "null for exec info": "null",
+        "wrong types in exec info": _info_text(plugin.api_version, spec="text"),
+        "exec info of another kind": _info_text("v1", kind="Pod"),
+        "unknown version": _info_text(f"{GROUP}/v99"),
+        "unknown field in exec info": _info_text(plugin.api_version, fieldOfTheFuture=[1]),
+        "huge exec info": _info_text(plugin.api_version, fieldOfTheFuture="x" * _HUGE_INFO),
+    }
+    for name, text in texts.items():
+        shown = text.encode() if len(text) < _HUGE_INFO else b"a very long text"
+        yield Experiment(
+            name=name, stdin=None, shown=shown, api_version=plugin.api_version, env=((EXEC_INFO, text),)
+        )
+
+
+def _info_text(api_version: str, /, **other: object) -> str:
+    return dumps({"kind": KIND, "apiVersion": api_version, "spec": {"interactive": False}, **other}) + "\n"
+
+
+def _in_other_environments(good: Experiment) -> Iterator[Experiment]:
+    yield replace(good, name="bare environment", is_bare=True)
+    yield replace(good, name="no home", unset=("HOME",))
+    yield replace(good, name="home that is no folder", env=(*good.env, ("HOME", _NO_HOME)))
+    for name, locale in (("locale C", "C"), ("locale Latin-1", "en_US.ISO-8859-1")):
+        variables = (("LC_ALL", locale), ("LANG", locale))
+        yield replace(good, name=name, env=(*good.env, *variables), family=Family.LOCALE)
+    yield replace(good, name="working directory /", cwd="/")
+    yield replace(good, name="no reader", has_reader=False)
+    proxy = f"http://127.0.0.1:{_closed_port()}"
+    proxies = ((name, proxy) for name in _PROXIES)
+    yield replace(
+        good,
+        name="no network",
+        env=(*good.env, *proxies),
+        unset=("NO_PROXY", "no_proxy"),
+        prefix=isolation(),
+        is_patient=True,
+    )
+
+
+@cache
+def isolation() -> tuple[str, ...]:
+    """Return the words that run a program in a network of its own without connections; none if that is not possible."""
+    program = shutil.which("unshare")
+    for flags in ("-rn", "-n") if program else ():
+        words = (program or "", flags)
+        done = subprocess.run([*words, "true"], capture_output=True, check=False)
+        if done.returncode == 0:
+            return words
+    return ()
+
+
+def _closed_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

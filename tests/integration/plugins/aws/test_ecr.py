@@ -10,7 +10,7 @@ import pytest
 
 from keyferry.api.meta import parse_duration
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin import PluginUnderTest
 from support.aws_machine import AwsMachine
 from support.aws_services import (
     ACCOUNT,

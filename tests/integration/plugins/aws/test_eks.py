@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.plugin_under_test import PluginUnderTest
-from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
 from support.aws_machine import AwsMachine
 from support.aws_services import (
     KEY,

@@ -1,0 +1,66 @@
+"""What a check is: a code with its words, the experiments it needs, and the function that finds violations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from keyferry._core.severity import Severity
+from keyferry._core.values import Value, fields
+from keyferry.kit.lab.evidence import Evidence, Violation
+from keyferry.kit.plugin import PluginKind
+
+__all__ = ["Check", "Code", "Judge", "check", "find_check"]
+
+Judge = Callable[[Evidence], Iterator[Violation]]
+_KINDS = {"KP1": (PluginKind.IMAGE,), "KP2": (PluginKind.CLUSTER,), "KP3": tuple(PluginKind)}
+
+
+class Code(Value):
+    """One requirement of a plugin: the severity of a violation, the reason, and what to change."""
+
+    code: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+
+    @property
+    def kinds(self) -> tuple[PluginKind, ...]:
+        """The kinds of plugins that it applies to: KP1 is for image plugins, KP2 for cluster plugins, KP3 for both."""
+        return _KINDS[self.code[:3]]
+
+
+class Check(Code):
+    """A code with the names and families of the experiments it needs, and the function that judges them."""
+
+    needs: tuple[str, ...]
+    judge: Judge
+
+
+_checks: dict[str, Check] = {}
+
+
+def check(code: Code, *, needs: tuple[str, ...]) -> Callable[[Judge], Judge]:
+    """Declare that the decorated function finds the violations of *code* in the experiments that it *needs*.
+
+    The function gets these experiments as ``evidence.selected``, if they were run. It raises Unchecked if what it is
+    to judge cannot be seen in them. One function may judge several codes; one of another module is declared with
+    ``check(KP201, needs=NORMAL)(function)``.
+    """
+
+    def declare(judge: Judge) -> Judge:
+        if code.code in _checks:
+            raise ValueError(f"{code.code} has a check already")
+        _checks[code.code] = Check(**fields(code), needs=needs, judge=judge)
+        return judge
+
+    return declare
+
+
+def find_check(code: Code) -> Check:
+    """Return the check of *code*; raise LookupError if no function has it as its code."""
+    if code.code not in _checks:
+        raise LookupError(
+            f"{code.code} has no check: decorate a function with @check({code.code}, needs=...)"
+        )
+    return _checks[code.code]

@@ -1,1 +1,0 @@
-"""The codes of the conformance kit: what each check requires, and why."""

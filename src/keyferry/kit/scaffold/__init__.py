@@ -1,1 +1,0 @@
-"""New plugin projects, and launchers for installed plugins."""

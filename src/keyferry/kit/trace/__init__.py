@@ -1,1 +1,0 @@
-"""Traces: one request and its response without secrets, and their replay."""
