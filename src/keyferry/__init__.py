@@ -63,10 +63,9 @@ _NAMES = {
     "pulls.puller.outcome": ("PullAction", "PullOutcome"),
     "pulls.puller.puller": ("PullOptions", "PullSettings", "Puller", "open_target", "pull", "pull_async"),
     "pulls.puller.target": ("PullTarget",),
-    "pulls.records.decision": ("Decision", "DecisionRule", "PodCredentials"),
-    "pulls.records.load": ("load_records",),
+    "pulls.records.decide": ("Decision", "DecisionRule", "PodCredentials"),
     "pulls.records.policy": ("VerificationPolicy",),
-    "pulls.records.records": ("Records",),
+    "pulls.records.records": ("Records", "load_records"),
     "pulls.registry.check": ("check_registry", "check_registry_async"),
     "pulls.registry.route": ("RegistryRoute",),
     "pulls.stored_image": ("StoredImage",),
@@ -155,12 +154,12 @@ if TYPE_CHECKING:
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
     from .pulls.puller.target import PullTarget as PullTarget
-    from .pulls.records.decision import Decision as Decision
-    from .pulls.records.decision import DecisionRule as DecisionRule
-    from .pulls.records.decision import PodCredentials as PodCredentials
-    from .pulls.records.load import load_records as load_records
+    from .pulls.records.decide import Decision as Decision
+    from .pulls.records.decide import DecisionRule as DecisionRule
+    from .pulls.records.decide import PodCredentials as PodCredentials
     from .pulls.records.policy import VerificationPolicy as VerificationPolicy
     from .pulls.records.records import Records as Records
+    from .pulls.records.records import load_records as load_records
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
     from .pulls.registry.route import RegistryRoute as RegistryRoute

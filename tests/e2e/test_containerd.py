@@ -22,8 +22,7 @@ from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.pulls.cri.client import Runtime, connect_runtime
 from keyferry.pulls.puller.puller import Puller, pull, pull_async
-from keyferry.pulls.records.load import load_records
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import Records, load_records
 from support.commands import plain_pod, run_keyferry
 from support.images import build, noise
 from support.kubelets import Processes

@@ -65,8 +65,8 @@ from keyferry.pulls.manifest import ContentError, read_config_platform, read_man
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces
 from keyferry.pulls.platform import Platform
-from keyferry.pulls.records.codec import decode_intent, decode_record
-from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
+from keyferry.pulls.records.access import NodeImages, parse_crictl_images
+from keyferry.pulls.records.format import decode_intent, decode_record
 from keyferry.pulls.registry.challenge import choose_challenge, parse_challenges
 from keyferry.sdk import Deadline
 from keyferry.sdk.flags import parse_flags

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.format import file_name
 from support.images import digest_of
 from support.records import IMAGE, REF, plant
 from support.system_calls import build, steps_of

@@ -15,7 +15,7 @@ from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.node.settings import Node
 from keyferry.pulls.kubelet_guard import check_root, check_runtime
 from keyferry.pulls.puller.puller import Puller
-from keyferry.pulls.records.load import inspect_records, load_records
+from keyferry.pulls.records.records import inspect_records, load_records
 from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in

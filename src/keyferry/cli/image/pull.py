@@ -33,8 +33,7 @@ from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import Puller, open_target
 from keyferry.pulls.puller.target import PullTarget
-from keyferry.pulls.records.load import load_records
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import Records, load_records
 from keyferry.show.documents import render_document
 from keyferry.show.writer import report
 

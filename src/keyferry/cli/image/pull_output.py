@@ -14,7 +14,7 @@ from keyferry.images.reference import trim
 from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
-from keyferry.pulls.records.decision import describe_entry
+from keyferry.pulls.records.decide import describe_entry
 from keyferry.pulls.trial import Attempt, kind_of, most_telling
 from keyferry.show.documents import make_document
 from keyferry.show.text import fitting_table

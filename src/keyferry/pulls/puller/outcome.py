@@ -11,7 +11,7 @@ from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential
 from keyferry.pulls.manifest import Descriptor
 from keyferry.pulls.platform import Platform
-from keyferry.pulls.records.decision import Decision
+from keyferry.pulls.records.decide import Decision
 from keyferry.pulls.trial import Attempt
 
 __all__ = ["PullAction", "PullOutcome"]

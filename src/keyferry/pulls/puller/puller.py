@@ -28,8 +28,7 @@ from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.pull_policy import choose_pull_policy
 from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
-from keyferry.pulls.records.counters import PullCounters
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import PullCounters, Records
 from keyferry.pulls.registry.route import RegistryRoute
 
 __all__ = [

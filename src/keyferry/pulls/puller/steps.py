@@ -25,10 +25,8 @@ from keyferry.pulls.puller.errors import (
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS, NEVER
 from keyferry.pulls.puller.target import OnProgress, PullTarget
-from keyferry.pulls.records.counters import PullCounters
-from keyferry.pulls.records.decide import credentials_used
-from keyferry.pulls.records.decision import Decision
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.decide import Decision, credentials_used
+from keyferry.pulls.records.records import PullCounters, Records
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult, Renewal, Trial, renewal_from, without_frames
 
