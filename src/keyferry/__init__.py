@@ -67,7 +67,7 @@ _NAMES = {
     "pulls.records.policy": ("VerificationPolicy",),
     "pulls.records.records": ("Records", "load_records"),
     "pulls.registry.check": ("check_registry", "check_registry_async"),
-    "pulls.registry.route": ("RegistryRoute",),
+    "pulls.registry.transport": ("RegistryRoute",),
     "pulls.stored_image": ("StoredImage",),
     "pulls.trial": ("Attempt", "AttemptResult"),
 }
@@ -162,7 +162,7 @@ if TYPE_CHECKING:
     from .pulls.records.records import load_records as load_records
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
-    from .pulls.registry.route import RegistryRoute as RegistryRoute
+    from .pulls.registry.transport import RegistryRoute as RegistryRoute
     from .pulls.stored_image import StoredImage as StoredImage
     from .pulls.trial import Attempt as Attempt
     from .pulls.trial import AttemptResult as AttemptResult

@@ -18,7 +18,7 @@ from keyferry.errors import ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from keyferry.pulls.trial import Attempt
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
@@ -369,7 +369,7 @@ add_addresses("10.99.0.1", "10.99.0.2")
 
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.addresses import is_this_machine
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from support.fake_cloud import Authority, Reply, serving
 from support.fake_registry import *
 from support.images import build
@@ -409,7 +409,7 @@ host = sys.argv[2]
 add_address_6(host)
 
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from support.fake_cloud import Authority, serving
 from support.fake_registry import *
 from support.images import build

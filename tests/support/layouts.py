@@ -12,7 +12,7 @@ from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.puller.puller import pull, pull_async
 from keyferry.pulls.puller.target import OnProgress
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 
 
 class LayoutSettings(TypedDict, total=False):

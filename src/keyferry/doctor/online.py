@@ -10,14 +10,13 @@ from keyferry._core.clock import time_ns
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
 from keyferry._net.dates import parse_date
+from keyferry._net.deadline import Deadline
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
 from keyferry.doctor.facts import SOCKS, ProbeRoute, RegistryProbe
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
 from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
-from keyferry.pulls.registry.destinations import admit_user_named, find_origin
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.registry.transport import RegistryRoute, Transport, admit_user_named, find_origin
 
 __all__ = ["MOST_REGISTRIES", "ask_registries", "ask_runtime"]
 

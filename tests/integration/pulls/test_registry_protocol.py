@@ -13,13 +13,12 @@ from threading import Lock
 import pytest
 
 from keyferry._core.docker_hub import IDENTITY_TOKEN
+from keyferry._net.deadline import Deadline
 from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.images.reference import parse_image
 from keyferry.pulls.layout.pull import LayoutPull
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.destinations import find_origin
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.registry.transport import RegistryRoute, Transport, find_origin
 from support.fake_cloud import ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
     PAIR,

@@ -17,7 +17,7 @@ from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import pull as pull_image
 from keyferry.pulls.registry.check import check_registry, check_registry_async
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push

@@ -11,12 +11,12 @@ from time import sleep
 
 from keyferry._core.files import Folder
 from keyferry._core.values import Value
+from keyferry._net.deadline import Deadline
 from keyferry.errors import EnvironmentProblem, HttpError, Kind, RegistryError
 from keyferry.pulls.layout.folder import Layout, draft_name
 from keyferry.pulls.layout.meter import Meter
 from keyferry.pulls.manifest import Descriptor, hasher
 from keyferry.pulls.registry.client import Registry
-from keyferry.pulls.registry.transport import Deadline
 
 __all__ = ["FetchContext", "fetch_blob", "fetch_blobs"]
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from threading import Event
 
 from keyferry._core.values import replace
+from keyferry._net.deadline import Deadline
 from keyferry.errors import Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
@@ -23,10 +24,8 @@ from keyferry.pulls.manifest import (
     read_manifest,
 )
 from keyferry.pulls.platform import Platform, preferences, this_machine
-from keyferry.pulls.registry.access import RegistryAccess
-from keyferry.pulls.registry.client import Fetched, Registry
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.registry.client import Fetched, Registry, RegistryAccess
+from keyferry.pulls.registry.transport import RegistryRoute, Transport
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
 

@@ -16,7 +16,7 @@ from keyferry.pulls.manifest import ContentError, ImageManifest, digest_of, hash
 from keyferry.pulls.platform import Platform, preferences
 from keyferry.pulls.platform import normalise as normalise_platform
 from keyferry.pulls.puller.target import OnProgress
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
 

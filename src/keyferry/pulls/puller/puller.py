@@ -29,7 +29,7 @@ from keyferry.pulls.puller.pull_policy import choose_pull_policy
 from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
 from keyferry.pulls.records.records import PullCounters, Records
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 
 __all__ = [
     "PullOptions",

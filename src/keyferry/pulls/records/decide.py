@@ -31,6 +31,14 @@ ALLOWED, FOUND, AUTHENTICATE, ERROR = (
     "mustAuthenticate",
     "error",
 )
+_POLICY = {
+    PolicyRule.NEVER: "no use of an image is verified",
+    PolicyRule.ALWAYS: "every use of an image is verified",
+    PolicyRule.PULLED_BY_KUBELET: "the image was pulled by the kubelet, so its use is verified",
+    PolicyRule.PRELOADED: "the image was not pulled by the kubelet but preloaded, so its use is not verified",
+    PolicyRule.ALLOWLISTED: "a pattern of the allowlist matches the image, so its use is not verified",
+    PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist matches the image, so its use is verified",
+}
 
 
 class DecisionRule(StrEnum):
@@ -66,14 +74,6 @@ RESULTS = {
     DecisionRule.SAME_SECRET: FOUND,
     DecisionRule.SAME_ACCOUNT: FOUND,
     DecisionRule.STRANGER: AUTHENTICATE,
-}
-_POLICY = {
-    PolicyRule.NEVER: "no use of an image is verified",
-    PolicyRule.ALWAYS: "every use of an image is verified",
-    PolicyRule.PULLED_BY_KUBELET: "the image was pulled by the kubelet, so its use is verified",
-    PolicyRule.PRELOADED: "the image was not pulled by the kubelet but preloaded, so its use is not verified",
-    PolicyRule.ALLOWLISTED: "a pattern of the allowlist matches the image, so its use is not verified",
-    PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist matches the image, so its use is verified",
 }
 _RULES = {
     DecisionRule.ABSENT: "the image is not on the node",
