@@ -15,7 +15,7 @@ import pytest
 from keyferry.errors import ContainerRuntimeError, Kind
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.reference import parse_image
-from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.mirrors.containerd import read_section
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, MirrorPlaces, Mirrors
 from keyferry.pulls.mirrors.find import find_endpoints, find_mirrors

@@ -39,7 +39,7 @@ from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import lint_records
 from keyferry.lint.versions import LATEST
-from keyferry.pulls.cri.client import SOCKETS
+from keyferry.pulls.cri import SOCKETS
 from keyferry.pulls.mirrors.endpoints import (
     MirrorPlaces,
     RuntimeKind,

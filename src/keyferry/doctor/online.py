@@ -15,7 +15,7 @@ from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
 from keyferry.doctor.facts import SOCKS, ProbeRoute, RegistryProbe
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
-from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
+from keyferry.pulls.cri import RuntimeInfo, connect_runtime
 from keyferry.pulls.registry.transport import RegistryRoute, Transport, admit_user_named, find_origin
 
 __all__ = ["MOST_REGISTRIES", "ask_registries", "ask_runtime"]

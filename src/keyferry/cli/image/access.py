@@ -82,7 +82,7 @@ def _decide_here(args: argparse.Namespace, answer: Answer) -> Decision | None:
     socket = None if settings is None else runtime_socket(settings)
     if socket is None:
         return None
-    from keyferry.pulls.cri.client import connect_runtime
+    from keyferry.pulls.cri import connect_runtime
     from keyferry.pulls.records.records import observe_records
 
     root = settings.kubelet.inside(settings.root_dir.value)
@@ -101,7 +101,7 @@ def _find_reference(args: argparse.Namespace, records: Records) -> str | None:
     if args.image_id:
         return str(args.image_id)
     if args.cri:
-        from keyferry.pulls.cri.client import connect_runtime
+        from keyferry.pulls.cri import connect_runtime
 
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(parse_image(args.image).with_default_tag().text)

@@ -6,7 +6,7 @@ from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.settings import Node
-from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.records.access import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import PresentImage, Records, inspect_records
