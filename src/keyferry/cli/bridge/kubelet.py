@@ -22,8 +22,8 @@ from keyferry.bridge.kubelet.install import (
 from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
 from keyferry.bridge.kubelet.socket_folder import give_socket_folder, remove_socket_folder
 from keyferry.cli.bridge.kubelet_usage import usage_problem
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
+from keyferry.cli.exits import Exit, WrongUsage, most_severe, report_failure
+from keyferry.cli.options import add_config_arguments, add_output_argument
 from keyferry.errors import EnvironmentProblem, KeyferryError
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import Discovery, discover
