@@ -34,6 +34,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.clusters.request import request
 from keyferry.errors import KeyferryError, PluginExitError, PluginOutputError, PluginTimeoutError
 from keyferry.images.provider.provider import Provider
+from keyferry.pulls.request import PullOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -349,7 +350,7 @@ class Pulls:
 
     def step(self) -> Done:
         """Pull twice."""
-        first, second = (pull(self._image, to=self._target, credentials=()) for _ in range(2))
+        first, second = (pull(self._image, PullOptions(credentials=()), to=self._target) for _ in range(2))
         if first.manifest_digest != second.manifest_digest:
             raise AssertionError("two pulls of one image differ")
         if len(list((self._target / "blobs" / "sha256").iterdir())) != len(_LAYERS) + 2:

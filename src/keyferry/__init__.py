@@ -57,19 +57,15 @@ _NAMES = {
     "images.reference": ("ImageName", "parse_image"),
     "invoke.policy": ("AllowlistEntry", "PluginPolicy"),
     "metrics.collectors": ("cluster_metrics_collector", "metrics_collector", "pull_metrics_collector"),
-    "pulls.layout.meter": ("Progress",),
-    "pulls.platform": ("Platform",),
-    "pulls.puller.backoff": ("BackOff",),
-    "pulls.puller.outcome": ("PullAction", "PullOutcome"),
-    "pulls.puller.puller": ("PullOptions", "PullSettings", "Puller", "open_target", "pull", "pull_async"),
-    "pulls.puller.target": ("PullTarget",),
-    "pulls.records.decision": ("Decision", "DecisionRule", "PodCredentials"),
-    "pulls.records.load": ("load_records",),
+    "pulls.manifest": ("Platform", "StoredImage"),
+    "pulls.operation": ("BackOff",),
+    "pulls.puller": ("Puller", "open_target", "pull", "pull_async"),
+    "pulls.records.decide": ("Decision", "DecisionRule", "PodCredentials"),
     "pulls.records.policy": ("VerificationPolicy",),
-    "pulls.records.records": ("Records",),
+    "pulls.records.records": ("Records", "load_records"),
     "pulls.registry.check": ("check_registry", "check_registry_async"),
-    "pulls.registry.route": ("RegistryRoute",),
-    "pulls.stored_image": ("StoredImage",),
+    "pulls.registry.transport": ("RegistryRoute",),
+    "pulls.request": ("Progress", "PullAction", "PullOptions", "PullOutcome", "PullTarget"),
     "pulls.trial": ("Attempt", "AttemptResult"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
@@ -143,28 +139,27 @@ if TYPE_CHECKING:
     from .metrics.collectors import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.collectors import metrics_collector as metrics_collector
     from .metrics.collectors import pull_metrics_collector as pull_metrics_collector
-    from .pulls.layout.meter import Progress as Progress
-    from .pulls.platform import Platform as Platform
-    from .pulls.puller.backoff import BackOff as BackOff
-    from .pulls.puller.outcome import PullAction as PullAction
-    from .pulls.puller.outcome import PullOutcome as PullOutcome
-    from .pulls.puller.puller import Puller as Puller
-    from .pulls.puller.puller import PullOptions as PullOptions
-    from .pulls.puller.puller import PullSettings as PullSettings
-    from .pulls.puller.puller import open_target as open_target
-    from .pulls.puller.puller import pull as pull
-    from .pulls.puller.puller import pull_async as pull_async
-    from .pulls.puller.target import PullTarget as PullTarget
-    from .pulls.records.decision import Decision as Decision
-    from .pulls.records.decision import DecisionRule as DecisionRule
-    from .pulls.records.decision import PodCredentials as PodCredentials
-    from .pulls.records.load import load_records as load_records
+    from .pulls.manifest import Platform as Platform
+    from .pulls.manifest import StoredImage as StoredImage
+    from .pulls.operation import BackOff as BackOff
+    from .pulls.puller import Puller as Puller
+    from .pulls.puller import open_target as open_target
+    from .pulls.puller import pull as pull
+    from .pulls.puller import pull_async as pull_async
+    from .pulls.records.decide import Decision as Decision
+    from .pulls.records.decide import DecisionRule as DecisionRule
+    from .pulls.records.decide import PodCredentials as PodCredentials
     from .pulls.records.policy import VerificationPolicy as VerificationPolicy
     from .pulls.records.records import Records as Records
+    from .pulls.records.records import load_records as load_records
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
-    from .pulls.registry.route import RegistryRoute as RegistryRoute
-    from .pulls.stored_image import StoredImage as StoredImage
+    from .pulls.registry.transport import RegistryRoute as RegistryRoute
+    from .pulls.request import Progress as Progress
+    from .pulls.request import PullAction as PullAction
+    from .pulls.request import PullOptions as PullOptions
+    from .pulls.request import PullOutcome as PullOutcome
+    from .pulls.request import PullTarget as PullTarget
     from .pulls.trial import Attempt as Attempt
     from .pulls.trial import AttemptResult as AttemptResult
 else:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, ImagePullError
-from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.puller.layout import LayoutTarget
-from keyferry.pulls.puller.outcome import PullOutcome
+from keyferry.pulls.layout import Layout
+from keyferry.pulls.layout_target import LayoutTarget
+from keyferry.pulls.request import PullOutcome
 from support.fake_cloud import FakeServer, Reply, serving
 from support.fake_registry import FakeRegistry, blob_path, image_of
 from support.folders import contents
@@ -154,7 +154,7 @@ def start_as_nobody(code: str, folder: Path, *words: str) -> subprocess.Popen[by
     """Start Python in a folder, and there become another user, who need not be able to come so far by himself."""
     folder.chmod(0o711)
     become = "\nimport os\nos.setgid(65534)\nos.setuid(65534)\n"
-    setup = f"import sys; sys.path[:0] = {sys.path!r}\nimport fcntl, keyferry.pulls.layout.folder" + become
+    setup = f"import sys; sys.path[:0] = {sys.path!r}\nimport fcntl, keyferry.pulls.layout" + become
     return subprocess.Popen(
         [sys.executable, "-c", setup + code, *words],
         cwd=folder,
@@ -164,7 +164,7 @@ def start_as_nobody(code: str, folder: Path, *words: str) -> subprocess.Popen[by
 
 
 AS_USER = """
-layout = keyferry.pulls.layout.folder.Layout("layout")
+layout = keyferry.pulls.layout.Layout("layout")
 layout.prepare()
 layout.put(b"blob", sys.argv[1])
 print(layout.read(sys.argv[1]).decode())

@@ -14,11 +14,11 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
-from keyferry.pulls.records.decision import PodCredentials
-from keyferry.pulls.records.folder_lock import FolderLock
-from keyferry.pulls.records.hashes import file_name
-from keyferry.pulls.records.load import inspect_records, load_records
+from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.disk import FolderLock
+from keyferry.pulls.records.format import file_name
 from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.records import inspect_records, load_records
 from support.commands import run_keyferry
 from support.folders import contents
 from support.kubelets import Processes

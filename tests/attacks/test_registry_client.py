@@ -16,9 +16,9 @@ import pytest
 
 from keyferry.errors import ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
+from keyferry.pulls.request import PullOutcome
 from keyferry.pulls.trial import Attempt
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
@@ -369,7 +369,7 @@ add_addresses("10.99.0.1", "10.99.0.2")
 
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.addresses import is_this_machine
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from support.fake_cloud import Authority, Reply, serving
 from support.fake_registry import *
 from support.images import build
@@ -409,7 +409,7 @@ host = sys.argv[2]
 add_address_6(host)
 
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
 from support.fake_cloud import Authority, serving
 from support.fake_registry import *
 from support.images import build
@@ -637,7 +637,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     instead = {path: always(manifest_reply(each)) for path, each in by_path.items()}
     registry = FakeRegistry(chain[-1], instead=instead)
     with serving(registry) as server:
-        from keyferry.pulls.platform import Platform
+        from keyferry.pulls.manifest import Platform
 
         with pytest.raises(ImagePullError, match="nested more than 3 levels deep"):
             pull_to_layout(
@@ -653,7 +653,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     manifests[0]["size"] += 1
     image = BuiltImage(OCI["index"], json.dumps(index).encode(), {}, [IMAGE])
     with serving(FakeRegistry(image)) as server:
-        from keyferry.pulls.platform import Platform
+        from keyferry.pulls.manifest import Platform
 
         with pytest.raises(ImagePullError, match="another size than its index states"):
             pull_to_layout(

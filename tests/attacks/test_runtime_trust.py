@@ -10,10 +10,10 @@ import pytest
 
 from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck, attempt_lines, verdict
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces
 from keyferry.pulls.mirrors.find import find_endpoints
-from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.registry.endpoints import check_endpoints
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.check import check_endpoints
+from keyferry.pulls.registry.transport import RegistryRoute
 from support import certificates
 from support.fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry, credential, manifest_path, token_reply

@@ -17,17 +17,18 @@ from keyferry.api.meta import format_instant, parse_time
 from keyferry.api.wire import Reader
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
 from keyferry.images.keyring import credential_hash, hashed_json
-from keyferry.pulls.records.cache import CacheSizes
-from keyferry.pulls.records.codec import decode_intent, decode_record
-from keyferry.pulls.records.decision import PodCredentials
-from keyferry.pulls.records.files import RecordFiles
-from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
-from keyferry.pulls.records.hashes import file_name
-from keyferry.pulls.records.load import open_records
-from keyferry.pulls.records.merge import merge_credentials, merge_secrets, merge_service_accounts
+from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.disk import LOCK_NAME, stripe_count, stripe_of
+from keyferry.pulls.records.format import (
+    decode_intent,
+    decode_record,
+    file_name,
+    merge_credentials,
+    merge_named,
+)
 from keyferry.pulls.records.policy import VerificationPolicy, parse_pattern
-from keyferry.pulls.records.records import Records
-from keyferry.pulls.records.stripes import StripedLocks, stripe_of
+from keyferry.pulls.records.records import Records, open_records
+from keyferry.pulls.records.store import CacheSizes, RecordFiles
 
 Json = dict[str, object]
 _DEFAULT_TIME = "2026-01-02T03:04:05Z"
@@ -51,7 +52,7 @@ def _filename(given: Json) -> Json:
 def _stripe(given: Json) -> Json:
     size = given["size"]
     assert isinstance(size, int)
-    stripes = len(StripedLocks(size))
+    stripes = stripe_count(size)
     return {"stripe": stripe_of(str(given["key"]), stripes), "stripes": stripes}
 
 
@@ -94,15 +95,13 @@ def _decode_record(given: Json) -> Json:
 
 def _merge_secrets(given: Json) -> Json:
     old, new = (_credentials({"kubernetesSecrets": given[key]}) for key in ("orig", "new"))
-    secrets, changed = merge_secrets(old.kubernetes_secrets, new.kubernetes_secrets)
+    secrets, changed = merge_named(old.kubernetes_secrets, new.kubernetes_secrets)
     return {"changed": changed, "secrets": [_secret(secret) for secret in secrets]}
 
 
 def _merge_accounts(given: Json) -> Json:
     old, new = (_credentials({"kubernetesServiceAccounts": given[key]}) for key in ("orig", "new"))
-    accounts, changed = merge_service_accounts(
-        old.kubernetes_service_accounts, new.kubernetes_service_accounts
-    )
+    accounts, changed = merge_named(old.kubernetes_service_accounts, new.kubernetes_service_accounts)
     return {"changed": changed, "serviceAccounts": [_account(account) for account in accounts]}
 
 

@@ -20,10 +20,10 @@ from keyferry.errors import ImagePullError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.cri.client import Runtime, connect_runtime
-from keyferry.pulls.puller.puller import Puller, pull, pull_async
-from keyferry.pulls.records.load import load_records
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.cri import Runtime, connect_runtime
+from keyferry.pulls.puller import Puller, pull, pull_async
+from keyferry.pulls.records.records import Records, load_records
+from keyferry.pulls.request import PullOptions
 from support.commands import plain_pod, run_keyferry
 from support.images import build, noise
 from support.kubelets import Processes
@@ -66,7 +66,7 @@ def test_the_first_credential_that_works_is_used_and_recorded(
     wrong = pull_secret("wrong", world.host(kind), "alice", "no-such-word")
     records = load_records(str(tmp_path))
     with Puller(world.target(where, tmp_path), records=records) as puller:
-        failed = puller.ensure(image, pull_secrets=[wrong], pod=None)
+        failed = puller.ensure(image, PullOptions(pull_secrets=[wrong], pod=None))
         assert isinstance(failed.error, ImagePullError)
         assert (failed.error.kubelet_reason, failed.error.kind) == ("ErrImagePull", "refused")
         assert str(failed.error).startswith(
@@ -75,7 +75,7 @@ def test_the_first_credential_that_works_is_used_and_recorded(
         assert "no-such-word" not in f"{failed!r} {failed.error} {failed.error.kubernetes_text}"
         assert (intents_in(tmp_path), records_in(tmp_path)) == ([], {})
     with Puller(world.target(where, tmp_path), records=records) as puller:
-        pulled = puller.pull(image, pull_secrets=[wrong, secret_of(world, "bob", kind)])
+        pulled = puller.pull(image, PullOptions(pull_secrets=[wrong, secret_of(world, "bob", kind)]))
         assert [(each.worked, each.kind) for each in pulled.attempts] == [(False, "refused"), (True, None)]
         assert pulled.used is not None
         assert pulled.used.username == "bob"
@@ -167,9 +167,9 @@ def test_a_changed_password_is_survived_by_asking_the_plugin_once_more(
             assert puller.pull(image).action == "pulled"
             registry.set_users({**USERS, "carol": "second-word"})
             write_login(node, registry.host, "carol", "second-word")
-            assert puller.ensure(image, pull_policy="Always").error is not None
+            assert puller.ensure(image, PullOptions(pull_policy="Always")).error is not None
         with Puller(world.target(where, tmp_path), providers=providers) as puller:
-            pulled = puller.pull(image, pull_policy="Always")
+            pulled = puller.pull(image, PullOptions(pull_policy="Always"))
     finally:
         registry.set_users(USERS)
     assert [(each.worked, each.is_renewed) for each in pulled.attempts] == [(False, False), (True, True)]
@@ -187,7 +187,7 @@ def test_a_pod_may_use_what_another_pulled_only_after_it_has_shown_its_own_crede
     def ensure(*secrets: PullSecret, policy: str = "") -> tuple[str, str, str]:
         # Each pod waits for itself alone, so that none is held up by another's failure.
         used = load_records(str(tmp_path), policy=policy) if policy else records
-        outcome = Puller(target, records=used).ensure(image, pull_secrets=secrets)
+        outcome = Puller(target, records=used).ensure(image, PullOptions(pull_secrets=secrets))
         rule = "" if outcome.decision is None else outcome.decision.rule
         return outcome.action, rule, "" if outcome.error is None else outcome.error.kind
 
@@ -320,10 +320,10 @@ import os, signal, sys
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.cri.client import connect_runtime
-from keyferry.pulls.puller.puller import Puller
-from keyferry.pulls.puller.target import RuntimeTarget
-from keyferry.pulls.records.load import load_records
+from keyferry.pulls.cri import RuntimeTarget, connect_runtime
+from keyferry.pulls.puller import Puller
+from keyferry.pulls.records.records import load_records
+from keyferry.pulls.request import PullOptions
 
 class Dying(RuntimeTarget):
     def pull_image(self, *words, **options):
@@ -333,7 +333,7 @@ class Dying(RuntimeTarget):
 socket, image, root, auths = sys.argv[1:]
 data = {".dockerconfigjson": auths.encode()}
 secret = PullSecret(namespace="team", name="of-alice", type="kubernetes.io/dockerconfigjson", data=data, uid="u")
-Puller(Dying(connect_runtime(socket)), records=load_records(root)).pull(image, pull_secrets=[secret])
+Puller(Dying(connect_runtime(socket)), records=load_records(root)).pull(image, PullOptions(pull_secrets=[secret]))
 """
 
 
@@ -398,8 +398,8 @@ def test_one_image_is_one_call_that_can_be_awaited(world: World, tmp_path: Path,
     image = world.put("basic", f"door/{where}")
     cri, to = (str(world.containerd.socket), None) if where == "runtime" else ("", tmp_path / "layout")
     secrets = [secret_of(world, "alice")]
-    pulled = asyncio.run(pull_async(image, cri=cri, to=to, pull_secrets=secrets))
-    again = pull(image, cri=cri, to=to, pull_secrets=secrets)
+    pulled = asyncio.run(pull_async(image, PullOptions(pull_secrets=secrets), cri=cri, to=to))
+    again = pull(image, PullOptions(pull_secrets=secrets), cri=cri, to=to)
     assert (pulled.action, again.action, again.image_ref) == ("pulled", "present", pulled.image_ref)
 
 
@@ -410,7 +410,7 @@ def test_what_is_missing_or_cannot_be_reached_is_told_apart(world: World, tmp_pa
     for image, cause in cases.items():
         secret = pull_secret("s", image.partition("/")[0], "alice", USERS["alice"])
         with pytest.raises(ImagePullError) as caught:
-            pull(image, cri=str(world.containerd.socket), pull_secrets=[secret])
+            pull(image, PullOptions(pull_secrets=[secret]), cri=str(world.containerd.socket))
         assert caught.value.kind == cause
         done = run_keyferry("pull", image, *world.options("runtime", tmp_path), "--secret",
                             write_secret(tmp_path, "s", image.partition("/")[0], "alice", USERS["alice"]))  # fmt: skip

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces
 from keyferry.pulls.mirrors.find import find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.account_world import AUDIENCE, IMAGE, account_world, registry_of
 from support.kube import TOKEN
 from support.kubernetes_api import Json, account, pod, pull_secret

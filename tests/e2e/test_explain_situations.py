@@ -20,7 +20,7 @@ import pytest
 from keyferry.api.kubeletconfig.records import ImagePullSecret
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential, Source, SourceKind, credential_hash
-from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.failure_text import FailureKind, recognise
 from support.containerd import Containerd
 from support.fake_cloud import Authority, Reply, serving

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from keyferry.pulls.platform import parse_platform
+from keyferry.pulls.manifest import parse_platform
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
 from support.layouts import pull_to_layout
@@ -28,11 +28,12 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 PULL = """\
 import os, sys
 from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.pulls.puller.puller import pull
+from keyferry.pulls.puller import pull
+from keyferry.pulls.request import PullOptions
 source = Source(kind=SourceKind.PROVIDER, name="one")
 user, word = os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"]
 login = Credential(username=user, password=word, source=source, key="key")
-print(pull(sys.argv[1], to=sys.argv[2], credentials=[login], pull_policy="Always").manifest_digest)
+print(pull(sys.argv[1], PullOptions(credentials=[login], pull_policy="Always"), to=sys.argv[2]).manifest_digest)
 """
 
 

@@ -15,12 +15,11 @@ import pytest
 from keyferry.errors import ContainerRuntimeError, Kind
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.reference import parse_image
-from keyferry.pulls.cri.client import connect_runtime
-from keyferry.pulls.mirrors.containerd_config import read_section
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
+from keyferry.pulls.cri import connect_runtime
+from keyferry.pulls.mirrors.containerd import read_section
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, MirrorPlaces, Mirrors
 from keyferry.pulls.mirrors.find import find_endpoints, find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.registry.endpoints import check_endpoints
+from keyferry.pulls.registry.check import check_endpoints
 from support.containerd import Containerd, running_containerd
 from support.fake_cloud import Authority, FakeServer, Received, Reply, serving
 from support.mirrors import write

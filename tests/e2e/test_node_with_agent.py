@@ -19,7 +19,7 @@ import pytest
 
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.cri import connect_runtime
 from support import parts
 from support.agent_image import KEYFERRY, SETTINGS, USER, ImageRunner, agent_image, read_archive
 from support.agents import Reply, ask

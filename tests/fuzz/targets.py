@@ -60,14 +60,13 @@ from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.invoke.kuberc import read_kuberc
 from keyferry.lint.agent_config import check_agent_config
 from keyferry.lint.federation.decode import decode_federation
-from keyferry.pulls.layout.index import IndexEntry, add_entry, read_index
-from keyferry.pulls.manifest import ContentError, read_config_platform, read_manifest
+from keyferry.pulls.layout import IndexEntry, add_entry, read_index
+from keyferry.pulls.manifest import ContentError, Platform, read_config_platform, read_manifest
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.platform import Platform
-from keyferry.pulls.records.codec import decode_intent, decode_record
-from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
-from keyferry.pulls.registry.challenge import choose_challenge, parse_challenges
+from keyferry.pulls.records.access import NodeImages, parse_crictl_images
+from keyferry.pulls.records.format import decode_intent, decode_record
+from keyferry.pulls.registry.tokens import choose_challenge, parse_challenges
 from keyferry.sdk import Deadline
 from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.image import Request, Response, respond

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.format import file_name
 from support.images import digest_of
 from support.records import IMAGE, REF, plant
 from support.system_calls import build, steps_of
@@ -20,7 +20,7 @@ INTENT = f"image_manager/pulling/{file_name(IMAGE)}"
 BLOB = digest_of(b"blob").removeprefix("sha256:")
 OPEN = """
 from support.records import *
-from keyferry.pulls.records.files import RecordFiles
+from keyferry.pulls.records.store import RecordFiles
 files = RecordFiles(sys.argv[1])
 """
 PREPARE = OPEN + "files.prepare()\n"
@@ -87,9 +87,8 @@ records.record_pulled(IMAGE, REF, with_secrets(secret()))
 
 
 LAYOUT = """
-from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import IndexEntry
-from keyferry.pulls.platform import Platform
+from keyferry.pulls.layout import IndexEntry, Layout
+from keyferry.pulls.manifest import Platform
 from support.images import digest_of
 layout = Layout(sys.argv[1])
 """

@@ -78,9 +78,9 @@ def test_pulls_and_their_outcomes_say_what_they_are(registry: Registry, tmp_path
     image, secret = f"{registry.host}/team/app:v1", pull_secret("regcred", registry.host, USER, PASSWORD)
     with keyferry.Puller(keyferry.open_target(to=tmp_path, platform="linux/amd64")) as puller:
         assert repr(puller) == f"<Puller into {tmp_path}: <Providers: none>>"
-        pulled = puller.ensure(image, pull_secrets=[secret])
+        pulled = puller.ensure(image, keyferry.PullOptions(pull_secrets=[secret]))
         present = puller.ensure(image)
-        failed = puller.ensure(f"{registry.host}/team/none:v1", pull_secrets=[secret])
+        failed = puller.ensure(f"{registry.host}/team/none:v1", keyferry.PullOptions(pull_secrets=[secret]))
     size = f"in {tmp_path}, {pulled.size} bytes"
     who = "with 'alice' of pull secret team/regcred"
     assert repr(pulled) == f"<PullOutcome pulled: {image!r} {size}, {who}>"

@@ -14,13 +14,11 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.errors import ImageNameError, RecordError
 from keyferry.images.reference import trim
-from keyferry.pulls.records.codec import decode_record
-from keyferry.pulls.records.decide import decide
-from keyferry.pulls.records.decision import PodCredentials, Situation
-from keyferry.pulls.records.lookups import RecordLookup
-from keyferry.pulls.records.merge import merge_credentials
+from keyferry.pulls.records.decide import PodCredentials, Situation, decide
+from keyferry.pulls.records.disk import stripe_count, stripe_of
+from keyferry.pulls.records.format import decode_record, merge_credentials
 from keyferry.pulls.records.policy import Allowlist, VerificationPolicy
-from keyferry.pulls.records.stripes import stripe_count, stripe_of
+from keyferry.pulls.records.store import RecordLookup
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FEW = st.sampled_from(["", "a", "b", "c"])

@@ -19,9 +19,8 @@ from keyferry.cli.lint.fix import write_file
 from keyferry.invoke.shim import IN_FRONT, LINK, is_shim
 from keyferry.kit.install import PLUGINS, install, launcher_text, write_config
 from keyferry.lint.fixes.rounds import FixedFile
-from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import IndexEntry
-from keyferry.pulls.platform import Platform
+from keyferry.pulls.layout import IndexEntry, Layout
+from keyferry.pulls.manifest import Platform
 from support.images import digest_of
 from support.records import IMAGE, REF, open_quickly, secret, with_secrets
 

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyferry.pulls.cri.client import connect_runtime
-from keyferry.pulls.puller.layout import LayoutTarget
-from keyferry.pulls.puller.target import PullTarget, RuntimeTarget
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.cri import RuntimeTarget, connect_runtime
+from keyferry.pulls.layout_target import LayoutTarget
+from keyferry.pulls.registry.transport import RegistryRoute
+from keyferry.pulls.request import PullTarget
 from support.containerd import Containerd, running_containerd
 from support.fake_cloud import Authority
 from support.images import BuiltImage, build, push

@@ -15,8 +15,8 @@ from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
-from keyferry.pulls.puller.target import OnProgress
-from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.manifest import StoredImage
+from keyferry.pulls.request import PullOptions
 from keyferry.pulls.trial import AttemptResult
 
 NAMESPACE = "team"
@@ -97,14 +97,12 @@ class FakeTarget:
         self,
         image: ImageName,
         credential: Credential | None,
-        *,
-        timeout_seconds: float | None = None,
-        on_progress: OnProgress | None = None,
+        options: PullOptions,
     ) -> AttemptResult:
         """Pull the image if the credential is accepted."""
         assert ":" in image.text, "a name without a tag"
-        assert timeout_seconds is None or timeout_seconds > 0
-        assert on_progress is None or callable(on_progress)
+        assert options.timeout_seconds is None or options.timeout_seconds > 0
+        assert options.on_progress is None or callable(options.on_progress)
         with self.lock:
             self.asked.append((image.text, "" if credential is None else credential.password))
             self.at_once += 1

@@ -20,10 +20,9 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.api.meta import parse_time
 from keyferry.pulls.records.disk import Disk
-from keyferry.pulls.records.hashes import file_name
-from keyferry.pulls.records.load import open_records
+from keyferry.pulls.records.format import file_name
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import Records, open_records
 
 TESTS = Path(__file__).resolve().parent.parent
 IMAGE, NAME, REF = "reg.example/team/app:v1", "reg.example/team/app", "sha256:" + "a" * 64

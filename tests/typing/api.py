@@ -107,7 +107,9 @@ async def fetch(image: str, answer: keyferry.Answer) -> keyferry.PullOutcome:
     route = keyferry.RegistryRoute(ca_file="ca.pem", parallel_blobs=1)
     for attempt in keyferry.check_registry(image, answer.credentials, route=route):
         assert_type(attempt, keyferry.Attempt)
-    outcome = keyferry.pull(image, to="app", credentials=answer.credentials, platform="linux/arm64")
+    outcome = keyferry.pull(
+        image, keyferry.PullOptions(credentials=answer.credentials), to="app", platform="linux/arm64"
+    )
     assert_type(outcome, keyferry.PullOutcome)
     assert_type(outcome.attempts, tuple[keyferry.Attempt, ...])
     return await keyferry.pull_async(

@@ -152,8 +152,7 @@ def probe_cri(folder: Path) -> object:
     """Ask a container runtime for its version."""
     import grpc
 
-    from keyferry.pulls.cri.client import RUNTIME_SERVICE, connect_runtime
-    from keyferry.pulls.cri.messages import message
+    from keyferry.pulls.cri import RUNTIME_SERVICE, connect_runtime, message
 
     def version(_request: bytes, _context: object) -> bytes:
         answer: bytes = message("VersionResponse")(runtime_name=f"Bearer {TOKEN}").SerializeToString()

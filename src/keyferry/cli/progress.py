@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from keyferry.pulls.layout.meter import Progress
+from keyferry.pulls.request import Progress
 
 __all__ = ["Speed", "amount_text", "progress_line", "shortened", "size_text"]
 

@@ -10,7 +10,7 @@ from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelet, Kubelets, RuntimeProcess
 from keyferry.images.node.settings import KubeletSettings
 from keyferry.lint.report import LintReport
-from keyferry.pulls.cri.client import RuntimeInfo
+from keyferry.pulls.cri import RuntimeInfo
 from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 
 __all__ = [

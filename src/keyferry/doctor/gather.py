@@ -39,16 +39,16 @@ from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import lint_records
 from keyferry.lint.versions import LATEST
-from keyferry.pulls.cri.client import SOCKETS
-from keyferry.pulls.mirrors.endpoints import RuntimeKind
-from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
-from keyferry.pulls.mirrors.places import (
+from keyferry.pulls.cri import SOCKETS
+from keyferry.pulls.mirrors.endpoints import (
     MirrorPlaces,
+    RuntimeKind,
     running_places,
     runtime_of,
     runtime_process,
     stale_sources,
 )
+from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from keyferry.pulls.records.policy import DEFAULT, make_policy
 
 __all__ = ["DoctorOptions", "gather_facts"]

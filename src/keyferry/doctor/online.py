@@ -13,15 +13,14 @@ from keyferry._core.values import replace
 from keyferry._net import agent as agent_client
 from keyferry._net.agent import Fallback
 from keyferry._net.dates import parse_date
+from keyferry._net.deadline import Deadline
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
 from keyferry.api.meta import parse_time
 from keyferry.doctor.facts import SOCKS, AgentFacts, AgentFailure, ProbeRoute, RegistryProbe
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError, TimeError
-from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
-from keyferry.pulls.registry.destinations import admit_user_named, find_origin
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.cri import RuntimeInfo, connect_runtime
+from keyferry.pulls.registry.transport import RegistryRoute, Transport, admit_user_named, find_origin
 
 __all__ = ["MAX_REGISTRIES", "ask_agent", "ask_registries", "ask_runtime"]
 

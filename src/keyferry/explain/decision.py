@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keyferry._core.secrets import printable
 from keyferry.images.answer import MissingInput
 from keyferry.pulls.records.access import UseOutcome, judge_use
-from keyferry.pulls.records.decision import Decision
+from keyferry.pulls.records.decide import Decision
 from keyferry.show.documents import reason_document
 
 __all__ = ["decision_document", "decision_lines"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from keyferry.images.dockerconfig import PullSecret
     from keyferry.images.keyring import Credential
     from keyferry.images.provider.accounts import Pod
-    from keyferry.pulls.records.decision import Decision
+    from keyferry.pulls.records.decide import Decision
     from keyferry.workloads.pods import PodContainer
     from keyferry.workloads.secrets import UnusedSecret
 

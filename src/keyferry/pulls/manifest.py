@@ -1,33 +1,34 @@
-"""Image manifests, indexes and digests, parsed strictly by pure functions of bytes."""
+"""Images as registries describe them: manifests, indexes and digests, parsed strictly, and platforms."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 
 from keyferry._core.json import loads_with_duplicates
 from keyferry._core.values import Value, field
-from keyferry.errors import DocumentError
-from keyferry.pulls.platform import Platform, normalise, preferences
+from keyferry.errors import DocumentError, EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-__all__ = [
-    "ACCEPTED",
-    "ContentError",
-    "Descriptor",
-    "ImageIndex",
-    "ImageManifest",
-    "choose_manifest",
-    "digest_of",
-    "hasher",
-    "is_manifest_type",
-    "read_config_platform",
-    "read_manifest",
-]
-
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "x86-64": "amd64",
+    "i386": "386",
+    "i486": "386",
+    "i586": "386",
+    "i686": "386",
+    "aarch64": "arm64",
+    "armhf": "arm",
+    "armel": "arm",
+}
+_ARM_VARIANTS = ("v8", "v7", "v6", "v5")
+_AMD64_VARIANTS = ("v4", "v3", "v2", "v1")
+_MOST_PARTS = 3
+_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 _OCI = "application/vnd.oci.image."
 _DOCKER = "application/vnd.docker."
 _MANIFESTS = (f"{_OCI}manifest.v1+json", f"{_DOCKER}distribution.manifest.v2+json")
@@ -43,12 +44,71 @@ _LAYERS = frozenset(
 )
 _SCHEMA_1 = f"{_DOCKER}distribution.manifest.v1"
 ACCEPTED = ", ".join((*_MANIFESTS, *_INDEXES))
-
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _LARGEST = 1 << 50
 _LARGEST_CONFIG = 8 << 20
 _ATTESTATION = "vnd.docker.reference.type"
+
+
+class Platform(Value):
+    """An operating system, a processor architecture and, for some architectures, a variant."""
+
+    os: str
+    architecture: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
+def parse_platform(text: str) -> Platform:
+    """Parse ``os/architecture[/variant]``; raise EnvironmentProblem for any other text."""
+    parts = text.lower().split("/")
+    if not 1 < len(parts) <= _MOST_PARTS or not all(part and _CHARACTERS.issuperset(part) for part in parts):
+        raise EnvironmentProblem(
+            f"platform {text!r}: expected os/architecture or os/architecture/variant, such as 'linux/arm64'"
+        )
+    return normalise(Platform(**dict(zip(("os", "architecture", "variant"), parts, strict=False))))
+
+
+def this_machine() -> Platform:
+    """Return the platform that this process runs on."""
+    machine = os.uname().machine.lower()
+    if machine.startswith("armv"):
+        return normalise(Platform(os="linux", architecture="arm", variant=machine[3:5]))
+    return normalise(Platform(os=os.uname().sysname.lower(), architecture=machine))
+
+
+def normalise(platform: Platform) -> Platform:
+    """Return *platform* in its canonical spelling: ``x86_64`` becomes ``amd64``, default variants are left out."""
+    architecture = _ARCHITECTURES.get(platform.architecture, platform.architecture)
+    variant = platform.variant
+    if architecture == "arm":
+        variant = {"armel": "v6"}.get(platform.architecture, variant or "v7")
+        variant = variant if variant.startswith("v") else f"v{variant}"
+    if (architecture, variant) in (("arm64", "v8"), ("arm64", "8"), ("amd64", "v1")):
+        variant = ""
+    return Platform(os=platform.os, architecture=architecture, variant=variant)
+
+
+def preferences(platform: Platform) -> Iterator[Platform]:
+    """Yield the platforms whose images run on *platform*, best first: itself, then its predecessors."""
+    wanted = normalise(platform)
+    yield wanted
+    yield from (
+        Platform(os=wanted.os, architecture=wanted.architecture, variant=variant)
+        for variant in _older(wanted)
+    )
+    if wanted.architecture == "arm64":
+        yield from (Platform(os=wanted.os, architecture="arm", variant=variant) for variant in _ARM_VARIANTS)
+
+
+def _older(platform: Platform) -> Iterable[str]:
+    known = {"arm": _ARM_VARIANTS, "amd64": (*_AMD64_VARIANTS[:-1], "")}.get(platform.architecture, ())
+    if platform.variant in known:
+        return known[known.index(platform.variant) + 1 :]
+    return ("",) if platform.variant else ()
 
 
 class ContentError(Exception):
@@ -254,3 +314,27 @@ def _pairs(blobs: tuple[Descriptor, ...]) -> Iterator[tuple[Descriptor, Descript
     first: dict[str, Descriptor] = {}
     for blob in blobs:
         yield first.setdefault(blob.digest, blob), blob
+
+
+class StoredImage(Value):
+    """An image that a target stores: its id, which is the key of its record, and all its names.
+
+    In a layout *id* is the digest of the image's config, as in container runtimes. *name* is the image's name in the
+    layout's index, *manifest_digest* the digest of its manifest. A runtime reports neither of them, and no platform
+    or layers.
+    """
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+    is_pinned: bool = False
+    name: str = ""
+    manifest_digest: str = ""
+    platform: Platform | None = None
+    layers: tuple[Descriptor, ...] = field(default=(), repr=False)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the first name that has one; empty if none does."""
+        return self.digests[0].partition("@")[2] if self.digests else ""

@@ -12,7 +12,7 @@ from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential, SourceKind
-from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.manifest import StoredImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

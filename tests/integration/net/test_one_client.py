@@ -20,12 +20,11 @@ from typing import Self
 
 import pytest
 
+from keyferry._net.http_errors import split_url as split_registry_url
 from keyferry.cli.main import main
 from keyferry.clusters.tls import load_pair
 from keyferry.errors import HttpError
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Transport
-from keyferry.pulls.registry.transport import split_url as split_registry_url
+from keyferry.pulls.registry.transport import RegistryRoute, Transport
 from keyferry.sdk import Deadline
 from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch
 from support.api_server import running_proxy

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from keyferry.pulls.records.load import inspect_records
+from keyferry.pulls.records.records import inspect_records
 from support.commands import run_keyferry
 from support.cri_server import Message, RefusalError, encode, image, running_cri
 from support.pulling import intents_in, records_in

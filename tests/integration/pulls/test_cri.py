@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
-from keyferry.pulls.cri.client import Runtime, RuntimeInfo, connect_runtime
-from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.cri import Runtime, RuntimeInfo, connect_runtime
+from keyferry.pulls.manifest import StoredImage
 from support.cri_server import Field, Message, RefusalError, decode, encode, image, running_cri
 from support.fake_registry import PASSWORD, USER, credential
 

@@ -13,13 +13,12 @@ from threading import Lock
 import pytest
 
 from keyferry._core.docker_hub import IDENTITY_TOKEN
+from keyferry._net.deadline import Deadline
 from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.images.reference import parse_image
-from keyferry.pulls.layout.pull import LayoutPull
+from keyferry.pulls.layout_target import LayoutTarget
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.destinations import find_origin
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.registry.transport import RegistryRoute, Transport, find_origin
 from support.fake_cloud import ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
     PAIR,
@@ -319,19 +318,19 @@ def hanging(image: BuiltImage) -> tuple[FakeRegistry, threading.Event, Callable[
 def test_a_pull_can_be_cancelled_from_another_thread(tmp_path: Path) -> None:
     registry, asked, end = hanging(IMAGE)
     with serving(registry) as server:
-        pull = LayoutPull(parse_image(image_of(server)), tmp_path)
+        target = LayoutTarget(tmp_path)
         problems: list[BaseException] = []
 
         def run() -> None:
             try:
-                pull.run()
+                target.pull_image(parse_image(image_of(server)), None)
             except BaseException as error:  # noqa: BLE001 - looked at below
                 problems.append(error)
 
         thread = threading.Thread(target=run)
         thread.start()
         assert asked.wait(20)
-        pull.cancel()
+        target.close()
         thread.join(10)
         assert not thread.is_alive()
         end()

@@ -12,12 +12,11 @@ import pytest
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.layout.meter import Progress
-from keyferry.pulls.platform import Platform, parse_platform
-from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.puller import pull as pull_image
+from keyferry.pulls.manifest import Platform, parse_platform
+from keyferry.pulls.puller import pull as pull_image
 from keyferry.pulls.registry.check import check_registry, check_registry_async
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import RegistryRoute
+from keyferry.pulls.request import Progress, PullOptions, PullOutcome
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
@@ -87,7 +86,7 @@ def test_an_image_of_a_layout_is_told_alike_whether_it_was_pulled_or_there(
     """Its name in the layout, its platform, its manifest and its layers; only a pull learns what the index is."""
     image = f"{registry.host}/team/app:many"
     first, second = (
-        pull_image(image, to=tmp_path, credentials=[GOOD], platform=platform)
+        pull_image(image, PullOptions(credentials=[GOOD]), to=tmp_path, platform=platform)
         for platform in (AMD64, "linux/amd64")
     )
     assert (first.action, second.action) == ("pulled", "present")

@@ -11,11 +11,10 @@ import pytest
 from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck, attempt_lines, verdict
 from keyferry.images.keyring import Credential
-from keyferry.pulls.mirrors.endpoints import RuntimeKind
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces, RuntimeKind
 from keyferry.pulls.mirrors.find import find_endpoints
-from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.registry.endpoints import check_endpoints
-from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.check import check_endpoints
+from keyferry.pulls.registry.transport import RegistryRoute
 from support import certificates
 from support.commands import Node, plain_pod, run_keyferry
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving

@@ -8,10 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from keyferry._net.deadline import Deadline
+from keyferry._net.http_errors import split_url
 from keyferry._net.proxy import Origin
 from keyferry.errors import Kind, RegistryError
-from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.transport import Deadline, Transport, split_url
+from keyferry.pulls.registry.transport import RegistryRoute, Transport
 
 
 class KeepingServer(ThreadingHTTPServer):

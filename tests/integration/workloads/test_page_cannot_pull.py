@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces
 from keyferry.pulls.mirrors.find import find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.account_world import AUDIENCE, registry_of
 from support.commands import PLUGIN
 from support.fake_cloud import Reply

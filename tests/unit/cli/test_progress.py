@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry.cli.progress import Speed, amount_text, progress_line, shortened, size_text
-from keyferry.pulls.layout.meter import Progress
+from keyferry.pulls.request import Progress
 
 MIB = 1 << 20
 HALF = Progress(done=20 * MIB, total=40 * MIB, layers_done=2, layers=5)

@@ -8,7 +8,7 @@ from keyferry.doctor.facts import KubeletFacts, MirrorFacts, NodeFacts, RuntimeF
 from keyferry.doctor.health import HealthLevel, Hints
 from keyferry.doctor.node_checks import check_mirrors, check_runtime
 from keyferry.images.node.kubelet import Kubelets
-from keyferry.pulls.cri.client import RuntimeInfo
+from keyferry.pulls.cri import RuntimeInfo
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 
 CRIO = RuntimeKind.CRIO

@@ -7,8 +7,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from keyferry.metrics.collectors import pull_metrics_collector
-from keyferry.pulls.records.load import inspect_records
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import Records, inspect_records
 from support.records import IMAGE, REF, folder_of, open_quickly, secret, with_secrets
 
 

@@ -14,8 +14,9 @@ import pytest
 from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.node.settings import Node
 from keyferry.pulls.kubelet_guard import check_root, check_runtime
-from keyferry.pulls.puller.puller import Puller
-from keyferry.pulls.records.load import inspect_records, load_records
+from keyferry.pulls.puller import Puller
+from keyferry.pulls.records.records import inspect_records, load_records
+from keyferry.pulls.request import PullOptions
 from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in
@@ -215,19 +216,19 @@ def test_a_puller_does_not_bring_a_private_image_to_a_kubelet(processes: Process
         records = load_records(str(root))
         puller = Puller(there, records=records)
         with pytest.raises(EnvironmentProblem, match="--preload"):
-            puller.pull(IMAGE, pull_secrets=[SECRET])
+            puller.pull(IMAGE, PullOptions(pull_secrets=[SECRET]))
         assert (there.asked, records_in(root)) == ([], {})
         assert puller.pull("reg.example/public:v1").action == "pulled"
-        told = Puller(there, preload=True).pull(IMAGE, pull_secrets=[SECRET])
+        told = Puller(there, preload=True).pull(IMAGE, PullOptions(pull_secrets=[SECRET]))
         assert told.used is not None
-    assert puller.pull(IMAGE, pull_secrets=[SECRET], pull_policy="Always").action == "pulled"
+    assert puller.pull(IMAGE, PullOptions(pull_secrets=[SECRET], pull_policy="Always")).action == "pulled"
 
 
 def test_a_folder_is_nothing_to_a_kubelet(processes: Processes) -> None:
     """Images in an OCI layout are used by no pod."""
     with processes.kubelet():
         there = FakeTarget(logins={LOGIN})
-        assert Puller(there).pull(IMAGE, pull_secrets=[SECRET]).action == "pulled"
+        assert Puller(there).pull(IMAGE, PullOptions(pull_secrets=[SECRET])).action == "pulled"
 
 
 def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Processes, tmp_path: Path) -> None:

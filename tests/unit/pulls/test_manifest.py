@@ -11,13 +11,14 @@ from keyferry.pulls.manifest import (
     ContentError,
     ImageIndex,
     ImageManifest,
+    Platform,
     choose_manifest,
     digest_of,
     hasher,
+    parse_platform,
     read_config_platform,
     read_manifest,
 )
-from keyferry.pulls.platform import Platform, parse_platform
 from support.images import DOCKER, OCI, build, build_index
 
 IMAGE = build(b"one", b"two")

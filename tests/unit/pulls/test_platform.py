@@ -7,7 +7,7 @@ import os
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.platform import Platform, parse_platform, preferences, this_machine
+from keyferry.pulls.manifest import Platform, parse_platform, preferences, this_machine
 
 
 @pytest.mark.parametrize(

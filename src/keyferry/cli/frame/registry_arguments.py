@@ -14,8 +14,7 @@ from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.reference import registry_of
-from keyferry.pulls.mirrors.endpoints import Mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces, running_places
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces, Mirrors, running_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from keyferry.images.keyring import Credential
     from keyferry.images.node.discover import Discovery
-    from keyferry.pulls.registry.route import RegistryRoute
+    from keyferry.pulls.registry.transport import RegistryRoute
     from keyferry.pulls.trial import Attempt
 
 
@@ -83,7 +82,7 @@ def add_mirror_arguments(group: argparse._ArgumentGroup) -> None:
 
 def route_for(args: argparse.Namespace) -> RegistryRoute:
     """Return the route to the registry that the options set."""
-    from keyferry.pulls.registry.route import RegistryRoute
+    from keyferry.pulls.registry.transport import RegistryRoute
 
     return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
@@ -100,7 +99,7 @@ def check_credentials(
     mirrors: Mirrors | None = None,
 ) -> RegistryCheck:
     """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
-    from keyferry.pulls.registry.endpoints import check_endpoints
+    from keyferry.pulls.registry.check import check_endpoints
 
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.pulls.records.decision import Decision
+    from keyferry.pulls.records.decide import Decision
     from keyferry.pulls.records.records import Records
 
 
@@ -60,7 +60,7 @@ def decide_access(args: argparse.Namespace, answer: Answer, *, is_pod: bool) -> 
             f"{args.node.elsewhere}: the records of the node are given with --root, those of this machine with --here"
         )
         return None
-    from keyferry.pulls.records.load import inspect_records
+    from keyferry.pulls.records.records import inspect_records
 
     root = node_root(args.root, args.node)
     policy = node_policy(args.policy, args.allow, root, args.node)
@@ -82,8 +82,8 @@ def _decide_here(args: argparse.Namespace, answer: Answer) -> Decision | None:
     socket = None if settings is None else runtime_socket(settings)
     if socket is None:
         return None
-    from keyferry.pulls.cri.client import connect_runtime
-    from keyferry.pulls.records.load import observe_records
+    from keyferry.pulls.cri import connect_runtime
+    from keyferry.pulls.records.records import observe_records
 
     root = settings.kubelet.inside(settings.root_dir.value)
     try:
@@ -101,12 +101,12 @@ def _find_reference(args: argparse.Namespace, records: Records) -> str | None:
     if args.image_id:
         return str(args.image_id)
     if args.cri:
-        from keyferry.pulls.cri.client import connect_runtime
+        from keyferry.pulls.cri import connect_runtime
 
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(parse_image(args.image).with_default_tag().text)
         return "" if found is None else found.id
-    from keyferry.pulls.records.node_images import NodeImages
+    from keyferry.pulls.records.access import NodeImages
 
     listing = records.list()
     report(*listing.problems)

@@ -30,11 +30,9 @@ from keyferry.cli.options import add_output_argument
 from keyferry.errors import Kind
 from keyferry.images.node.discover import Discovery
 from keyferry.images.reference import ImageName, parse_image
-from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.puller import Puller, open_target
-from keyferry.pulls.puller.target import PullTarget
-from keyferry.pulls.records.load import load_records
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.puller import Puller, open_target
+from keyferry.pulls.records.records import Records, load_records
+from keyferry.pulls.request import PullOptions, PullOutcome, PullTarget
 from keyferry.show.documents import render_document
 from keyferry.show.writer import report
 
@@ -156,11 +154,13 @@ def _pull_all(
         with reporter.reporting(image.text) as on_progress:
             return puller.ensure(
                 image,
-                pull_policy=args.pull_policy,
-                pod=sources.pod,
-                pull_secrets=sources.pull_secrets,
-                timeout_seconds=args.pull_timeout,
-                on_progress=on_progress,
+                PullOptions(
+                    pull_policy=args.pull_policy,
+                    pod=sources.pod,
+                    pull_secrets=sources.pull_secrets,
+                    timeout_seconds=args.pull_timeout,
+                    on_progress=on_progress,
+                ),
             )
 
     try:

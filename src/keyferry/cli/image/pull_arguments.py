@@ -5,9 +5,9 @@ from __future__ import annotations
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.options import parse_seconds
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.platform import parse_platform
-from keyferry.pulls.puller.pull_policy import PULL_POLICIES
+from keyferry.pulls.manifest import parse_platform
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
+from keyferry.pulls.request import PULL_POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.layout.meter import Progress
-from keyferry.pulls.puller.outcome import PullAction, PullOutcome
-from keyferry.pulls.puller.pull_policy import ALWAYS
-from keyferry.pulls.records.decision import describe_entry
+from keyferry.pulls.records.decide import describe_entry
+from keyferry.pulls.request import ALWAYS, Progress, PullAction, PullOutcome
 from keyferry.pulls.trial import Attempt, kind_of, most_telling
 from keyferry.show.documents import make_document
 from keyferry.show.text import fitting_table

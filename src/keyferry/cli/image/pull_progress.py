@@ -12,8 +12,7 @@ from typing import Self, TextIO
 
 from keyferry._core.secrets import printable
 from keyferry.cli.progress import Speed, amount_text, progress_line, shortened, size_text
-from keyferry.pulls.layout.meter import Progress
-from keyferry.pulls.puller.target import OnProgress
+from keyferry.pulls.request import OnProgress, Progress
 from keyferry.show.writer import LiveLines
 
 __all__ = ["ProgressReporter"]

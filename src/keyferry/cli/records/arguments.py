@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.cli.options import add_output_argument
+from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.settings import Node
-from keyferry.pulls.cri.client import connect_runtime
-from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records
-from keyferry.pulls.records.maintenance import PresentImage
-from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
+from keyferry.pulls.cri import connect_runtime
+from keyferry.pulls.records.access import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import PresentImage, Records, inspect_records
 from keyferry.workloads.objects import read_file_or_input
 
 TYPE_CHECKING = False

@@ -14,8 +14,8 @@ from keyferry.cli.records.output import (
     short_reference,
     time_text,
 )
-from keyferry.pulls.records.decision import describe_entry
-from keyferry.pulls.records.lookups import Listing
+from keyferry.pulls.records.decide import describe_entry
+from keyferry.pulls.records.store import Listing
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.api.meta import NO_TIME_NS, format_instant
 from keyferry.errors import RecordError
-from keyferry.pulls.records.hashes import shorten
+from keyferry.pulls.records.format import shorten
 
 Json = dict[str, object]
 _SHORT = 19

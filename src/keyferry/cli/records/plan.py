@@ -19,12 +19,12 @@ from keyferry.explain.decision import decision_document
 from keyferry.images.answer import distinct, missing_documents
 from keyferry.pulls.records.access import (
     Change,
+    NodeImages,
     PolicyEffect,
     UseOutcome,
     plan_policy,
     uses_without_credentials,
 )
-from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table

@@ -16,8 +16,7 @@ from keyferry.images.lookup import pull_secrets_keyring
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
-from keyferry.pulls.records.decide import pod_credentials
-from keyferry.pulls.records.decision import PodCredentials
+from keyferry.pulls.records.decide import PodCredentials, pod_credentials
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
 

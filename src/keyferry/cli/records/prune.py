@@ -17,7 +17,7 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.output import record_document, short_reference, time_text
 from keyferry.errors import EnvironmentProblem, TimeError
-from keyferry.pulls.records.maintenance import Pruning
+from keyferry.pulls.records.records import Pruning
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report

@@ -13,8 +13,7 @@ from keyferry.cli.records.arguments import (
     present_images,
 )
 from keyferry.cli.records.output import short_reference
-from keyferry.pulls.records.maintenance import PresentImage, Recovery, match_intents
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import PresentImage, Records, Recovery, match_intents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report

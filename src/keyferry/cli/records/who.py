@@ -16,7 +16,7 @@ from keyferry.cli.records.output import entry_document, entry_lines, short_refer
 from keyferry.errors import RecordError
 from keyferry.explain.decision import decision_document
 from keyferry.pulls.records.access import Access, AccessMatch, find_access
-from keyferry.pulls.records.decision import Decision
+from keyferry.pulls.records.decide import Decision
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.pulls.records.records import Records
 from keyferry.show.documents import make_document, render_document

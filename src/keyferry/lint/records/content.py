@@ -9,7 +9,7 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulled
 from keyferry.api.meta import NO_TIME_NS, format_instant
 from keyferry.errors import ImageNameError, Problem
 from keyferry.images.reference import trim
-from keyferry.pulls.records.decision import MOST_ADDED
+from keyferry.pulls.records.decide import MOST_ADDED
 
 _SLACK_NS = 3_600 * 1_000_000_000
 _HASH = re.compile(r"[0-9a-f]{64}")

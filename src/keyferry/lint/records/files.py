@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from keyferry.errors import Problem
 from keyferry.lint.files import OTHERS_WRITE, who_writes
 from keyferry.pulls.records.disk import MOST_BYTES
-from keyferry.pulls.records.hashes import PREFIX
+from keyferry.pulls.records.format import PREFIX
 
 _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
 

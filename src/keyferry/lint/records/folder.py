@@ -21,10 +21,9 @@ from keyferry.lint.records.content import check_record
 from keyferry.lint.records.files import check_entry, check_folder
 from keyferry.lint.report import FileKind, Finding, LintReport, finding_of, place_of
 from keyferry.lint.versions import LATEST
-from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.disk import MOST_BYTES
-from keyferry.pulls.records.files import FOLDER, PULLED, PULLING
-from keyferry.pulls.records.hashes import PREFIX, file_name
+from keyferry.pulls.records.format import PREFIX, decode_intent, decode_record, file_name
+from keyferry.pulls.records.store import FOLDER, PULLED, PULLING
 
 __all__ = ["KINDS", "is_records_folder", "lint_record_file", "lint_records"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.mirrors.containerd import containerd_endpoints, containerd_registries
-from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
-from keyferry.pulls.mirrors.places import MirrorPlaces
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.registries_conf import registries_conf_endpoints, registries_conf_prefixes
 
 __all__ = ["configured_registries", "find_endpoints", "find_mirrors"]

@@ -10,10 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from keyferry._core.values import Value, replace
 from keyferry.images.reference import ImageName
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
-from keyferry.pulls.mirrors.places import MirrorPlaces
-from keyferry.pulls.mirrors.toml_files import Table, TomlProblem, check_count, load_toml, subtable, texts
-from keyferry.pulls.mirrors.trust import HostTrust, certificate_files
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, MirrorPlaces, Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.files import (
+    HostTrust,
+    Table,
+    TomlProblem,
+    certificate_files,
+    check_count,
+    load_toml,
+    subtable,
+    texts,
+)
 
 __all__ = ["registries_conf_endpoints", "registries_conf_prefixes"]
 

@@ -1,17 +1,29 @@
-"""Access to the files of the records: durable writes, and no trust in files that other users could have made."""
+"""The files of the records on the disk: durable writes, no trust in what others could have made, and the lock.
+
+The lock limits a folder to one writer among all processes. It is a file of keyferry's own beside the kubelet's two
+folders; kubelets do not read it. It contains a number, which is odd during a write, and a new even number after each
+change. Locks on single bytes far beyond its end mark the images that are being pulled; the system releases them when
+the process ends.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from threading import Lock
 
 from keyferry._core.files import DistrustedError, Folder, open_folder
 from keyferry._core.gotext import go_strerror
 from keyferry.errors import Kind, RecordError
 
-__all__ = ["Disk"]
-
+LOCK_NAME = "keyferry.lock"
 # A record with a hundred names, each with a hundred secrets, is far smaller.
 MOST_BYTES = 16 * 1024 * 1024
 # The minimum size of a read, so that a growing file is not read byte by byte.
@@ -19,6 +31,10 @@ _LITTLE = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _AGAIN = "the image is verified again"
+_NUMBER = struct.Struct("<Q")
+_PAUSE_SECONDS = 0.01
+# The offset of the first byte that represents an image.
+_FIRST_IMAGE = 1 << 32
 
 
 class Disk:
@@ -135,3 +151,132 @@ def unreadable(path: str, error: OSError) -> RecordError:
         )
     text = f"open {path}: {go_strerror(error)}"
     return RecordError(path, f"it cannot be read: {go_strerror(error)}; {_AGAIN}", text)
+
+
+class FolderLock:
+    """The lock of one folder; safe to use from many threads and processes."""
+
+    def __init__(
+        self, folder: str, *, timeout_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.path = os.path.join(folder, LOCK_NAME)
+        self._root, self._name = os.path.split(os.path.normpath(folder))
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._mine = Lock()
+        self._fd = self._open()
+
+    def close(self) -> None:
+        """Close the file, which releases every image that is held."""
+        os.close(self._fd)
+
+    def generation(self) -> int:
+        """Return the number of the last change; it is odd during a change, and after one that was interrupted."""
+        return _read_number(self._fd)
+
+    @contextmanager
+    def held(self, begin: Callable[[int], None] = lambda _: None) -> Iterator[None]:
+        """Hold the lock; *begin* is called with the previous number.
+
+        Raise RecordError if the lock cannot be acquired in time.
+        """
+        deadline = self._clock() + self._timeout_seconds
+        if not self._mine.acquire(timeout=self._timeout_seconds):
+            raise self._late()
+        try:
+            fd = self._acquire(deadline)
+            try:
+                before = _read_number(fd)
+                begin(before)
+                self._write_number(fd, before | 1)
+                try:
+                    yield
+                finally:
+                    self._write_number(fd, (before | 1) + 1)
+            finally:
+                os.close(fd)
+        finally:
+            self._mine.release()
+
+    # Locks that belong to an open file exist on Linux only; elsewhere processes do not see each other's pulls.
+
+    def hold_image(self, image: str) -> None:
+        """Mark *image* as being pulled by this process, until it is released or the process ends."""
+        # The locks are shared, so several processes can hold them.
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _byte_request(fcntl.F_RDLCK, image))
+
+    def release_image(self, image: str) -> None:
+        """Remove the mark that *image* is being pulled by this process."""
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _byte_request(fcntl.F_UNLCK, image))
+
+    def is_pulled_elsewhere(self, image: str) -> bool:
+        """Return whether another running process pulls *image*."""
+        if not hasattr(fcntl, "F_OFD_GETLK"):
+            return False
+        answer = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _byte_request(fcntl.F_WRLCK, image))
+        return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
+
+    def _open(self) -> int:
+        try:
+            with open_folder(self._root, self._name) as folder:
+                return folder.open_own(LOCK_NAME, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _acquire(self, deadline: float) -> int:
+        """Open and lock the file, and return its descriptor; raise RecordError after the deadline."""
+        while True:
+            fd = self._try()
+            if fd is not None:
+                return fd
+            if self._clock() > deadline:
+                raise self._late()
+            time.sleep(_PAUSE_SECONDS)
+
+    def _try(self) -> int | None:
+        try:
+            with open_folder(self._root, self._name) as folder:
+                return folder.lock_file(LOCK_NAME, waits=False)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _write_number(self, fd: int, number: int) -> None:
+        try:
+            # The first number is the first block of the file, for which a full disk has no place.
+            os.pwrite(fd, _NUMBER.pack(number % (1 << 64)), 0)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> RecordError:
+        return RecordError(str(error.filename or self.path), f"cannot use the lock: {error.strerror}")
+
+    def _late(self) -> RecordError:
+        message = f"another process has held the lock for {self._timeout_seconds:g} s; end it, or try again"
+        return RecordError(self.path, message, kind=Kind.LOCKED)
+
+
+def _read_number(fd: int) -> int:
+    data = os.pread(fd, _NUMBER.size, 0)
+    return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
+
+
+def _byte_request(kind: int, image: str) -> bytes:
+    """Return a ``struct flock`` for the byte of *image*: type, whence, start, length, and the process id 0."""
+    digest = sha256(image.encode("utf-8", "surrogateescape")).digest()
+    place = _FIRST_IMAGE + int.from_bytes(digest[:7], "big")
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)
+
+
+def stripe_count(max_parallel_pulls: int | None) -> int:
+    """Return how many locks a kubelet shares among all images, from 1 to 31; keyferry has one for all of them."""
+    return min(max(max_parallel_pulls or 0, 1), 31)
+
+
+def stripe_of(key: str, stripes: int) -> int:
+    """Return which of its locks a kubelet uses for a key: the 32-bit FNV-1 hash (not 1a), modulo *stripes*."""
+    hashed = 2_166_136_261
+    for byte in key.encode("utf-8", "surrogateescape"):
+        hashed = (hashed * 16_777_619 & 0xFFFFFFFF) ^ byte
+    return hashed % stripes

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field, replace
+from keyferry._net.client import HttpResponse
+from keyferry._net.proxy import Origin
 from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
+from keyferry.images.reference import ImageName
 from keyferry.pulls.manifest import (
     ACCEPTED,
     ContentError,
@@ -16,11 +19,14 @@ from keyferry.pulls.manifest import (
     is_manifest_type,
     read_manifest,
 )
-from keyferry.pulls.registry.destinations import admit_server_named, admit_user_named, find_redirect
 from keyferry.pulls.registry.tokens import Authorizer, read_words
-from keyferry.pulls.registry.transport import HttpResponse, Origin, Transport
-
-__all__ = ["Fetched", "Registry"]
+from keyferry.pulls.registry.transport import (
+    Transport,
+    admit_server_named,
+    admit_user_named,
+    find_origin,
+    find_redirect,
+)
 
 _MOST_MANIFEST_BYTES = 4 << 20
 _MOST_REDIRECTS = 5
@@ -228,3 +234,22 @@ class Registry:
             return RegistryError(self.name, status, f"does not have {blob.digest} ({said}){where}")
         meanings = _ANONYMOUS_MEANINGS if self._is_anonymous else _MEANINGS
         return RegistryError(self.name, status, f"{meanings.get(status, 'failed')} ({said})")
+
+
+class RegistryAccess:
+    """The registry of one image; its address is found once and kept for the next credential."""
+
+    def __init__(self, transport: Transport, image: ImageName) -> None:
+        self._transport = transport
+        self._image = image
+        self._origin: Origin | None = None
+
+    def with_credential(self, credential: Credential | None) -> Registry:
+        """Return a client of the registry for one credential; raise RegistryError if it cannot be reached."""
+        name = self._image.registry
+        if self._origin is None:
+            try:
+                self._origin = find_origin(self._transport, name)
+            except HttpError as error:
+                raise RegistryError(name, 0, str(error), error.kind) from None
+        return Registry(self._transport, self._origin, name, self._image.path, credential)

@@ -1,30 +1,27 @@
-"""Turn a credential into an Authorization header: Basic, or a token from the registry's token server."""
+"""Turn a credential into an Authorization header: the registry's challenges, Basic, and tokens of its token server."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from keyferry._core.docker_hub import IDENTITY_TOKEN
 from keyferry._core.json import loads
 from keyferry._core.secrets import printable, redact
-from keyferry._core.values import replace
+from keyferry._core.values import Value, field, replace
+from keyferry._net.challenge import read_challenges
+from keyferry._net.client import HttpResponse
+from keyferry._net.forms import encode_form, encode_query
+from keyferry._net.proxy import Origin
 from keyferry.errors import DocumentError, HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
-from keyferry.pulls.registry.destinations import admit_server_named, find_realm
-from keyferry.pulls.registry.transport import (
-    Admit,
-    HttpResponse,
-    Origin,
-    Transport,
-    encode_form,
-    encode_query,
-)
+from keyferry.pulls.registry.transport import Admit, Transport, admit_server_named, find_realm
 
-__all__ = ["Authorizer", "read_words"]
-
+_MOST_CHALLENGES = 16
+_MOST_CHARACTERS = 1 << 14
+# Bearer first: with a token, the password is sent to the token server only.
+_PREFERENCE = ("bearer", "basic")
 _CLIENT = "keyferry"
 _MOST_BYTES = 1 << 18
 _MOST_WORDS = 1 << 16
@@ -32,6 +29,38 @@ _LONGEST_WORDS = 300
 _OK = 200
 _REFUSALS = (401, 403)
 _NO_GET = (404, 405)
+
+
+class Challenge(Value):
+    """An authentication scheme with its parameters; the scheme and the parameters' names are in lower case."""
+
+    scheme: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def parameter(self, name: str) -> str:
+        """Return the value of a parameter, or an empty string."""
+        return self.parameters.get(name, "")
+
+
+def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
+    """Return all challenges of one or more headers, in order; the rest of a header after a syntax error is ignored."""
+    found: list[Challenge] = []
+    for value in values:
+        found += [
+            Challenge(scheme=scheme, parameters=parameters)
+            for scheme, parameters in read_challenges(value[:_MOST_CHARACTERS])
+        ]
+    return tuple(found[:_MOST_CHALLENGES])
+
+
+def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
+    """Return the first Bearer challenge with a realm, else the first Basic challenge, else None."""
+    usable = [one for one in challenges if one.scheme != "bearer" or one.parameter("realm")]
+    for scheme in _PREFERENCE:
+        for challenge in usable:
+            if challenge.scheme == scheme:
+                return challenge
+    return None
 
 
 class Authorizer:

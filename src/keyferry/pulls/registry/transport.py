@@ -1,4 +1,4 @@
-"""Send requests to registries through the shared HTTP client, and report its errors as HttpError."""
+"""Requests to registries through the shared HTTP client: settings, connections, and permitted destinations."""
 
 from __future__ import annotations
 
@@ -8,33 +8,70 @@ from threading import Lock
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.log import log_debug
+from keyferry._core.values import Value, replace
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError
-from keyferry._net.forms import encode_form, encode_query
 from keyferry._net.http_errors import split_url, to_http_error
 from keyferry._net.proxy import Origin, choose_proxy
-from keyferry.errors import HttpError
+from keyferry._net.trust import default_context
+from keyferry._net.url import DEFAULT_PORTS, join_url
+from keyferry.errors import EnvironmentProblem, HttpError, Kind, RegistryError
 from keyferry.pulls.mirrors.endpoints import Endpoint
-from keyferry.pulls.mirrors.trust import HostTrust, add_trust
-from keyferry.pulls.registry.addresses import literal_address
-from keyferry.pulls.registry.route import RegistryRoute, make_context
-
-__all__ = [
-    "Admit",
-    "Deadline",
-    "HttpResponse",
-    "Origin",
-    "Transport",
-    "encode_form",
-    "encode_query",
-    "split_url",
-]
+from keyferry.pulls.mirrors.files import HostTrust, add_trust
+from keyferry.pulls.registry.addresses import (
+    is_loopback,
+    is_loopback_name,
+    is_this_machine,
+    literal_address,
+    why_forbidden,
+)
 
 Admit = Callable[[str], None]
-
 _MOST_SPARE = 8
 _PRIVATE_AUTHORITY = "if its authority is private, name its certificate with --ca-file or in SSL_CERT_FILE"
+_PING = "/v2/"
+_BAD_REQUEST = 400
+_MOST_WORDS = 1 << 12
+AllowsPlain = Callable[[Origin], bool]
+
+
+class RegistryRoute(Value):
+    """The settings for connections to registries: trusted authorities, time limits, and parallel downloads.
+
+    *ca_file* is a bundle that is trusted in addition to the system's. *is_insecure* allows plain HTTP and any
+    certificate; set it only on the user's request. *answer_seconds* limits a whole response, except the body of a
+    blob. The body of a blob has no total limit, but each wait is limited to *idle_seconds*, and at least *pace_bytes*
+    must arrive in every *pace_seconds* of waiting.
+    """
+
+    use_proxy: bool = True
+    ca_file: str = ""
+    is_insecure: bool = False
+    connect_seconds: float = 10.0
+    answer_seconds: float = 30.0
+    idle_seconds: float = 30.0
+    pace_seconds: float = 30.0
+    pace_bytes: int = 1 << 15
+    parallel_blobs: int = 3
+
+
+def make_context(route: RegistryRoute) -> ssl.SSLContext:
+    """Return the TLS context of a client; raise EnvironmentProblem if the bundle cannot be read."""
+    context = default_context()
+    if route.ca_file:
+        try:
+            context.load_verify_locations(route.ca_file)
+        except FileNotFoundError:
+            raise EnvironmentProblem(f"CA file {route.ca_file!r}: does not exist") from None
+        except (OSError, ValueError):
+            raise EnvironmentProblem(
+                f"CA file {route.ca_file!r}: cannot be read as certificates in PEM"
+            ) from None
+    if route.is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class Transport:
@@ -160,3 +197,114 @@ def _origins(endpoint: Endpoint, route: RegistryRoute) -> tuple[Origin, ...]:
 
 def _translate_error(origin: Origin, error: NetworkError) -> HttpError:
     return to_http_error(error, str(origin), _PRIVATE_AUTHORITY)
+
+
+def find_origin(transport: Transport, registry: str) -> Origin:
+    """Return the scheme, host and port of a registry that an image name contains.
+
+    The scheme is HTTPS; for a loopback host, or if the route is insecure, it is HTTP or HTTPS, depending on the
+    server. To find out, only a request without a credential is sent. Raise HttpError if it cannot be reached.
+    """
+    origin = split_url(f"https://{REGISTRY_HOST if registry == HUB else registry}")
+    is_local = is_loopback_name(origin.host)
+    if not is_local and not transport.route.is_insecure:
+        return origin
+    has_port = origin.port != DEFAULT_PORTS["https"] or registry.endswith(f":{DEFAULT_PORTS['https']}")
+    plain = replace(origin, scheme="http", port=origin.port if has_port else DEFAULT_PORTS["http"])
+    if is_local and not transport.route.ca_file:
+        return plain if _speaks_http(transport, plain) else origin
+    return origin if transport.speaks_tls(origin) else plain
+
+
+def _speaks_http(transport: Transport, origin: Origin) -> bool:
+    try:
+        answer = transport.request(replace(origin, target=_PING), "GET", {}, admit=lambda _: None)
+        if answer.head.status != _BAD_REQUEST:
+            answer.drain()
+            return True
+        with answer:
+            # HTTPS servers send this error, in plain HTTP, in response to a plain HTTP request.
+            return b"HTTPS" not in answer.read(_MOST_WORDS)
+    except HttpError:
+        return False
+
+
+def find_realm(registry: str, realm: str, answer: HttpResponse, *, allows_plain: AllowsPlain) -> Origin:
+    """Return the address of the token server in a challenge; raise RegistryError if it is not safe to use.
+
+    *answer* is the response that contains the challenge, *realm* the URL in it. *allows_plain* tells whether an address
+    with plain HTTP may be used.
+    """
+    place = _split_named(registry, realm, "token server")
+    _check_plain(registry, place, answer, is_allowed=allows_plain(place), what="its token server")
+    return place
+
+
+def find_redirect(registry: str, answer: HttpResponse, *, allows_plain: AllowsPlain) -> Origin:
+    """Return the destination of a redirect; raise RegistryError if it is not safe to use."""
+    base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
+    location = answer.head.value("location")
+    if not location:
+        raise RegistryError(registry, answer.head.status, "redirects without a location", Kind.CONTENT)
+    try:
+        place = _split_named(registry, join_url(base, location), "redirect")
+    except ValueError:
+        raise RegistryError(registry, 0, "redirects to an invalid URL", Kind.UNSAFE) from None
+    if answer.origin.scheme == "https" and place.scheme == "http" and not allows_plain(place):
+        raise RegistryError(
+            registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", Kind.UNSAFE
+        )
+    _check_plain(registry, place, answer, is_allowed=allows_plain(place), what="a redirect")
+    return place
+
+
+def _split_named(registry: str, url: str, what: str) -> Origin:
+    try:
+        place = split_url(url)
+    except HttpError:
+        raise RegistryError(
+            registry, 0, f"names a {what} that is not an http or https URL", Kind.UNSAFE
+        ) from None
+    if place.user_info:
+        raise RegistryError(
+            registry, 0, f"names a {what} with a user name in it, at {place.authority}", Kind.UNSAFE
+        )
+    return place
+
+
+def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_allowed: bool, what: str) -> None:
+    is_local = bool(answer.address) and is_loopback(answer.address)
+    if place.scheme == "https" or is_allowed or is_local:
+        return
+    raise RegistryError(
+        registry, 0, f"requires plain HTTP for {what} at {place.authority}, which is not allowed", Kind.UNSAFE
+    )
+
+
+def admit_user_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
+    """Return a check for addresses that the user named: plain HTTP is limited to loopback, unless *is_insecure*."""
+
+    def admit(address: str) -> None:
+        is_local = bool(address) and is_loopback(address)
+        if origin.scheme == "http" and not is_insecure and not is_local:
+            message = f"{origin.authority} is not a loopback address, and plain HTTP is limited to those"
+            raise RegistryError(registry, 0, message, Kind.UNSAFE)
+
+    return admit
+
+
+def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool) -> Admit:
+    """Return a check for addresses that a server named, applied to the address that is connected to.
+
+    Addresses of this machine are allowed only if the server is on it too, link-local and metadata addresses never.
+    """
+    allows_this_machine = bool(answer.address) and is_this_machine(answer.address)
+    named = admit_user_named(registry, place, is_insecure=is_insecure)
+
+    def admit(address: str) -> None:
+        why = why_forbidden(address, allows_this_machine=allows_this_machine) if address else ""
+        if why:
+            raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", Kind.UNSAFE)
+        named(address)
+
+    return admit

@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.cli.image.pull_output import kept_lines
 from keyferry.cli.image.pull_progress import ProgressReporter
-from keyferry.pulls.layout.meter import Progress
+from keyferry.pulls.request import Progress
 from support.plugins import wait_until
 
 NAME = "reg.io/a\x1b[2J:v1"

@@ -15,7 +15,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.lint.records.folder import lint_records
-from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.format import file_name
 from support.lint import codes
 from support.parts import root as as_root
 from support.records import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, Kind
-from keyferry.pulls.cri.client import classify
+from keyferry.pulls.cri import classify
 
 PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
 

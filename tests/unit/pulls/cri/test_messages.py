@@ -8,8 +8,8 @@ from threading import Barrier
 
 import pytest
 
-from keyferry.pulls.cri import messages as cri_messages
-from keyferry.pulls.cri.messages import _MESSAGES, message
+from keyferry.pulls import cri
+from keyferry.pulls.cri import _MESSAGES, message
 
 
 def test_a_pull_request_is_written_as_the_interface_has_it() -> None:
@@ -58,7 +58,7 @@ def test_threads_that_are_the_first_to_need_messages_get_ones_that_go_together()
         with ThreadPoolExecutor(8) as pool:
             for _ in range(10):
                 message.cache_clear()
-                cri_messages._pool.cache_clear()
+                cri._pool.cache_clear()
                 assert set(pool.map(make, range(8))) == {"x"}
     finally:
         sys.setswitchinterval(interval)

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import IndexEntry
-from keyferry.pulls.manifest import Descriptor
-from keyferry.pulls.platform import Platform
+from keyferry.pulls.layout import IndexEntry, Layout
+from keyferry.pulls.manifest import Descriptor, Platform
 from support.images import digest_of
 from support.locks import replaced_while_waited_for
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.layout.folder import Layout, draft_name
-from keyferry.pulls.layout.meter import Meter, Progress
+from keyferry.pulls.layout import Layout, draft_name
+from keyferry.pulls.layout_target import Meter
 from keyferry.pulls.manifest import ImageManifest, read_manifest
+from keyferry.pulls.request import Progress
 from support.images import build, noise
 
 IMAGE = build(noise(3000), noise(5000))

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.reference import parse_image
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, MirrorPlaces, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.find import find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.mirrors import CERTS, CONFIG, MIRROR, mirror_hosts, write
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.mirrors.containerd_config import RegistrySection, read_section
-from keyferry.pulls.mirrors.toml_files import TomlProblem
+from keyferry.pulls.mirrors.containerd import RegistrySection, read_section
+from keyferry.pulls.mirrors.files import TomlProblem
 from support.mirrors import CONFIG, write
 
 CRI = 'plugins."io.containerd.grpc.v1.cri"'

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.endpoints import MirrorPlaces, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.mirrors import CERTS, CONFIG, MIRROR, REGISTRIES, mirror_hosts, write
 
 CRIO = '[[registry]]\nlocation = "reg.io"\n[[registry.mirror]]\nlocation = "crio.example"\n'

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.node.kubelet import RuntimeProcess, look_for_kubelets
-from keyferry.pulls.mirrors.endpoints import RuntimeKind
-from keyferry.pulls.mirrors.places import running_places, runtime_of, stale_sources
+from keyferry.pulls.mirrors.endpoints import RuntimeKind, running_places, runtime_of, stale_sources
 from support.kubelets import Processes
 from support.mirrors import write
 from support.parts import root

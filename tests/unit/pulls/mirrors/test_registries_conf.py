@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, MirrorPlaces, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.find import find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces
 from support.mirrors import REGISTRIES, write
 
 DIGEST = f"@sha256:{'a' * 64}"

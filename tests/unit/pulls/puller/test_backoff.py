@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.puller.backoff import BackOff
+from keyferry.pulls.operation import BackOff
 from support.plugins import SteppedClock
 
 KEY, OTHER = ("pod", "image"), ("another pod", "image")

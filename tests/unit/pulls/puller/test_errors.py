@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry.errors import ContainerRuntimeError, Kind
-from keyferry.pulls.puller.errors import pull_error
+from keyferry.pulls.operation import pull_error
 from keyferry.pulls.trial import Attempt
 from support.pulling import refusal
 

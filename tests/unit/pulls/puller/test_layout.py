@@ -10,8 +10,8 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem, RegistryError
 from keyferry.images.reference import parse_image
-from keyferry.pulls.platform import parse_platform
-from keyferry.pulls.puller.layout import LayoutTarget, list_layout
+from keyferry.pulls.layout_target import LayoutTarget
+from keyferry.pulls.manifest import parse_platform
 from support.fake_cloud import serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry
 from support.images import BuiltImage, build
@@ -91,13 +91,13 @@ def test_an_index_cannot_lead_out_of_the_folder(tmp_path: Path, digest: str) -> 
     index = json.loads((tmp_path / "index.json").read_text())
     index["manifests"][0]["digest"] = digest
     (tmp_path / "index.json").write_text(json.dumps(index))
-    assert list(list_layout(str(tmp_path))) == []
+    assert LayoutTarget(tmp_path).list_images() == ()
 
 
 def test_a_tag_alone_names_no_image(tmp_path: Path) -> None:
     """Layouts of other tools say "v1" and not of which registry; a full name in its place counts."""
     write_layout(tmp_path, annotations={"org.opencontainers.image.ref.name": "v1"})
-    assert list(list_layout(str(tmp_path))) == []
+    assert LayoutTarget(tmp_path).list_images() == ()
     write_layout(tmp_path, annotations={"org.opencontainers.image.ref.name": NAME})
     assert LayoutTarget(tmp_path).find_image(NAME) is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry.images.reference import parse_image
-from keyferry.pulls.puller.pull_policy import choose_pull_policy, default_pull_policy
+from keyferry.pulls.request import choose_pull_policy
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -24,13 +24,13 @@ DIGEST = "sha256:" + "a" * 64
 )
 def test_the_default_goes_by_the_tag(image: str, expected: str) -> None:
     """Only a name that means "latest" is pulled always; a digest alone is not that."""
-    assert default_pull_policy(parse_image(image)) == expected
+    assert choose_pull_policy("", parse_image(image)) == expected
     assert choose_pull_policy("", parse_image(image)) == expected
 
 
 def test_a_name_that_does_not_parse_has_no_tag_that_moves() -> None:
     """Its pull fails with either policy."""
-    assert default_pull_policy(None) == choose_pull_policy("", None) == "IfNotPresent"
+    assert choose_pull_policy("", None) == "IfNotPresent"
 
 
 def test_what_is_given_counts_and_must_be_known() -> None:

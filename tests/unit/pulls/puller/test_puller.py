@@ -20,9 +20,10 @@ from keyferry.errors import (
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
-from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.puller import Puller, open_target
+from keyferry.pulls.operation import BackOff
+from keyferry.pulls.puller import Puller, open_target
 from keyferry.pulls.records.records import Records
+from keyferry.pulls.request import PullOptions
 from support.plugins import Node, SteppedClock, answer, provider_entry
 from support.pulling import FakeTarget, intents_in, pull_secret, records_in, refusal
 from support.records import open_quickly
@@ -44,7 +45,7 @@ def target() -> FakeTarget:
 
 
 def error_of(puller: Puller, image: str = IMAGE, **options: object) -> ImagePullError:
-    outcome = puller.ensure(image, **options)  # type: ignore[arg-type] # whatever a test says
+    outcome = puller.ensure(image, PullOptions(**options))  # type: ignore[arg-type] # whatever a test says
     assert outcome.action == "failed"
     assert isinstance(outcome.error, ImagePullError)
     return outcome.error
@@ -54,7 +55,7 @@ def test_an_absent_image_is_pulled_recorded_and_described(tmp_path: Path) -> Non
     """The intent is there while it is pulled, and the record after it."""
     there, seen = target(), []
     there.before = lambda _: seen.append(intents_in(tmp_path))
-    outcome = Puller(there, records=open_quickly(tmp_path)).pull(IMAGE, pull_secrets=[ALICE])
+    outcome = Puller(there, records=open_quickly(tmp_path)).pull(IMAGE, PullOptions(pull_secrets=[ALICE]))
     assert seen == [[IMAGE]]
     assert (outcome.action, outcome.image_ref, outcome.digest, outcome.size) == (
         "pulled",
@@ -81,7 +82,7 @@ def test_a_present_image_is_used_and_nobody_is_asked_without_records(tmp_path: P
     """Not even the pod's own secrets, broken as they may be; with records they matter."""
     there = target()
     there.put(IMAGE)
-    outcome = Puller(there).pull(IMAGE, pull_secrets=[BROKEN])
+    outcome = Puller(there).pull(IMAGE, PullOptions(pull_secrets=[BROKEN]))
     assert (outcome.action, outcome.image_ref, outcome.answer, there.asked) == (
         "present",
         "sha256:app-v1",
@@ -89,8 +90,8 @@ def test_a_present_image_is_used_and_nobody_is_asked_without_records(tmp_path: P
         [],
     )
     records = open_quickly(tmp_path)
-    Puller(there, records=records).pull(IMAGE, pull_secrets=[ALICE], pull_policy="Always")
-    outcome = Puller(there, records=records).ensure(IMAGE, pull_secrets=[BROKEN])
+    Puller(there, records=records).pull(IMAGE, PullOptions(pull_secrets=[ALICE], pull_policy="Always"))
+    outcome = Puller(there, records=records).ensure(IMAGE, PullOptions(pull_secrets=[BROKEN]))
     assert isinstance(outcome.error, PullSecretError)
     assert records.counters.requests[("ifnotpresent", "true", "unknown")] == 1
 
@@ -99,10 +100,10 @@ def test_another_pods_image_is_pulled_to_verify(tmp_path: Path) -> None:
     """What it was recorded for stays, and who has shown a credential is added."""
     there, records = target(), open_quickly(tmp_path)
     puller = Puller(there, records=records)
-    puller.pull(IMAGE, pull_secrets=[ALICE])
-    assert puller.pull(IMAGE, pull_secrets=[ALICE]).action == "present"
-    assert puller.pull(IMAGE, pull_secrets=[BOB]).action == "pulled"
-    assert puller.pull(IMAGE, pull_secrets=[BOB]).action == "present"
+    puller.pull(IMAGE, PullOptions(pull_secrets=[ALICE]))
+    assert puller.pull(IMAGE, PullOptions(pull_secrets=[ALICE])).action == "present"
+    assert puller.pull(IMAGE, PullOptions(pull_secrets=[BOB])).action == "pulled"
+    assert puller.pull(IMAGE, PullOptions(pull_secrets=[BOB])).action == "present"
     assert error_of(puller).kind == "refused"
     assert there.asked == [(IMAGE, "a-word"), (IMAGE, "b-word"), (IMAGE, "")]
     (entry,) = records_in(tmp_path)["sha256:app-v1"].values()
@@ -119,9 +120,9 @@ def test_never_fails_in_the_same_words_whether_absent_or_forbidden(tmp_path: Pat
     """And pulls nothing."""
     there, records = target(), open_quickly(tmp_path)
     puller = Puller(there, records=records)
-    absent = puller.ensure(IMAGE, pull_policy="Never")
+    absent = puller.ensure(IMAGE, PullOptions(pull_policy="Never"))
     there.put(IMAGE)
-    forbidden = puller.ensure(IMAGE, pull_policy="Never")
+    forbidden = puller.ensure(IMAGE, PullOptions(pull_policy="Never"))
     for outcome in (absent, forbidden):
         assert isinstance(outcome.error, ImagePullError)
         assert outcome.error.args == absent.error.args  # type: ignore[union-attr] # checked for the first
@@ -134,14 +135,16 @@ def test_never_fails_in_the_same_words_whether_absent_or_forbidden(tmp_path: Pat
     assert there.asked == []
     assert records.counters.requests == {("never", "false", "unknown"): 1, ("never", "true", "true"): 1}
     free = Puller(there, records=open_quickly(tmp_path, "NeverVerify"))
-    assert free.pull(IMAGE, pull_policy="Never").action == "present"
+    assert free.pull(IMAGE, PullOptions(pull_policy="Never")).action == "present"
 
 
 def test_always_pulls_without_looking(tmp_path: Path) -> None:
     """Whether it is there is not even found out."""
     there, records = target(), open_quickly(tmp_path)
     there.put(IMAGE)
-    outcome = Puller(there, records=records).pull(IMAGE, pull_policy="Always", pull_secrets=[BOB])
+    outcome = Puller(there, records=records).pull(
+        IMAGE, PullOptions(pull_policy="Always", pull_secrets=[BOB])
+    )
     assert (outcome.action, outcome.decision) == ("pulled", None)
     assert records.counters.requests == {("always", "unknown", "true"): 1}
     assert records.counters.checks == {}
@@ -202,7 +205,7 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
     assert error_of(puller, pod=other).kubelet_reason == "ErrImagePull"
     clock.step(10)
     there.logins.add(("", ""))
-    assert puller.pull(IMAGE, pod=pod).action == "pulled"
+    assert puller.pull(IMAGE, PullOptions(pod=pod)).action == "pulled"
     assert len(there.asked) == 3
 
 
@@ -218,7 +221,7 @@ def test_without_an_intent_nothing_is_pulled(tmp_path: Path) -> None:
     """The folder is gone: the pull fails before it begins, and nothing is asked of the registry."""
     there, records = target(), open_quickly(tmp_path)
     _obstruct(tmp_path, "pulling")
-    outcome = Puller(there, records=records).ensure(IMAGE, pull_secrets=[ALICE])
+    outcome = Puller(there, records=records).ensure(IMAGE, PullOptions(pull_secrets=[ALICE]))
     assert isinstance(outcome.error, RecordError)
     assert there.asked == []
 
@@ -227,7 +230,7 @@ def test_a_pull_that_cannot_be_recorded_keeps_its_intent(tmp_path: Path) -> None
     """The image is there and the outcome says so; to others it counts as pulled, and is verified."""
     there, records = target(), open_quickly(tmp_path, "NeverVerifyPreloadedImages")
     there.before = lambda _: _obstruct(tmp_path, "pulled")
-    outcome = Puller(there, records=records).pull(IMAGE, pull_secrets=[ALICE])
+    outcome = Puller(there, records=records).pull(IMAGE, PullOptions(pull_secrets=[ALICE]))
     assert (outcome.action, outcome.recorded) == ("pulled", None)
     assert outcome.record_problem is not None
     assert intents_in(tmp_path) == [IMAGE]
@@ -322,12 +325,14 @@ def test_given_credentials_are_tried_in_place_of_a_look_up(node: Node) -> None:
     there, providers = target(), node.load()
     known = providers.lookup(IMAGE).credentials
     puller = Puller(there, providers=providers)
-    outcome = puller.ensure(IMAGE, credentials=(), pull_secrets=[ALICE])
+    outcome = puller.ensure(IMAGE, PullOptions(credentials=(), pull_secrets=[ALICE]))
     assert [each.credential for each in outcome.attempts] == [None]
     assert outcome.answer is None
     assert node.file("runs").read_text().count("run") == 1
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
-    outcome = puller.pull(IMAGE, credentials=known, pod=Pod(namespace="team", name="web", uid="another"))
+    outcome = puller.pull(
+        IMAGE, PullOptions(credentials=known, pod=Pod(namespace="team", name="web", uid="another"))
+    )
     assert [password for _, password in there.asked] == ["", "old-word", "a-word"]
     assert node.file("runs").read_text().count("run") == 2
 
@@ -389,7 +394,9 @@ def test_it_can_be_awaited(tmp_path: Path) -> None:
 
     async def all_of_them() -> list[str]:
         names = [f"reg.io/app{number}:v1" for number in range(5)]
-        outcomes = await asyncio.gather(*(puller.pull_async(name, pull_secrets=[BOB]) for name in names))
+        outcomes = await asyncio.gather(
+            *(puller.pull_async(name, PullOptions(pull_secrets=[BOB])) for name in names)
+        )
         with pytest.raises(ImagePullError):
             await puller.pull_async("reg.io/app9:v1")
         return [outcome.action for outcome in outcomes]
@@ -408,8 +415,10 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
 def test_no_secret_is_in_an_outcome_or_its_error(tmp_path: Path) -> None:
     """Whatever is printed of them."""
     records: Records = open_quickly(tmp_path)
-    outcome = Puller(target(), records=records).ensure(IMAGE, pull_secrets=[ALICE])
-    failed = Puller(FakeTarget(), records=records).ensure(IMAGE, pull_secrets=[ALICE], pull_policy="Always")
+    outcome = Puller(target(), records=records).ensure(IMAGE, PullOptions(pull_secrets=[ALICE]))
+    failed = Puller(FakeTarget(), records=records).ensure(
+        IMAGE, PullOptions(pull_secrets=[ALICE], pull_policy="Always")
+    )
     assert failed.error is not None
     assert failed.error.__traceback__ is None
     for text in (repr(outcome), repr(failed), str(failed.error), failed.error.kubernetes_text):

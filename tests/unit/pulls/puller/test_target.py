@@ -10,9 +10,7 @@ import pytest
 
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.reference import parse_image
-from keyferry.pulls.cri.client import Runtime
-from keyferry.pulls.cri.messages import message
-from keyferry.pulls.puller.target import RuntimeTarget
+from keyferry.pulls.cri import Runtime, RuntimeTarget, message
 
 
 def test_a_runtime_that_gives_no_reference_has_not_pulled(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ import pytest
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.pulls.records.access import Change, ImageUse, PolicyEffect, UseOutcome, find_access, judge_use
-from keyferry.pulls.records.decide import decide
-from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
-from keyferry.pulls.records.lookups import RecordLookup
+from keyferry.pulls.records.decide import Decision, PodCredentials, Situation, decide
 from keyferry.pulls.records.policy import ALWAYS, NEVER, VerificationPolicy
+from keyferry.pulls.records.store import RecordLookup
 from support.records import IMAGE, REF, account, record, secret, with_secrets
 
 POD, SECRET = MissingInput(input=LookupInput.POD), MissingInput(input=LookupInput.PULL_SECRET, name="s1")

@@ -10,7 +10,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.errors import RecordError
-from keyferry.pulls.records.codec import decode_intent, decode_record
+from keyferry.pulls.records.format import decode_intent, decode_record
 from support.records import HASH, account, record, secret, with_secrets
 
 

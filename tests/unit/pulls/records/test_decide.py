@@ -9,10 +9,17 @@ import pytest
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret
 from keyferry.errors import EnvironmentProblem, Kind, RecordError
 from keyferry.images.keyring import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
-from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
-from keyferry.pulls.records.decision import RESULTS, Decision, PodCredentials, Situation
-from keyferry.pulls.records.lookups import RecordLookup
+from keyferry.pulls.records.decide import (
+    RESULTS,
+    Decision,
+    PodCredentials,
+    Situation,
+    credentials_used,
+    decide,
+    pod_credentials,
+)
 from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.store import RecordLookup
 from support.records import EVERYBODY, HASH, IMAGE, REF, account, record, secret, with_secrets
 
 ALWAYS = VerificationPolicy("AlwaysVerify")

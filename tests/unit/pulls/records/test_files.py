@@ -10,8 +10,8 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
-from keyferry.pulls.records.files import RecordFiles
-from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.format import file_name
+from keyferry.pulls.records.store import RecordFiles
 from support.records import IMAGE, REF, CountingDisk, folder_of, plant, record
 
 ALPHA = "kubelet.config.k8s.io/v1alpha1"

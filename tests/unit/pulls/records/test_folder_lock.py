@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import RecordError
-from keyferry.pulls.records.folder_lock import FolderLock
+from keyferry.pulls.records.disk import FolderLock
 from support.locks import PATIENCE_SECONDS, replaced_while_waited_for
 from support.records import folder_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, PolicyError
-from keyferry.pulls.records.load import inspect_records, load_records
+from keyferry.pulls.records.records import inspect_records, load_records
 from support.records import IMAGE, REF
 
 

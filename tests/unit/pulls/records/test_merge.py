@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.pulls.records.merge import merge_credentials, merge_secrets
+from keyferry.pulls.records.format import merge_credentials, merge_named
 from support.records import EVERYBODY, NAME, account, record, secret, with_secrets
 
 
 def test_a_new_hash_takes_the_place_of_the_old() -> None:
     """One secret has one hash."""
-    assert merge_secrets([secret("a", "1")], [secret("a", "2")]) == ((secret("a", "2"),), True)
+    assert merge_named([secret("a", "1")], [secret("a", "2")]) == ((secret("a", "2"),), True)
 
 
 def test_the_order_stays_when_nothing_changes() -> None:
     """A list that is not sorted is left alone until something is added."""
     old = (secret("b"), secret("a"))
-    assert merge_secrets(old, [secret("a")]) == (old, False)
-    assert merge_secrets(old, [secret("c")])[0] == (secret("a"), secret("b"), secret("c"))
+    assert merge_named(old, [secret("a")]) == (old, False)
+    assert merge_named(old, [secret("c")])[0] == (secret("a"), secret("b"), secret("c"))
 
 
 def test_everybody_absorbs_all_else() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
+from keyferry.pulls.records.access import NodeImages, parse_crictl_images
 from support.records import Present, record
 
 LIST = (

@@ -13,12 +13,11 @@ import pytest
 from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, RecordError
-from keyferry.pulls.records.cache import CacheSizes
-from keyferry.pulls.records.decision import PodCredentials
+from keyferry.pulls.records.decide import PodCredentials
 from keyferry.pulls.records.disk import Disk
-from keyferry.pulls.records.load import inspect_records, open_records
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.records import Records, inspect_records, open_records
+from keyferry.pulls.records.store import CacheSizes
 from support.records import IMAGE, NAME, REF, CountingDisk, Present, open_quickly, plant, secret, with_secrets
 
 PRELOADED = "NeverVerifyPreloadedImages"
@@ -306,7 +305,7 @@ def test_many_threads_lose_nothing(tmp_path: Path) -> None:
     assert len(names_of(tmp_path)) == 40
     assert records.list_intents().values == ()
     assert records.memory is not None
-    assert records.memory.records.authoritative
+    assert records.memory.records.is_complete
 
 
 class _Between(Disk):

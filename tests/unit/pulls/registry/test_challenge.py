@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
+from keyferry.pulls.registry.tokens import Challenge, choose_challenge, parse_challenges
 
 REALM = "https://auth.example/token"
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from keyferry.pulls.registry.machine_addresses import is_machine_address
+from keyferry.pulls.registry.addresses import is_machine_address
 
 OTHERS = ("192.0.2.1", "8.8.8.8")
 

@@ -14,17 +14,84 @@ from contextlib import contextmanager
 
 from keyferry._core.files import Folder, open_folder
 from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value
 from keyferry.errors import DocumentError, EnvironmentProblem
-from keyferry.pulls.layout.index import IndexEntry, add_entry, empty_index, read_index
-from keyferry.pulls.manifest import Descriptor, hasher
+from keyferry.pulls.manifest import Descriptor, Platform, hasher
 
-__all__ = ["Layout", "draft_name"]
+Json = dict[str, object]
 
+REF_NAME = "org.opencontainers.image.ref.name"
+# The annotation that containerd and buildkit use for an image's full name.
+IMAGE_NAME = "io.containerd.image.name"
 _VERSION = "1.0.0"
 _WORK, _BLOBS, _INDEX, _MARK, _LOCK = ".keyferry", "blobs", "index.json", "oci-layout", "lock"
 _MOST_BYTES = 16 << 20
 _PIECE = 1 << 20
+# TLS delivers 16 KiB at a time, and to hash and write each of these alone takes as long as to decrypt it.
+_BATCH = 1 << 17
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o777
+
+
+class IndexEntry(Value):
+    """An image to be added to the index: its manifest, its full name, and its preferred short name, the tag."""
+
+    media_type: str
+    digest: str
+    size: int
+    platform: Platform
+    image: str
+    tag: str
+
+
+def empty_index() -> Json:
+    """Return an index without images."""
+    return {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}
+
+
+def read_index(content: bytes) -> Json | None:
+    """Parse the content of an index file; return None if it is not an index."""
+    try:
+        document = loads(content)
+    except DocumentError:
+        return None
+    manifests = document.get("manifests") if isinstance(document, dict) else None
+    if not isinstance(manifests, list) or not all(isinstance(entry, dict) for entry in manifests):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def add_entry(index: Json, entry: IndexEntry) -> tuple[Json, str]:
+    """Return the index with *entry* in place of the entry with the same full name, and the new entry's short name.
+
+    The short name is the tag, or the full name if the tag is empty or another image of the layout has it.
+    """
+    manifests = index.get("manifests")
+    kept = [
+        other
+        for other in (manifests if isinstance(manifests, list) else [])
+        if _annotation(other, IMAGE_NAME) != entry.image
+    ]
+    is_taken = not entry.tag or any(_annotation(other, REF_NAME) == entry.tag for other in kept)
+    name = entry.image if is_taken else entry.tag
+    return {**index, "manifests": [*kept, _to_document(entry, name)]}, name
+
+
+def _to_document(entry: IndexEntry, name: str) -> Json:
+    parts = {
+        "architecture": entry.platform.architecture,
+        "os": entry.platform.os,
+        "variant": entry.platform.variant,
+    }
+    platform = {part: value for part, value in parts.items() if value}
+    document: Json = {"mediaType": entry.media_type, "digest": entry.digest, "size": entry.size}
+    if "os" in platform and "architecture" in platform:
+        document["platform"] = platform
+    return {**document, "annotations": {REF_NAME: name, IMAGE_NAME: entry.image}}
+
+
+def _annotation(entry: Json, name: str) -> object:
+    annotations = entry.get("annotations")
+    return annotations.get(name) if isinstance(annotations, dict) else None
 
 
 def draft_name(digest: str) -> str:
@@ -148,6 +215,86 @@ class Layout:
             finally:
                 if fd is not None:
                     os.close(fd)
+
+
+class Draft:
+    """The file of one partly fetched blob; *size* is the number of bytes that are written and hashed."""
+
+    def __init__(self, folder: Folder, blob: Descriptor) -> None:
+        self._folder = folder
+        self._name = draft_name(blob.digest)
+        try:
+            self._fd = folder.open_own(self._name, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+        except OSError as error:
+            raise EnvironmentProblem(f"{error.filename}: {error.strerror}") from None
+        self._blob = blob
+        self._digest = hasher(blob.digest)
+        # What is not written yet; the size counts it.
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self.size = 0
+
+    def lock(self) -> bool:
+        """Lock the file; return False if another process has locked it, or has renamed it in the meantime."""
+        try:
+            return self._folder.lock(self._fd, self._name, waits=False)
+        except OSError as error:
+            raise EnvironmentProblem(f"{error.filename}: cannot be locked: {error.strerror}") from None
+
+    def resume(self) -> None:
+        """Hash the content that an earlier pull has left; discard it if it is longer than the blob."""
+        if os.fstat(self._fd).st_size > self._blob.size:
+            self.restart()
+        while piece := os.pread(self._fd, _PIECE, self.size):
+            self._digest.update(piece)
+            self.size += len(piece)
+
+    def restart(self) -> None:
+        """Discard the content."""
+        os.ftruncate(self._fd, 0)
+        self._digest = hasher(self._blob.digest)
+        self._held, self._held_bytes = [], 0
+        self.size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Append *piece*; it is written with others after it, or by `flush`."""
+        self._held.append(piece)
+        self._held_bytes += len(piece)
+        self.size += len(piece)
+        if self._held_bytes >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        batch, at = b"".join(self._held), self.size - self._held_bytes
+        self._held, self._held_bytes = [], 0
+        self._digest.update(batch)
+        while batch:
+            written = os.pwrite(self._fd, batch, at)
+            batch, at = batch[written:], at + written
+
+    def is_complete(self) -> bool:
+        """Return whether the content has the size and the digest of the blob."""
+        self.flush()
+        is_whole = self.size == self._blob.size == os.fstat(self._fd).st_size
+        return is_whole and self._blob.digest.endswith(f":{self._digest.hexdigest()}")
+
+    def sync(self) -> None:
+        """Wait until the content is on the disk."""
+        # Once for each blob, before it gets its final name. A single sync of all blobs before the image is added to the
+        # index would protect the index, but not the blobs: their names could reach the disk before their content, and
+        # other tools trust a file in blobs/ by its name, whether it is in the index or not. syncfs would also wait for
+        # all other writes to this file system.
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close the file, which unlocks it; the file remains, for a later pull to go on with."""
+        try:
+            self.flush()
+        except OSError:
+            pass  # what is lost is fetched again
+        finally:
+            os.close(self._fd)
 
 
 def _prepare_files(top: Folder, work: Folder) -> None:

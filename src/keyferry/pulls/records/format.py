@@ -1,8 +1,10 @@
-"""Decode the files of intents and records strictly."""
+"""The format of record files: their names, their content, and how new credentials are merged into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from operator import attrgetter
 
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
@@ -10,7 +12,7 @@ from keyferry._core.json import decode_utf8, loads_with_duplicates
 from keyferry._core.paths import Path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.type_forms import Generic, T
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.api.codec import WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.kubeletconfig.kinds import known_fields
 from keyferry.api.kubeletconfig.records import (
@@ -18,16 +20,37 @@ from keyferry.api.kubeletconfig.records import (
     API_VERSIONS,
     INTENT,
     RECORD,
+    ImagePullCredentials,
     ImagePulledRecord,
     ImagePullIntent,
+    ImagePullSecret,
+    ImagePullServiceAccount,
 )
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.wire import Reader, anything
 from keyferry.errors import DocumentError, Kind, Problem, RecordError
 
-__all__ = ["Decoded", "decode_intent", "decode_record"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
 
+    _Named = TypeVar("_Named", ImagePullSecret, ImagePullServiceAccount)
+
+PREFIX = "sha256-"
+_SHOWN_CHARACTERS = 8
 _STAGE = "couldn't get version/kind; json parse error: "
+
+
+def file_name(key: str) -> str:
+    """Return the name of the file for an image, or for a runtime's reference."""
+    return PREFIX + sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def shorten(credential_hash: str) -> str:
+    """Return the beginning of a hash: enough to distinguish two, too little to guess the password from."""
+    if len(credential_hash) <= _SHOWN_CHARACTERS:
+        return credential_hash and "..."
+    return credential_hash[:_SHOWN_CHARACTERS] + "..."
 
 
 class Decoded(Generic[T]):
@@ -157,3 +180,52 @@ def _content_error(path: str, reader: Reader, problem: Problem) -> RecordError:
         more = len(reader.problems) - len(shown)
         message = "; ".join(shown) + (f"; and {more} more" if more else "")
     return RecordError(path, message, problem.kubernetes_text, Kind.CONTENT, problem.kind)
+
+
+def merge_named(recorded: Iterable[_Named], new: Iterable[_Named]) -> tuple[tuple[_Named, ...], bool]:
+    """Return two lists of secrets, or of service accounts, merged by their coordinates, and whether that is a change.
+
+    The new hash of a secret replaces the recorded one.
+    """
+    recorded = tuple(recorded)
+    known = {each.coordinates: each for each in recorded}
+    changed = False
+    for each in new:
+        changed = changed or known.get(each.coordinates) != each
+        known[each.coordinates] = each
+    if not changed:
+        return recorded, False
+    return tuple(sorted(known.values(), key=attrgetter("coordinates"))), True
+
+
+def merge_credentials(
+    record: ImagePulledRecord,
+    name: str,
+    credentials: ImagePullCredentials | None,
+    clock: Callable[[], int],
+) -> tuple[ImagePulledRecord, bool]:
+    """Return *record* with credentials added for an image's name, and whether that changed it.
+
+    Access for every pod replaces all other credentials. The time of the record is updated only if it changed.
+    """
+    if credentials is None or credentials.is_empty:
+        return record, False
+    entry = record.credential_mapping.get(name)
+    merged = credentials if entry is None else _merge_entry(entry, credentials)
+    if merged == entry:
+        return record, False
+    mapping = {**record.credential_mapping, name: merged}
+    return replace(record, last_updated_ns=clock(), credential_mapping=mapping), True
+
+
+def _merge_entry(entry: ImagePullCredentials, new: ImagePullCredentials) -> ImagePullCredentials:
+    if entry.node_pods_accessible:
+        return entry
+    if new.node_pods_accessible:
+        return ImagePullCredentials(node_pods_accessible=True)
+    # As in the kubelet, new accounts are ignored if there are new secrets; the kubelet never has both at once.
+    if new.kubernetes_secrets:
+        secrets, _ = merge_named(entry.kubernetes_secrets, new.kubernetes_secrets)
+        return replace(entry, kubernetes_secrets=secrets)
+    accounts, _ = merge_named(entry.kubernetes_service_accounts, new.kubernetes_service_accounts)
+    return replace(entry, kubernetes_service_accounts=accounts)

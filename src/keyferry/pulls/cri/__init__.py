@@ -1,1 +1,0 @@
-"""A client of container runtimes, over the CRI."""

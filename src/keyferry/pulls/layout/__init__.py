@@ -1,1 +1,0 @@
-"""OCI layout folders: blobs, the index, and pulls into them."""

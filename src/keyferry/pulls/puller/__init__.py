@@ -1,1 +1,0 @@
-"""Pull images as the kubelet does: credentials in order, back-off, pull policy and outcome."""
