@@ -21,7 +21,7 @@ from keyferry.agent.journal import (
     result_of_answer,
     result_of_provision,
 )
-from keyferry.agent.message import AgentReply, reply_document
+from keyferry.agent.message import AgentReply, encode_document
 from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import (
     ImageNameError,
@@ -157,6 +157,8 @@ def _image(text: str) -> ImageName:
 
 def _text(document: Mapping[str, object], name: str) -> str:
     value = document.get(name, "")
+    if value == "":
+        return ""
     if not isinstance(value, str) or not _is_unicode(value):
         raise BadQuestionError(f"{name}: expected a string")
     return value
@@ -172,7 +174,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def _texts(document: Mapping[str, object], name: str) -> dict[str, str]:
-    value = document.get(name) or {}
+    value = document.get(name)
+    if not value:
+        return {}
     if not isinstance(value, dict) or not all(
         isinstance(each, str) and _is_unicode(each) for pair in value.items() for each in pair
     ):
@@ -311,7 +315,8 @@ def _reply(
     """Return a document, with the config that it stands for if the question names one."""
     if question.config_hash:
         fields["configHash"] = question.config_hash
-    return reply_document(kind, **fields)._replace(decision=lambda: question.decided(decide()))
+    document = {"apiVersion": API_VERSION, "kind": kind, **fields}
+    return AgentReply(status=200, body=encode_document(document), decision=lambda: question.decided(decide()))
 
 
 def _failure(error: KeyferryError) -> dict[str, object]:

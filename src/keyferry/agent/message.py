@@ -66,8 +66,14 @@ class AgentReply(NamedTuple):
 
 def reply_document(kind: str, status: int = 200, /, **fields: object) -> AgentReply:
     """Return a document as a reply."""
-    document = {"apiVersion": API_VERSION, "kind": kind, **fields}
-    return AgentReply(status=status, body=_ENCODER.encode(document).encode())
+    return AgentReply(
+        status=status, body=encode_document({"apiVersion": API_VERSION, "kind": kind, **fields})
+    )
+
+
+def encode_document(document: object) -> bytes:
+    """Return a document as the body of a reply."""
+    return _ENCODER.encode(document).encode()
 
 
 def reply_status(status: int, reason: str, message: str, retry_after_seconds: int = 0) -> AgentReply:
