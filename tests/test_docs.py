@@ -250,7 +250,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_the_readme_names_every_command() -> None:
-    from keyferry.cli.frame.commands import COMMANDS
+    from keyferry.cli.run import COMMANDS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in COMMANDS:

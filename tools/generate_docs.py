@@ -8,7 +8,6 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 from reference.api import api_page, sdk_page, wire_page
@@ -16,8 +15,9 @@ from reference.codes import kit_page, lint_page
 from reference.configs import agent_config_page, federation_config_page
 
 from keyferry import __version__
-from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES
+from keyferry.cli.exits import EXIT_CODES
 from keyferry.cli.main import main as keyferry
+from keyferry.cli.run import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parent.parent
 # The names by which the shells find them.
@@ -49,9 +49,9 @@ def cli_page() -> str:
 
 def pages_of_help() -> Iterator[tuple[str, ...]]:
     """Yield every command, followed by its subcommands."""
-    for name, entry in COMMANDS.items():
+    for name in COMMANDS:
         yield (name,)
-        for below in getattr(import_module(entry.module), "SUBCOMMANDS", ()):
+        for below in load_command(name).subcommands:
             yield name, below
 
 
@@ -73,10 +73,7 @@ def man_page(words: tuple[str, ...]) -> str:
 def _summary(words: tuple[str, ...]) -> str:
     if not words:
         return "run, explain and test Kubernetes credential plugins"
-    entry = COMMANDS[words[0]]
-    if len(words) > 1:
-        entry = import_module(entry.module).SUBCOMMANDS[words[1]]
-    return entry.summary
+    return load_command(*words).summary
 
 
 def _roff(text: str) -> str:

@@ -14,8 +14,7 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import pytest
 
-from keyferry.cli.demo.page import show_page
-from keyferry.cli.demo.steps import REST, STEPS, DemoStep
+from keyferry.cli.demo import REST, STEPS, DemoStep, show_page
 from keyferry.errors import EnvironmentProblem
 from support.parts import lacking
 from support.screen import WatchedTerminal
@@ -288,4 +287,4 @@ def test_an_agent_that_does_not_start_is_an_error_of_the_demo(
     with pytest.raises(
         EnvironmentProblem, match=r"^the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'"
     ):
-        show_page(lambda _, __: True)
+        show_page()

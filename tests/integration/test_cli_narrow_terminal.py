@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.frame.commands import COMMANDS
+from keyferry.cli.run import COMMANDS
 from support.commands import Node, plain_pod, run_keyferry
 from support.terminal import keyferry_on_terminal
 

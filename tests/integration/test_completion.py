@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.frame.commands import COMMANDS
+from keyferry.cli.run import COMMANDS
 from keyferry.lint.codes.catalogue import CODES
 from support.commands import run_keyferry
 from support.parts import need

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyferry.cli.frame.commands import COMMANDS, load_module
-from keyferry.cli.frame.parser import make_parser
+from keyferry.cli.parser import make_parser
+from keyferry.cli.run import COMMANDS, load_command
 from support.pages import ROOT, Block, all_blocks, command_lines, inline_code, page_names, split_commands
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -68,20 +68,19 @@ def parse(words: list[str], *, whole: bool) -> None:
     if name in ("--help", "--version"):
         return
     assert name in COMMANDS, name
-    module, prog = load_module(COMMANDS[name].module), f"keyferry {name}"
-    if hasattr(module, "SUBCOMMANDS"):
+    command, prog = load_command(name), f"keyferry {name}"
+    if command.subcommands:
         if not rest and not whole:
             return
-        assert rest[0] in module.SUBCOMMANDS, rest[0]
-        module, prog = load_module(module.SUBCOMMANDS[rest[0]].module), f"{prog} {rest[0]}"
+        assert rest[0] in command.subcommands, rest[0]
+        command, prog = load_command(name, rest[0]), f"{prog} {rest[0]}"
         del rest[0]
-    if "--" in rest and getattr(module, "TAKES_REST", False):
+    if "--" in rest and command.takes_rest:
         del rest[rest.index("--") :]
-    parser = make_parser(prog, module)
+    parser = make_parser(prog, command)
     if not whole:
         let_words_be_missing(parser)
-    is_mixed = getattr(module, "TAKES_OPTIONS_BETWEEN", False)
-    (parser.parse_intermixed_args if is_mixed else parser.parse_args)(rest)
+    (parser.parse_intermixed_args if command.takes_options_between else parser.parse_args)(rest)
 
 
 def let_words_be_missing(parser: ArgumentParser) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from keyferry._core.bounded import read_path, read_stream, standard_input
 from keyferry._core.gotext import go_strerror
 from keyferry._core.user_info import hide_user_info
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.options import add_output_argument
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.config.compare import ConfigChanges, ProviderChange, Served, compare_configs
 from keyferry.images.load import check_config

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
-import os
 import sys
+from collections.abc import Sequence
 
 from keyferry import __version__
-from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, load_module, report_failure
-from keyferry.errors import EnvironmentProblem
+from keyferry.cli.exits import EXIT_CODES, Exit, report_failure
+from keyferry.cli.parser import did_you_mean
+from keyferry.cli.run import COMMANDS, load_command, run_command
+from keyferry.errors import EnvironmentProblem, KeyferryError
+from keyferry.show.text import fold_help, terminal_width
 from keyferry.show.writer import Guard, Lines, hold_descriptors, report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from keyferry.errors import ConfigError, KeyferryError
 
 _SUMMARY = """\
 keyferry {version}: run, explain and test Kubernetes credential plugins.
@@ -90,27 +87,21 @@ def _help(words: list[str]) -> int:
 
 def _fitting(text: str) -> str:
     """Return the help, folded on a terminal that is too narrow for it."""
-    from keyferry.show.text import fold_help, terminal_width
-
     is_narrow = sys.stdout.isatty() and terminal_width() < _HELP_WIDTH
     return fold_help(text, terminal_width()) if is_narrow else text
 
 
 def _unknown(name: str) -> int:
-    from keyferry.cli.frame.near_misses import did_you_mean
-
     report(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; 'keyferry --help' lists all")
     return Exit.USAGE
 
 
 def _run(name: str, words: list[str]) -> int:
-    from keyferry.cli.frame.arguments import run_command
-
-    module = load_module(COMMANDS[name].module)
-    if not words and hasattr(module, "SUBCOMMANDS"):
+    command = load_command(name)
+    if not words and command.subcommands:
         words = ["--help"]  # as for keyferry alone
     try:
-        return run_command(f"keyferry {name}", module, words, _report)
+        return run_command(f"keyferry {name}", command, words, _report)
     except KeyboardInterrupt:
         report("interrupted")
         return Exit.INTERRUPTED
@@ -119,29 +110,6 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _report(error: KeyferryError, args: argparse.Namespace) -> int:
-    from keyferry.cli.frame.absent import absent_files_hint
-    from keyferry.errors import ConfigError
+    from keyferry.cli.hints import find_hint
 
-    if isinstance(error, ConfigError):
-        return report_failure(error, hint=_next_step(error, args))
-    return report_failure(error, hint=absent_files_hint(args))
-
-
-def _next_step(error: ConfigError, args: argparse.Namespace) -> str:
-    from copy import copy
-
-    from keyferry.cli.frame.paste import command_line
-    from keyferry.errors import KubeconfigError
-
-    if isinstance(error, KubeconfigError):
-        from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
-
-        return kubeconfig_hint(error, args)
-    if error.bin_dir:
-        args = copy(args)
-        args.bin_dir = error.bin_dir
-    files = sorted({problem.file for problem in error.problems if problem.line is not None})
-    if not files:
-        places = ", ".join(sorted({os.path.abspath(problem.file) for problem in error.problems}))
-        return f"looked for {places}; to see what the kubelet of this machine uses, try: keyferry doctor"
-    return f"a kubelet does not start with this config; try: {command_line(args, 'lint', *files)}"
+    return report_failure(error, hint=find_hint(error, args))

@@ -1,4 +1,4 @@
-"""Read KUBERNETES_EXEC_INFO in a plugin, with the errors of client-go's own helper."""
+"""An exec plugin's side: read KUBERNETES_EXEC_INFO, with client-go's own errors, and make the status of a response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from keyferry._core.user_info import hide_in_url
 from keyferry._core.values import Value, replace
 from keyferry._net.url import UrlSyntaxError, go_words, read_url
-from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
+from keyferry.api.clientauthentication.v1 import API_VERSIONS, ClusterInfo, ExecCredentialStatus
+from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import Refusal, decode
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
@@ -90,3 +91,50 @@ def _with_proxy(cluster: ClusterInfo) -> ClusterInfo:
     # Raised outside the except clause, because the caught exception may hold a password.
     text = f"cannot create rest.Config: cannot parse proxy URL: {reason}"
     raise EnvironmentProblem(f"{EXEC_INFO}: the proxy {hide_in_url(cluster.proxy_url)!r} is not a URL", text)
+
+
+def requested_version() -> str:
+    """Return the version of ExecCredential that the client of this plugin requests, v1 if no client runs it.
+
+    Raises EnvironmentProblem.
+    """
+    text = os.environ.get(EXEC_INFO, "")
+    if not text:
+        return API_VERSIONS[0]
+    try:
+        return decode(text.encode("utf-8", "surrogateescape"), default_kind=False)[0]
+    except Refusal as refusal:
+        problem = refusal.message
+    raise EnvironmentProblem(f"{EXEC_INFO}: {problem}")
+
+
+def credential_status(session: ClusterSession) -> dict[str, str]:
+    """Return the session's credential as the status of an ExecCredential. Raises EnvironmentProblem if it has none."""
+    config, grant = session.config, session.grant()
+    authorization = dict(grant.headers).get("Authorization", "")
+    if authorization.startswith("Basic "):
+        raise EnvironmentProblem(
+            f"user {config.user_name!r} has basic auth, which an ExecCredential cannot contain"
+        )
+    certificate = config.client_certificate_data.decode("utf-8", "surrogateescape")
+    key = config.client_key_data.decode("utf-8", "surrogateescape")
+    expiry = ""
+    if grant.credential is not None:
+        certificate, key = grant.credential.certificate_pem, grant.credential.key_pem
+        expiry = format_instant(grant.credential.expires_ns) if grant.credential.expires_ns else ""
+    status = {
+        "expirationTimestamp": expiry,
+        "token": authorization.removeprefix("Bearer "),
+        "clientCertificateData": certificate,
+        "clientKeyData": key,
+    }
+    if not (status["token"] or certificate):
+        raise EnvironmentProblem(_why_nothing(session))
+    return {name: value for name, value in status.items() if value}
+
+
+def _why_nothing(session: ClusterSession) -> str:
+    who = f"user {session.config.user_name!r} has no credential"
+    if not session.server.startswith("https://"):
+        return f"{who}: the server {hide_in_url(session.server)!r} is not https, and kubectl then ignores the user"
+    return f"{who}; requests to the server are anonymous"

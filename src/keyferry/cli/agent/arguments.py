@@ -17,7 +17,7 @@ from keyferry.agent.settings import (
 )
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS
 from keyferry.api.meta import format_duration
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False

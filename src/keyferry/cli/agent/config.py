@@ -5,8 +5,8 @@ from __future__ import annotations
 from keyferry.agent.settings import NAMES, AgentSettings, resolve_settings
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
+from keyferry.cli.options import add_output_argument
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import table
 from keyferry.show.writer import report

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.commands import Command
-from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+from keyferry.cli.run import Entry, add_subcommand, run_subcommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,15 +30,15 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "run": Command(module="keyferry.cli.agent.run", summary="run the agent in the foreground"),
-    "status": Command(
+    "run": Entry(module="keyferry.cli.agent.run", summary="run the agent in the foreground"),
+    "status": Entry(
         module="keyferry.cli.agent.status", summary="show providers, cache, refreshes, failures and callers"
     ),
-    "reload": Command(module="keyferry.cli.agent.reload", summary="read all configs again"),
-    "config": Command(
+    "reload": Entry(module="keyferry.cli.agent.reload", summary="read all configs again"),
+    "config": Entry(
         module="keyferry.cli.agent.config", summary="show every setting in force, and its origin"
     ),
-    "page": Command(
+    "page": Entry(
         module="keyferry.cli.agent.page", summary="print a link to the agent's page, which works once"
     ),
 }

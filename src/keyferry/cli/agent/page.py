@@ -6,7 +6,7 @@ import webbrowser
 
 from keyferry.agent.management import ask_for_page_link
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyferry.agent.management import ask_for_document
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.show.writer import report
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False

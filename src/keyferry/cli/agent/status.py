@@ -10,8 +10,8 @@ from time import sleep
 from keyferry.agent.management import AgentUnavailableError, ask_for_document
 from keyferry.agent.settings import socket_options
 from keyferry.cli.agent.arguments import add_socket_argument, socket_path
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
+from keyferry.cli.options import add_output_argument
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import table
 from keyferry.show.writer import Lines, Output, join_lines

@@ -9,8 +9,8 @@ from keyferry._core.secrets import printable
 from keyferry.bridge import docker_config
 from keyferry.bridge.docker_login import parse_server
 from keyferry.bridge.file_change import FileChange, apply_change
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.options import add_config_arguments, add_output_argument
 from keyferry.errors import KeyferryError
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import discover

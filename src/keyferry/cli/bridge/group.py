@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.commands import Command
-from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+from keyferry.cli.run import Entry, add_subcommand, run_subcommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +26,10 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "kubelet": Command(
+    "kubelet": Entry(
         module="keyferry.cli.bridge.kubelet", summary="put a shim into the kubelet's folder of plugins"
     ),
-    "docker": Command(
+    "docker": Entry(
         module="keyferry.cli.bridge.docker", summary="let docker's tools use docker-credential-keyferry"
     ),
 }

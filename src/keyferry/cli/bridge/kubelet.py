@@ -25,8 +25,8 @@ from keyferry.bridge.kubelet_install import (
     uninstall,
 )
 from keyferry.cli.bridge.kubelet_usage import usage_problem
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage, most_severe, report_failure
+from keyferry.cli.exits import Exit, WrongUsage, most_severe, report_failure
+from keyferry.cli.options import add_config_arguments, add_output_argument
 from keyferry.errors import EnvironmentProblem, KeyferryError
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import Discovery, discover

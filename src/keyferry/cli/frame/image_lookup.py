@@ -6,14 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.arguments import (
-    add_agent_argument,
-    add_config_arguments,
-    add_output_argument,
-    add_run_arguments,
-)
-from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument, open_session
-from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code
+from keyferry.cli.exits import Exit, WrongUsage, exit_code
 from keyferry.cli.frame.machine import (
     add_here_argument,
     add_node_files,
@@ -30,6 +23,14 @@ from keyferry.cli.frame.sources import (
     deprecation_notes,
 )
 from keyferry.cli.frame.waiting import Waiting
+from keyferry.cli.options import (
+    add_agent_argument,
+    add_config_arguments,
+    add_kubeconfig_argument,
+    add_output_argument,
+    add_run_arguments,
+    open_session,
+)
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover

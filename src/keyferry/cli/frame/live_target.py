@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from keyferry._core.user_info import hide_in_url
-from keyferry.cli.frame.cluster_arguments import open_session
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
 from keyferry.cli.frame.source_files import accounts_of, changes_of, choose_for_pod, read_secret_file
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.frame.waiting import Waiting
+from keyferry.cli.options import open_session
 from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.workloads.live import LiveWorkload, fetch_workload

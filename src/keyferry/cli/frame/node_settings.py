@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet

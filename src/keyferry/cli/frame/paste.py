@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import shlex
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from keyferry.cli.frame.commands import COMMANDS, load_module
-from keyferry.cli.frame.usual import Declarations
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
+from keyferry.cli.parser import make_parser
+from keyferry.cli.run import load_command
 
 __all__ = ["command_line"]
 
 # Options that a hint does not repeat: they do not change what is found.
-_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel")
+_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel", "color", "verbose", "help")
 
 _FILES = ("filename", "pod")
 _STANDARD_INPUT = "-"
 
 
-def command_line(args: argparse.Namespace, command: str, *words: str) -> str:
+def command_line(args: Namespace, command: str, *words: str) -> str:
     """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
-    declared = Declarations()
-    load_module(_module_of(command)).add_arguments(declared)
-    return shlex.join(("keyferry", *command.split(), *words, *_options(declared, args)))
+    parser = make_parser("keyferry", load_command(*command.split()))
+    return shlex.join(("keyferry", *command.split(), *words, *_options(parser, args)))
 
 
-def _module_of(command: str) -> str:
-    name, _, below = command.partition(" ")
-    module = COMMANDS[name].module
-    return module if not below else str(load_module(module).SUBCOMMANDS[below].module)
-
-
-def _options(declared: Declarations, args: argparse.Namespace) -> Iterator[str]:
+def _options(parser: ArgumentParser, args: Namespace) -> Iterator[str]:
     seen = set(_DROPPED)
-    for name, option in declared.options.items():
+    for option in parser._actions:  # noqa: SLF001 - argparse has no public list of them
         value = getattr(args, option.dest, None)
-        if option.dest in seen or value is None or value == declared.defaults[option.dest]:
+        is_default = value is None or value == parser.get_default(option.dest)
+        if not option.option_strings or option.dest in seen or is_default:
             continue
         seen.add(option.dest)
-        if option.action == "store_true":
+        name = option.option_strings[0]
+        if option.nargs == 0:
             yield name
         else:
-            for each in value if option.action == "append" else (value,):
+            for each in value if isinstance(value, list) else (value,):
                 yield from (name, _word(option.dest, each))
 
 

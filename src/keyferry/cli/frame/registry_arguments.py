@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 
 from keyferry._core.values import replace
-from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.exits import Exit, exit_code
 from keyferry.cli.frame.waiting import Waiting
+from keyferry.cli.options import parse_seconds
 from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
 from keyferry.cli.frame.sources import FILES, Sources
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.answer import LookupInput, MissingInput

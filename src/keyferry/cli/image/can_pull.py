@@ -6,8 +6,7 @@ import time
 from copy import copy
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit, most_severe
+from keyferry.cli.exits import Exit, most_severe
 from keyferry.cli.frame.image_lookup import (
     ImageLookup,
     add_lookup_arguments,
@@ -26,6 +25,7 @@ from keyferry.cli.frame.registry_arguments import (
     code_for_check,
     image_mirrors,
 )
+from keyferry.cli.options import add_output_argument
 from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.document import failures_document

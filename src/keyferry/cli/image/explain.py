@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keyferry._core.user_info import hide_user_info
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
 from keyferry.cli.frame.image_lookup import add_lookup_arguments, add_question_arguments, look_up_image
 from keyferry.cli.frame.registry_arguments import add_registry_arguments
 from keyferry.cli.frame.source_files import note_pod_names, pods_of, read_given_objects, sources_of
 from keyferry.cli.image.access import add_access_arguments
 from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
+from keyferry.cli.options import add_output_argument
 from keyferry.explain.explanation_document import explanation_document
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image

@@ -8,7 +8,7 @@ from copy import copy
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
-from keyferry.cli.frame.commands import Exit, most_severe
+from keyferry.cli.exits import Exit, most_severe
 from keyferry.cli.frame.image_lookup import Inputs, gather_inputs, look_up, open_providers
 from keyferry.cli.frame.live_target import live_sources, read_target
 from keyferry.cli.frame.source_files import sources_of

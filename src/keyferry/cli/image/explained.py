@@ -11,7 +11,7 @@ from copy import copy
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
 from keyferry._net.forms import encode_percent
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
 from keyferry.cli.frame.machine import no_config_note
 from keyferry.cli.frame.node_settings import PluginEnvironment
@@ -180,7 +180,7 @@ def find_unread(args: argparse.Namespace, inputs: Inputs) -> tuple[Newer, ...]:
 
 def _loaded_hash(args: argparse.Namespace, node_name: str) -> str:
     """Return the hash of the provider config that the kubelet's metrics have; empty if they cannot be read."""
-    from keyferry.cli.frame.cluster_arguments import open_session
+    from keyferry.cli.options import open_session
     from keyferry.clusters.request import request
 
     path = f"/api/v1/nodes/{encode_percent(node_name)}/proxy/metrics"

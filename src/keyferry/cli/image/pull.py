@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
+from keyferry.cli.exits import Exit, WrongUsage, exit_code, most_severe
 from keyferry.cli.frame.image_lookup import (
     add_lookup_arguments,
     failed_plugin_lines,
@@ -27,6 +26,7 @@ from keyferry.cli.image.pull_arguments import (
 from keyferry.cli.image.pull_output import kept_lines, outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
+from keyferry.cli.options import add_output_argument
 from keyferry.errors import Kind
 from keyferry.images.node.discover import Discovery
 from keyferry.images.reference import ImageName, parse_image

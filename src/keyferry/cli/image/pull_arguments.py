@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
+from keyferry.cli.options import parse_seconds
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Self, TextIO
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text
+from keyferry.cli.progress import Speed, amount_text, progress_line, shortened, size_text
 from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.puller.target import OnProgress
 from keyferry.show.writer import LiveLines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry._core.severity import SEVERITIES
-from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.options import add_output_argument
 from keyferry.images.config.validate import GATE
 from keyferry.lint.versions import LATEST, rules_for
 

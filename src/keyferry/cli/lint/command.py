@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from keyferry._core.bounded import standard_input
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.lint.arguments import STDIN_PATH, add_lint_arguments
 from keyferry.cli.lint.output import (
     annotation_lines,

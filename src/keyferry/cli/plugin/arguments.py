@@ -9,8 +9,8 @@ from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import replace
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.frame.commands import WrongUsage
+from keyferry.cli.exits import WrongUsage
+from keyferry.cli.options import parse_seconds
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.commands import Command
-from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+from keyferry.cli.run import Entry, add_subcommand, run_subcommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,19 +29,19 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "new": Command(module="keyferry.cli.plugin.new", summary="create a project for a new plugin"),
-    "test": Command(
+    "new": Entry(module="keyferry.cli.plugin.new", summary="create a project for a new plugin"),
+    "test": Entry(
         module="keyferry.cli.plugin.test", summary="check whether a plugin meets the rules of Kubernetes"
     ),
-    "try": Command(
+    "try": Entry(
         module="keyferry.cli.plugin.try_image",
         summary="try the whole chain from a service account to an image, link by link",
     ),
-    "trace": Command(
+    "trace": Entry(
         module="keyferry.cli.plugin.trace",
         summary="record one request and its response without secrets, for a bug report",
     ),
-    "install": Command(
+    "install": Entry(
         module="keyferry.cli.plugin.install",
         summary="install a plugin in the folder where Kubernetes finds it",
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.frame.near_misses import did_you_mean
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.parser import did_you_mean
 from keyferry.kit.scaffold.install import (
     PLUGINS,
     OwnPlugin,

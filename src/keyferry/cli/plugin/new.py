@@ -7,8 +7,8 @@ import shlex
 import shutil
 import sys
 
-from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.frame.near_misses import did_you_mean
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.parser import did_you_mean
 from keyferry.errors import ProvideError
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from keyferry._core.gotext import go_strerror
 from keyferry._core.severity import SEVERITIES, Severity, is_failure
 from keyferry._core.values import replace
-from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
+from keyferry.cli.options import add_output_argument
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.cli.plugin.output import listing, report_lines
 from keyferry.errors import EnvironmentProblem

@@ -8,7 +8,7 @@ import sys
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.errors import EnvironmentProblem, signal_name

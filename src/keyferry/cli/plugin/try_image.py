@@ -7,11 +7,16 @@ import shlex
 from collections.abc import Callable
 
 from keyferry.api.link_line import VARIABLE
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.frame.cluster_arguments import add_context_arguments, open_session
-from keyferry.cli.frame.commands import EXITS, Exit, WrongUsage, exit_code
+from keyferry.cli.exits import EXITS, Exit, WrongUsage, exit_code
 from keyferry.cli.frame.node_settings import plugin_environment
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_credentials, image_mirrors
+from keyferry.cli.options import (
+    add_config_arguments,
+    add_context_arguments,
+    add_output_argument,
+    add_run_arguments,
+    open_session,
+)
 from keyferry.errors import Kind
 from keyferry.explain.chain import Chain, LinkState, chain_document, chain_lines
 from keyferry.explain.trial import TrialInput, TrialTools, try_chain

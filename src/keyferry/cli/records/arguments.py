@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
+from keyferry.cli.options import add_output_argument
 from keyferry.images.node.settings import Node
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records

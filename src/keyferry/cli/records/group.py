@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.cli.frame.absent import absent_files_hint
-from keyferry.cli.frame.commands import Command
-from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+from keyferry.cli.hints import absent_files_hint
+from keyferry.cli.run import Entry, add_subcommand, run_subcommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,20 +33,20 @@ examples:
 
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "list": Command(
+    "list": Entry(
         module="keyferry.cli.records.list", summary="list the recorded images and unfinished pulls"
     ),
-    "show": Command(module="keyferry.cli.records.show", summary="show all records of one image"),
-    "who": Command(
+    "show": Entry(module="keyferry.cli.records.show", summary="show all records of one image"),
+    "who": Entry(
         module="keyferry.cli.records.who", summary="show who may use an image on this node, and why"
     ),
-    "plan": Command(
+    "plan": Entry(
         module="keyferry.cli.records.plan", summary="show what another verification policy would change"
     ),
-    "prune": Command(
+    "prune": Entry(
         module="keyferry.cli.records.prune", summary="remove the records of images that are no longer present"
     ),
-    "recover": Command(
+    "recover": Entry(
         module="keyferry.cli.records.recover", summary="complete the records of pulls whose process died"
     ),
 }

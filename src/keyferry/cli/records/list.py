@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,

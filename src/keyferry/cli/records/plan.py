@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from keyferry.cli.frame.commands import Exit, most_severe
+from keyferry.cli.exits import Exit, most_severe
 from keyferry.cli.frame.image_lookup import missing_lines
 from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
 from keyferry.cli.records.arguments import (

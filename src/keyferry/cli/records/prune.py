@@ -7,7 +7,7 @@ import os
 from keyferry._core.clock import time_ns
 from keyferry._core.gotext import go_strerror
 from keyferry.api.meta import parse_time
-from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
     add_image_arguments,

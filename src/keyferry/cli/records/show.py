@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
 from keyferry.api.kubeletconfig.records import ImagePulledRecord
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.exits import Exit
 from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
     add_record_arguments,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
 from keyferry.cli.frame.paste import command_line
-from keyferry.cli.frame.usual import Arguments
-
-
-def given(**values: object) -> Arguments:
-    arguments = Arguments()
-    vars(arguments).update(values)
-    return arguments
 
 
 @pytest.mark.parametrize(
@@ -26,17 +21,17 @@ def given(**values: object) -> Arguments:
     ],
 )
 def test_options_that_the_command_has_are_repeated(command: str, expected: str) -> None:
-    args = given(
+    args = Namespace(
         config="a b", bin_dir="c", secret=["s1", "s2"], timeout=5.0, insecure=True, output="json", other="x"
     )
-    assert command_line(args, command, "x") == expected  # type: ignore[arg-type] # names and values
+    assert command_line(args, command, "x") == expected
 
 
 def test_a_check_that_was_asked_for_is_asked_for_again() -> None:
-    args = given(check_registry=True, output="wide")
-    assert command_line(args, "explain", "x") == "keyferry explain x --check-registry"  # type: ignore[arg-type] # names and values
+    args = Namespace(check_registry=True, output="wide")
+    assert command_line(args, "explain", "x") == "keyferry explain x --check-registry"
 
 
 def test_defaults_are_not_repeated() -> None:
-    args = given(config=None, secret=[], timeout=60.0, insecure=False, ca_file="")
-    assert command_line(args, "explain", "x") == "keyferry explain x"  # type: ignore[arg-type] # names and values
+    args = Namespace(config=None, secret=[], timeout=60.0, insecure=False, ca_file="")
+    assert command_line(args, "explain", "x") == "keyferry explain x"

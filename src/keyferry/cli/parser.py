@@ -1,19 +1,14 @@
-"""The argparse parser of a command, with help that fits the terminal and one-line errors."""
+"""The argparse parser of a command: errors of one line that name what was meant, and help with the examples first."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Iterable, Sequence
 
-from keyferry.cli.frame.commands import leave_for_usage
-from keyferry.cli.frame.near_misses import did_you_mean
-from keyferry.cli.frame.talk import add_talk_arguments
+from keyferry.cli.exits import leave_for_usage
 from keyferry.show.text import fold, fold_help, terminal_width
-from keyferry.show.writer import Lines
-from keyferry.workloads.targets import parse_target
+from keyferry.show.writer import ColorChoice, Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +16,9 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-__all__ = ["Parser", "make_parser"]
-
+    from keyferry.cli.run import Command
 
 _WIDTH = 100
-# An option or a group of alternatives in brackets, which may hold brackets themselves, or a single word.
-_USAGE_WORD = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]|\([^)]*\)|\S+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,29 +59,76 @@ class Parser(argparse.ArgumentParser):
         message = f"invalid choice: {value!r} (choose from {', '.join(choices)}){hint}"
         raise argparse.ArgumentError(action, message)
 
+    def format_help(self) -> str:
+        """Return the usage, the examples, the description, the arguments, and the notes below the examples.
+
+        Groups whose title begins with ``advanced`` follow the others, and what every command has is last.
+        """
+        examples, _, notes = (self.epilog or "").partition("\n\n")
+        columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
+        formatter = _HelpFormatter(self.prog, columns)
+        formatter.add_usage(self.usage, self._positionals._group_actions, ())  # noqa: SLF001 - as argparse does
+        formatter.add_text(examples)
+        formatter.add_text(self.description)
+        *groups, of_every_command = self._action_groups
+        groups.sort(key=lambda group: (group.title or "").startswith("advanced"))
+        for group in (*groups, of_every_command):
+            formatter.start_section(group.title)
+            formatter.add_arguments(group._group_actions)  # noqa: SLF001 - as argparse does
+            formatter.end_section()
+        formatter.add_text(notes)
+        return formatter.format_help()
+
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write the help as it is formatted, line breaks included."""
         if message:
             (file or sys.stdout).write(Lines(message))
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message that names the closest of the *known* words; empty if none is close."""
+    from difflib import get_close_matches
+
+    words = {each.lower(): each for each in known}
+    close = get_close_matches(word.lower(), words, 1)
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
+
+
 def _target_hint(word: str, name: str) -> str:
     """Return the one word for two that name an object of a cluster, as kubectl also takes them."""
+    from keyferry.workloads.targets import parse_target
+
     target = f"{word}/{name}"
     return "" if parse_target(target) is None else f"; did you mean {target!r}?"
 
 
-def make_parser(prog: str, module: ModuleType) -> Parser:
-    """Return the parser of a command; its DESCRIPTION is the description, its EXAMPLES the epilogue."""
+def make_parser(prog: str, command: Command) -> Parser:
+    """Return the parser of a command, with the options that every command has last."""
     parser = Parser(
         prog=prog,
-        description=getattr(module, "DESCRIPTION", module.__doc__),
-        epilog=getattr(module, "EXAMPLES", None),
+        description=command.description,
+        epilog=command.examples,
         formatter_class=_HelpFormatter,
+        add_help=False,
         allow_abbrev=False,
     )
-    module.add_arguments(parser)
-    add_talk_arguments(parser, module)
+    command.add_arguments(parser)
+    group = parser.add_argument_group("options of every command")
+    if not command.has_verbose:
+        group.add_argument(
+            "-v",
+            "--verbose",
+            action="store_true",
+            help="log on standard error what is done: which config, which plugins and requests, how long; no secrets",
+        )
+    group.add_argument(
+        "--color",
+        choices=tuple(ColorChoice),
+        metavar="WHEN",
+        help="colours: auto, always or never (default: auto, which means never if NO_COLOR is set, "
+        "else always if FORCE_COLOR is set, else on a terminal)",
+    )
+    group.add_argument("-h", "--help", action="help", help="show this help and exit")
     return parser
 
 
@@ -99,23 +138,13 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     Its width is 100 columns, and less on a terminal that has less.
     """
 
-    def __init__(self, prog: str, **_: object) -> None:
-        columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
+    def __init__(self, prog: str, columns: int = _WIDTH, **_: object) -> None:
         self._is_narrow = columns < _WIDTH
         super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
 
     def _format_usage(self, *args: Any) -> str:
-        """Return the usage with options and groups kept whole; versions of Python break its lines differently."""
-        width, self._width = self._width, sys.maxsize
-        prefix, program, rest = super()._format_usage(*args).strip().partition(self._prog)
-        self._width = width
-        lines = [prefix + program]
-        indent = " " * min(len(lines[0]), width // 2)
-        for word in _USAGE_WORD.findall(rest):
-            if len(lines[-1]) + 1 + len(word) > width:
-                lines.append(indent)
-            lines[-1] += f" {word}"
-        return "\n".join(lines) + "\n\n"
+        """Return the usage: the arguments by name, and one word for the options, which are listed below."""
+        return f"{super()._format_usage(*args).rstrip()} [OPTIONS]\n\n"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""

@@ -1,14 +1,11 @@
-"""The table of commands and the exit codes they share."""
+"""The exit codes that all commands share, and which error ends with which."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from types import ModuleType
 
 from keyferry import errors
-from keyferry._core.values import Value
 from keyferry.errors import Kind
 from keyferry.show.writer import report, report_error
 
@@ -38,78 +35,8 @@ Exit codes: 0 success, no findings; 1 negative result, findings; 2 wrong usage; 
 missing, or a registry or server is unreachable); 124 a plugin or server timed out."""
 
 
-def load_module(name: str) -> ModuleType:
-    """Import and return the module *name*, without importlib, which would import warnings."""
-    __import__(name)
-    return sys.modules[name]
-
-
 class WrongUsage(Exception):
     """Options that cannot be combined or have a wrong value; the caller adds the hint about ``--help``."""
-
-
-class Command(Value):
-    """A subcommand: its module, which is imported only when the command runs, and a one-line summary."""
-
-    module: str
-    summary: str
-
-
-COMMANDS = {
-    "get": Command(
-        module="keyferry.cli.image.get",
-        summary="print the credentials for an image, in the order the kubelet tries them",
-    ),
-    "explain": Command(
-        module="keyferry.cli.image.explain",
-        summary="explain why the kubelet has, or does not have, credentials for an image",
-    ),
-    "can-pull": Command(
-        module="keyferry.cli.image.can_pull", summary="check with the registry whether an image can be pulled"
-    ),
-    "pull": Command(
-        module="keyferry.cli.image.pull",
-        summary="pull images as the kubelet does, and write its pull records",
-    ),
-    "doctor": Command(
-        module="keyferry.cli.doctor",
-        summary="check this machine as a node, and name the next command to type",
-    ),
-    "lint": Command(
-        module="keyferry.cli.lint.command",
-        summary="list every problem of a config file, with line and column",
-    ),
-    "diff": Command(
-        module="keyferry.cli.diff",
-        summary="show what changes between two provider configs, and for which images",
-    ),
-    "records": Command(
-        module="keyferry.cli.records.group",
-        summary="show and maintain the records of who may use the images of this node",
-    ),
-    "kube": Command(
-        module="keyferry.cli.kube.group",
-        summary="authenticate to any cluster that kubectl can reach, and explain failures",
-    ),
-    "plugin": Command(
-        module="keyferry.cli.plugin.group", summary="create, test, trace and install credential plugins"
-    ),
-    "agent": Command(
-        module="keyferry.cli.agent.group",
-        summary="run the node agent: one shared cache for everybody on this node",
-    ),
-    "bridge": Command(
-        module="keyferry.cli.bridge.group",
-        summary="connect the kubelet and docker's tools to the node agent, reversibly",
-    ),
-    "demo": Command(
-        module="keyferry.cli.demo.command",
-        summary="show six common problems and the commands that explain them, on this machine",
-    ),
-    "completion": Command(
-        module="keyferry.cli.completion.command", summary="print the completion script for bash, zsh or fish"
-    ),
-}
 
 
 def leave_for_usage(prog: str, message: str) -> Never:

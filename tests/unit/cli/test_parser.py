@@ -1,11 +1,36 @@
-"""Words that are nearly right."""
+"""The parser of each command: its help, the options that all have, and words that are nearly right."""
 
 from __future__ import annotations
 
 import pytest
 
-from keyferry.cli.frame.near_misses import did_you_mean
 from keyferry.cli.main import main
+from keyferry.cli.parser import did_you_mean, make_parser
+from keyferry.cli.run import COMMANDS, load_command
+
+WORDS: list[tuple[str, ...]] = [(name,) for name in COMMANDS]
+WORDS += [(name, below) for name in COMMANDS for below in load_command(name).subcommands]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_every_command_has_both(words: tuple[str, ...]) -> None:
+    parser = make_parser("keyferry", load_command(*words))
+    assert {"-v", "--verbose", "--color"} <= parser._option_string_actions.keys()
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_help_begins_with_examples_and_ends_with_what_is_rarely_used(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line of usage, the examples, the description, the common options, the advanced ones, those of all commands."""
+    assert main([*words, "--help"]) == 0
+    usage, examples, *rest = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: keyferry {' '.join(words)} ")
+    assert usage.endswith("[OPTIONS]")
+    assert examples.startswith("examples:\n")
+    heads = [part.partition("\n")[0] for part in rest]
+    groups = [head for head in heads[: heads.index("options of every command:")] if head.endswith(":")]
+    assert groups == sorted(groups, key=lambda head: head.startswith("advanced"))
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Completion scripts for bash, zsh and fish: ``keyferry completion``."""
