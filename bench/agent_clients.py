@@ -272,7 +272,7 @@ def _run_helper(task: Task, outcome: Outcome) -> None:
         "KEYFERRY_CONFIG": task.config,
         "KEYFERRY_BIN_DIR": os.path.dirname(task.plugin),
     }
-    command = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    command = [sys.executable, "-c", "from keyferry.bridge.docker_helper import main; main()", "get"]
 
     def ask(image: str) -> str:
         # As crane asks: for a repository.

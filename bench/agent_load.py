@@ -221,7 +221,7 @@ class _Run:
 
 def _shims(folder: str) -> dict[str, str]:
     """Put the shims in front of the plugin, in folders of their own; return their paths by their language."""
-    from keyferry.bridge.kubelet.program import python_shim
+    from keyferry.bridge.kubelet_install import python_shim
 
     programs = {"Python": python_shim()}
     compiler = shutil.which("musl-gcc")

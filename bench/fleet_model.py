@@ -15,7 +15,7 @@ from math import log
 from random import Random
 from typing import NamedTuple, Protocol
 
-from keyferry.agent.schedule import PlannedRefresh, RefreshPlan
+from keyferry.agent.refresh import PlannedRefresh, RefreshPlan
 from keyferry.agent.settings import DEFAULTS
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,

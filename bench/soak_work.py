@@ -24,7 +24,7 @@ from bench.pulls import Server, serve_registry, skopeo_copy, trust_options, writ
 
 from keyferry import Providers, load_cluster, load_providers, pull
 from keyferry.agent.log import AgentLog
-from keyferry.agent.refresher import Refresher
+from keyferry.agent.refresh import Refresher
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,
     CredentialProviderRequest,

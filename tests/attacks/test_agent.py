@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.agent.access import MAX_RUNS, MAX_WAITING
 from keyferry.agent.management import AgentUnavailableError, ask_for_document
-from keyferry.agent.turns import MOST_TURNS, MOST_WAITING
 from support.agents import RunningAgent, make_token, running_agent
 from support.commands import run_keyferry
 from support.parts import need, root
@@ -38,7 +38,6 @@ access:
 """
 EVERYTHING = (
     ("POST", "/v1/lookup"),
-    ("POST", "/v1/explain"),
     ("POST", "/v1/evict"),
     ("GET", "/v1/status"),
     ("GET", "/v1/registries"),
@@ -160,9 +159,8 @@ def test_a_right_to_one_path_is_none_to_the_registrys_password(node: Node) -> No
     with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
         status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": IMAGE})
         assert (status, "own-word" in body) == (200, True)
-        for path in ("/v1/lookup", "/v1/explain"):
-            status, body = ask_as(agent, ALLOWED, "POST", path, {"registry": REGISTRY})
-            assert (path, status, "own-word" in body) == (path, 403, False)
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"registry": REGISTRY})
+        assert (status, "own-word" in body) == (403, False)
         assert listed_as(agent, ALLOWED) == []
 
 
@@ -318,36 +316,16 @@ def test_a_flood_of_forged_tokens_delays_nobody_else(node: Node) -> None:
         assert flood.stdout is not None
         assert flood.stdout.readline() == b"all\n"
         runs = node.file("hanging")
-        wait_until(lambda: runs.exists() and len(runs.read_text().split()) == MOST_TURNS // 2, "the runs")
+        wait_until(lambda: runs.exists() and len(runs.read_text().split()) == MAX_RUNS // 2, "the runs")
         for number in range(20):
             found = agent.look_up(f"group.example/app{number}").document
             assert found["sources"] == {"quick": "run"}
         asked = {"image": "group.example/more"}
         assert ask_as(agent, STRANGER, "POST", "/v1/lookup", asked, groups=str(GROUP))[0] == 200
-        assert len(runs.read_text().split()) == MOST_TURNS // 2
+        assert len(runs.read_text().split()) == MAX_RUNS // 2
         statuses = json.loads(flood.communicate(b"end")[0])
-        assert statuses == {"503": len(tokens) - MOST_TURNS // 2 - MOST_WAITING}
+        assert statuses == {"503": len(tokens) - MAX_RUNS // 2 - MAX_WAITING}
         node.file("go").touch()
-
-
-@root
-def test_an_explanation_tells_nothing_of_other_registries(agent: RunningAgent) -> None:
-    """Neither the keys of one response for several registries, nor other providers' patterns."""
-    node = agent.node
-    node.recording(name="second")
-    more = provider_entry("second", matchImages=["secret-project.example", "group.example:5000"])
-    write_config(node.config, [provider_entry(), more])
-    assert agent.ask("POST", "/v1/reload").status == 200
-    for _ in range(2):  # from a run, then from the cache
-        status, body = ask_as(agent, ALLOWED, "POST", "/v1/explain", {"image": IMAGE})
-        assert (status, "withheld" in body) == (200, True)
-        assert "group.example" not in body
-        assert "secret-project" not in body
-        assert json.loads(body)["decision"]["outcome"] == "credentials"
-    everything = agent.ask("POST", "/v1/explain", {"image": IMAGE}).body.decode()
-    assert "withheld" not in everything
-    assert "group.example" in everything
-    assert "secret-project" in everything
 
 
 def answer(word: str) -> str:
@@ -476,7 +454,7 @@ def test_clients_send_nothing_to_a_socket_that_another_user_put_there(node: Node
         (node.root / kind).mkdir()
         place = Place(node.root / kind, build(kind, node.root / kind), PLUGIN)
         assert place.run(question, env=environ).stdout == b"the plugin answers\n"
-    helper = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    helper = [sys.executable, "-c", "from keyferry.bridge.docker_helper import main; main()", "get"]
     own = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
     done = subprocess.run(
         helper, input=IMAGE.encode(), env=os.environ | environ | own, capture_output=True, check=False

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.bridge.docker.install import plan_docker_install
+from keyferry.bridge.docker_config import plan_docker_install
 from keyferry.bridge.file_change import apply_change
 from keyferry.errors import EnvironmentProblem
 from support.commands import run_keyferry

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.agent.page.guard import SECURITY_HEADERS
+from keyferry.agent.page.access import SECURITY_HEADERS
 from support.agents import RunningAgent, make_token, running_agent
 from support.page import VIEWS, PageClient, connect, leave, log_in, make_link, page_host, shown_text
 from support.parts import need, root

@@ -87,7 +87,7 @@ def write_files(folder: Path, registry: Registry) -> None:
     policy.parent.mkdir(parents=True)
     policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
     (folder / "path").mkdir()
-    script = f"#!{sys.executable}\nfrom keyferry.bridge.docker.helper import main\nmain()\n"
+    script = f"#!{sys.executable}\nfrom keyferry.bridge.docker_helper import main\nmain()\n"
     write_executable(folder / "path" / "docker-credential-keyferry", script)
 
 

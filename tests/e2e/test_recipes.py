@@ -23,7 +23,7 @@ from support.registry import Registry, basic, make_image, running
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tools are Debian's")
 LOGIN = ("alice", "s3cret")
 REPOSITORY = "team/app"
-HELPER = f"#!{sys.executable}\nfrom keyferry.bridge.docker.helper import main\nmain()\n"
+HELPER = f"#!{sys.executable}\nfrom keyferry.bridge.docker_helper import main\nmain()\n"
 # A pod's mount namespace: the socket's folder is mounted, read-only; the node's config and plugins are not there.
 POD = """\
 set -e

@@ -44,7 +44,7 @@ from keyferry.api.credentialprovider.v1 import (
 from keyferry.api.kubeletconfig.records import encode_intent, encode_record
 from keyferry.api.link_line import LinkLine, decode_link, encode_link
 from keyferry.api.meta import format_duration, format_instant, parse_duration, parse_time
-from keyferry.bridge.docker.login import parse_server
+from keyferry.bridge.docker_login import parse_server
 from keyferry.bridge.shim import read_members, unquote
 from keyferry.clusters.auth.credential import read_credential, read_status
 from keyferry.clusters.exec_info import ExecInfo, read_exec_info

@@ -150,7 +150,7 @@ def test_a_shim_in_a_users_own_place_is_found(tmp_path: Path) -> None:
     place = tmp_path / "lib" / "keyferry" / f"keyferry-shim-{os.uname().machine}"
     place.parent.mkdir(parents=True)
     place.write_bytes(b"")
-    code = "from keyferry.bridge.kubelet.program import find_native_shim; print(find_native_shim())"
+    code = "from keyferry.bridge.kubelet_install import find_native_shim; print(find_native_shim())"
     for user, expected in ((str(tmp_path), str(place)), (str(tmp_path / "nobody"), "")):
         done = subprocess.run(
             [sys._base_executable, "-c", code],  # type: ignore[attr-defined]  # what venv uses

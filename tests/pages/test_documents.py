@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from keyferry.agent.settings import NAMES
-from keyferry.bridge.docker.agent_login import _is_known
+from keyferry.bridge.docker_login import _is_known
 from keyferry.cli.main import main
 from support.manifests import problems, versions
 from support.pages import ROOT, Block, all_blocks, blocks

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from keyferry._core.files import open_folder
 from keyferry.agent.sockets import bind_socket
-from keyferry.bridge.docker.install import plan_docker_install
+from keyferry.bridge.docker_config import plan_docker_install
 from keyferry.bridge.file_change import apply_change
-from keyferry.bridge.kubelet.install import install_in_front, uninstall
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import install_in_front, python_shim, uninstall
 from keyferry.cli.lint.fix import write_file
 from keyferry.invoke.shim import IN_FRONT, LINK, is_shim
 from keyferry.kit.install import PLUGINS, install, launcher_text, write_config

@@ -12,16 +12,19 @@ from random import Random
 
 from keyferry._core.values import field, replace
 from keyferry.agent.access import AccessPolicy, Caller
-from keyferry.agent.decision import DecisionResult, RequestDecision, result_of_answer, result_of_refusal
-from keyferry.agent.journal import JournalEntry
+from keyferry.agent.journal import (
+    CallerUsage,
+    DecisionResult,
+    JournalEntry,
+    RequestDecision,
+    result_of_answer,
+    result_of_refusal,
+)
 from keyferry.agent.page.explanation import explain_cached
-from keyferry.agent.page.model import ModelBuilder
-from keyferry.agent.page.snapshot import PageSnapshot
-from keyferry.agent.reload import ReloadOutcome
-from keyferry.agent.schedule import PlannedRefresh, refresh_at_ns
+from keyferry.agent.page.model import ModelBuilder, PageSnapshot
+from keyferry.agent.refresh import PlannedRefresh, refresh_at_ns
 from keyferry.agent.settings import DEFAULTS, AgentSettings
-from keyferry.agent.state import AgentState
-from keyferry.agent.usage import CallerUsage
+from keyferry.agent.state import AgentState, ReloadOutcome
 from keyferry.api.agentconfig.v1alpha1 import AgentConfig
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from keyferry.agent.access import AccessPolicy, Caller
-from keyferry.agent.decision import RequestDecision, result_of_answer
-from keyferry.agent.journal import JournalEntry
-from keyferry.agent.page.snapshot import PageSnapshot
-from keyferry.agent.reload import ReloadOutcome
-from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent.journal import CallerUsage, JournalEntry, RequestDecision, result_of_answer
+from keyferry.agent.page.model import PageSnapshot
+from keyferry.agent.refresh import PlannedRefresh
 from keyferry.agent.settings import AgentSettings
-from keyferry.agent.state import AgentState
-from keyferry.agent.usage import CallerUsage
+from keyferry.agent.state import AgentState, ReloadOutcome
 from keyferry.api.agentconfig.v1alpha1 import AgentConfig
 from keyferry.images.lookup import Providers
 from support.scripted import Clock

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import python_shim
 from support.parts import PARTS, missing, need
 from support.plugins import API_VERSION, write_executable
 

@@ -6,8 +6,8 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from keyferry.agent.reload import FIXED
 from keyferry.agent.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, NAMES, flag_of, variable_of
+from keyferry.agent.state import FIXED
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, AgentConfig
 from keyferry.api.federation.rules import RULE_FLAGS, make_document
 from keyferry.api.federation.v1alpha1 import (

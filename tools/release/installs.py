@@ -100,7 +100,7 @@ def own_shim(release: Release) -> list[str]:
 
 def expect_shim(programs: Path) -> None:
     """Raise Problem unless the installed static shim is found."""
-    code = "from keyferry.bridge.kubelet.program import find_native_shim, read_native_shim as r; r(find_native_shim())"
+    code = "from keyferry.bridge.kubelet_install import find_native_shim, read_native_shim as r; r(find_native_shim())"
     run(str(programs / "python"), "-I", "-c", code)
 
 

@@ -1,18 +1,32 @@
-"""Who may ask the agent for what: callers by user id and group id, and the registries of each."""
+"""Who may ask the agent for what: callers by user id and group id, the registries of each, and how often.
+
+A user has no more than a fair part of the threads that run plugins, and few evictions at a time.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
+from math import ceil
 
 from keyferry._core.values import Value
+from keyferry.agent.refresh import MAX_AT_ONCE
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
+from keyferry.images.lookup import MAX_THREADS
 from keyferry.images.match import PatternIndex
 from keyferry.lint.agent_config import OVERFLOW_ID
 
-__all__ = ["AccessPolicy", "Caller", "CallerRights"]
-
 _ROOT = 0
-_MOST_CALLERS = 1024
+_MAX_CALLERS = 1024
+# Renewals have threads of their own.
+MAX_RUNS = MAX_THREADS - MAX_AT_ONCE
+# Lookups of one user that wait for a thread.
+MAX_WAITING = 256
+# Evictions at once, and then one in so many seconds.
+_MAX_EVICTIONS = 10
+_EVICTION_SECONDS = 3.0
+_MAX_EVICTING_USERS = 256
 
 
 class Caller(Value):
@@ -65,7 +79,7 @@ class AccessPolicy:
         key = (caller.uid, caller.gids)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MOST_CALLERS:
+            if len(self._known) >= _MAX_CALLERS:
                 self._known.clear()
             found = self._known[key] = self._judge(caller)
         return found
@@ -86,3 +100,84 @@ def _names(rule: AccessRule | ManageRule, caller: Caller) -> bool:
         return True
     # A user without a number here may be anybody, so that only a rule for exactly this user counts.
     return caller.uid != OVERFLOW_ID and not caller.gids.isdisjoint(rule.gids)
+
+
+class RunQueue:
+    """Whose lookups may run plugins now, and whose wait; for one event loop.
+
+    A lookup of a user may begin if fewer of that user's are under way than threads are free. So one user has half of
+    all threads at most, and several users come to equal parts, with one more part free for the next one. What may not
+    begin waits in a queue of its user.
+    """
+
+    def __init__(self, max_runs: int = MAX_RUNS, max_waiting: int = MAX_WAITING) -> None:
+        self._free = max_runs
+        self._max_waiting = max_waiting
+        self._under_way: dict[int, int] = {}
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+
+    def enter(self, uid: int) -> asyncio.Future[None] | None:
+        """Return a place in the queue of a user, which is done when the lookup may begin; None if too many wait."""
+        place = asyncio.get_running_loop().create_future()
+        if uid not in self._waiting and self._may_begin(uid):
+            self._let_begin(uid, place)
+            return place
+        queue = self._waiting.setdefault(uid, deque())
+        if len(queue) >= self._max_waiting:
+            return None
+        queue.append(place)
+        return place
+
+    async def begin(self, uid: int, place: asyncio.Future[None]) -> None:
+        """Wait until a lookup may begin; ``end`` follows."""
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.end(uid)  # it was let begin in the same moment
+            raise
+
+    def end(self, uid: int) -> None:
+        """End a lookup; those that wait begin, the user with the fewest first."""
+        self._free += 1
+        self._under_way[uid] -= 1
+        if not self._under_way[uid]:
+            del self._under_way[uid]
+        while ready := [each for each in self._waiting if self._may_begin(each)]:
+            following = min(ready, key=self._count)
+            queue = self._waiting[following]
+            place = queue.popleft()
+            if not queue:
+                del self._waiting[following]
+            if not place.done():
+                self._let_begin(following, place)
+
+    def _count(self, uid: int) -> int:
+        return self._under_way.get(uid, 0)
+
+    def _may_begin(self, uid: int) -> bool:
+        return self._count(uid) < self._free
+
+    def _let_begin(self, uid: int, place: asyncio.Future[None]) -> None:
+        place.set_result(None)
+        self._free -= 1
+        self._under_way[uid] = self._count(uid) + 1
+
+
+class EvictionLimit:
+    """A limit for each user: every eviction may cause a plugin run."""
+
+    def __init__(self) -> None:
+        # For each user, the instant at which all its evictions are forgotten.
+        self._free_at: dict[int, float] = {}
+
+    def wait_seconds(self, uid: int, now: float) -> int:
+        """Count an eviction and return 0, or return the seconds until the next one is allowed."""
+        free_at = max(self._free_at.get(uid, now), now)
+        excess = free_at - now - (_MAX_EVICTIONS - 1) * _EVICTION_SECONDS
+        if excess > 0:
+            return ceil(excess)
+        if len(self._free_at) >= _MAX_EVICTING_USERS and uid not in self._free_at:
+            self._free_at = {each: at for each, at in self._free_at.items() if at > now}
+        self._free_at[uid] = free_at + _EVICTION_SECONDS
+        return 0

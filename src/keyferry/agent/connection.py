@@ -7,6 +7,7 @@ the connection, which web servers do not give access to.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
@@ -22,16 +23,14 @@ try:
 except ImportError as missing:
     raise missing_extra("agent", missing) from None
 
-__all__ = ["NEVER", "AgentConnection", "ConnectionTable", "Gate", "Handler"]
-
-MOST_HEAD_BYTES = 16 * 1024
-MOST_BODY_BYTES = 256 * 1024
+MAX_HEAD_BYTES = 16 * 1024
+MAX_BODY_BYTES = 256 * 1024
 # For a whole head, for a whole body, and for a reply that the client does not read.
 STEP_SECONDS = 10.0
 # How long a connection may stay open between two requests.
 IDLE_SECONDS = 60.0
 # Of one read. What it brings of later requests waits in memory, so it is no more than a head may have.
-_READ_BYTES = MOST_HEAD_BYTES
+_READ_BYTES = MAX_HEAD_BYTES
 # Of a head, and of a body in chunks.
 _END = b"\r\n\r\n"
 NEVER = float("inf")
@@ -41,6 +40,8 @@ _NO_HEADERS: Mapping[bytes, bytes] = {}
 Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
 # Tells whether the bodies of a caller are read; a request is handled without its body otherwise.
 Gate = Callable[[Caller], bool]
+# Returns who is at the other end of a connection; raises OSError if it cannot be told.
+Identify = Callable[[socket.socket], Caller]
 
 
 class ConnectionTable:
@@ -115,20 +116,27 @@ class AgentConnection(asyncio.BufferedProtocol):
     """One client: one request at a time is read, handled and answered.
 
     Nothing is read from the end of a request until its reply is written, and what has arrived behind it waits
-    unparsed. So a client has one request handled in a turn of the event loop, however many it sends.
+    unparsed. So a client has one request handled at a time, and then others have theirs, however many it sends.
 
     With a plain protocol asyncio allocates 256 KiB for every read, and the C library asks the kernel for as much and
     gives it back: three system calls more than the two of a request, and all pages looked up anew.
     """
 
-    most_body_bytes = MOST_BODY_BYTES
+    max_body_bytes = MAX_BODY_BYTES
 
-    def __init__(self, table: ConnectionTable, handle: Handler, gate: Gate = lambda _: True) -> None:
+    def __init__(
+        self,
+        table: ConnectionTable,
+        handle: Handler,
+        gate: Gate = lambda _: True,
+        identify: Identify = peer_of,
+    ) -> None:
         self.caller = _NOBODY
         self.deadline = NEVER
         self._table = table
         self._handle = handle
         self._gate = gate
+        self._identify = identify
         self._parser = HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -159,17 +167,13 @@ class AgentConnection(asyncio.BufferedProtocol):
         transport = None if self._task is None else self._transport
         return transport is not None and has_hung_up(transport.get_extra_info("socket"))
 
-    def identify(self, transport: asyncio.BaseTransport) -> Caller:
-        """Return who is calling, by the kernel's word; raise OSError if it cannot be told."""
-        return peer_of(transport.get_extra_info("socket"))
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         # A reply is written when the kernel has taken all of it.
         self._transport.set_write_buffer_limits(high=0)
         try:
-            self.caller = self.identify(transport)
+            self.caller = self._identify(transport.get_extra_info("socket"))
         except OSError:
             self.abort()
             return
@@ -302,10 +306,10 @@ class AgentConnection(asyncio.BufferedProtocol):
     def _parse(self, piece: bytes) -> None:
         self._section_bytes += len(piece)
         had_head = self._has_head
-        if not had_head and self._section_bytes > MOST_HEAD_BYTES:
-            self._refuse(431, f"the head of the request is longer than {MOST_HEAD_BYTES} bytes")
+        if not had_head and self._section_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
             return
-        if had_head and self._section_bytes > self.most_body_bytes:
+        if had_head and self._section_bytes > self.max_body_bytes:
             self._refuse_body()
             return
         try:
@@ -327,7 +331,7 @@ class AgentConnection(asyncio.BufferedProtocol):
             return
         elif not self._gate(self.caller):
             self._is_whole, self._is_kept_alive = True, False
-        elif self._length > self.most_body_bytes:
+        elif self._length > self.max_body_bytes:
             self._refuse_body()
         else:
             self.deadline = self._table.clock() + STEP_SECONDS
@@ -342,7 +346,6 @@ class AgentConnection(asyncio.BufferedProtocol):
             body=bytes(self._body),
             caller=self.caller,
             traceparent=self._traceparent,
-            is_kept_alive=self._is_kept_alive,
             query=query,
             headers=self._headers,
             number=next(self._table.numbers),
@@ -352,7 +355,7 @@ class AgentConnection(asyncio.BufferedProtocol):
         self.deadline = NEVER
         reply = self._handle(request)
         if isinstance(reply, AgentReply):
-            self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
+            self._send(reply, is_kept_alive=self._is_kept_alive, has_body=request.method != b"HEAD")
             return
         self._task = asyncio.ensure_future(self._finish(request, reply))
         if self._transport is not None:
@@ -361,7 +364,7 @@ class AgentConnection(asyncio.BufferedProtocol):
     async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
         reply = await pending
         self._task = None
-        self._send(reply, is_kept_alive=request.is_kept_alive, has_body=request.method != b"HEAD")
+        self._send(reply, is_kept_alive=self._is_kept_alive, has_body=request.method != b"HEAD")
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -384,7 +387,7 @@ class AgentConnection(asyncio.BufferedProtocol):
         self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
 
     def _refuse_body(self) -> None:
-        self._refuse(413, f"the body of the request is longer than {self.most_body_bytes} bytes")
+        self._refuse(413, f"the body of the request is longer than {self.max_body_bytes} bytes")
 
     def _close(self) -> None:
         # What is written is still sent; a client that does not read it has until the deadline.
@@ -393,7 +396,7 @@ class AgentConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _wait_for_more(self) -> None:
-        """Go on with what has arrived when others have had their turn; read if nothing has."""
+        """Go on with what has arrived after the requests of others; read if nothing has."""
         self.deadline = self._table.clock() + (STEP_SECONDS if self._is_heard else IDLE_SECONDS)
         if self._transport is None:
             return

@@ -13,12 +13,10 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from keyferry import __version__
 from keyferry._core.clock import monotonic_ns, time_ns
 from keyferry.agent.connection import ConnectionTable
-from keyferry.agent.refresher import Refresher
-from keyferry.agent.reload import Reloader
-from keyferry.agent.usage import Usage
+from keyferry.agent.journal import Usage
+from keyferry.agent.refresh import Refresher
+from keyferry.agent.state import Reloader
 from keyferry.metrics.collectors import cluster_metrics_collector, metrics_collector
-
-__all__ = ["CONTENT_TYPE", "render_figures"]
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _FORBIDDEN, _TOO_MANY_REQUESTS, _BAD_REQUEST = 403, 429, 400

@@ -19,11 +19,9 @@ from keyferry.api.meta import format_instant
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-__all__ = ["AgentLog", "LogLevel", "loop_error_logger", "place_of", "take_asyncio_log"]
-
 _MILLISECOND = 1_000_000
 _SELDOM_SECONDS = 1.0
-_MOST_SELDOM = 1000
+_MAX_SELDOM = 1000
 _NO_DESCRIPTOR = {errno.EMFILE: "of this process", errno.ENFILE: "of this machine"}
 _OWN_CODE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -84,7 +82,7 @@ class AgentLog:
             before.number += 1
             before.last = (level, event, fields)
             return
-        if len(self._seldom) >= _MOST_SELDOM:
+        if len(self._seldom) >= _MAX_SELDOM:
             self._seldom.clear()
         self._seldom[key] = _Seldom(now)
         left_out = before.number if before is not None else 0

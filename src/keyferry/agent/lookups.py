@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import os
 import time
-from collections.abc import Mapping
-from json.encoder import encode_basestring_ascii
+from collections.abc import Callable, Mapping
 
+from keyferry._core.clock import monotonic_ns
+from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field, replace
-from keyferry._net.agent import MAX_NAME_CHARACTERS
-from keyferry.agent.decision import (
+from keyferry._net.agent import API_VERSION, MAX_NAME_CHARACTERS
+from keyferry.agent.journal import (
     NO_PROVIDER,
     SOURCES,
     DecisionOutcome,
     DecisionResult,
     RequestDecision,
-    is_start_failure,
     result_of_answer,
     result_of_provision,
 )
-from keyferry.agent.message import API_VERSION, JSON, AgentReply, reply_document, with_decision
+from keyferry.agent.message import AgentReply, encode_document
 from keyferry.api.meta import format_duration, format_time
-from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
+from keyferry.errors import (
+    ImageNameError,
+    KeyferryError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginStartError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.answer import Answer, Auth, Provision, ProvisionOutcome, missing_documents
 from keyferry.images.keyring import Credential, ServiceAccountRef
+from keyferry.images.provider.accounts import Relayed
 from keyferry.images.reference import ImageName, parse_image, shorten_name
 from keyferry.images.registries import ANY_REPOSITORY, RegistryAnswer, RegistryOutcome
 
-__all__ = [
-    "AgentQuestion",
-    "BadQuestionError",
-    "answer_fields",
-    "ask_provider_reply",
-    "image_reply",
-    "lookup_reply",
-    "only_for",
-    "read_eviction",
-    "read_question",
-    "registry_reply",
-    "sources_of",
-    "tell_config",
-]
-
 _SECOND = 1_000_000_000
+_LAST_SECOND = 1 << 40
+# Exit statuses of loaders, env and shells if a program or a library is not there or cannot be used.
+_NOTHING_THERE = (126, 127)
+# What glibc's loader, whose status is 1 then, says of a library that is too old for the program.
+_TOO_OLD = "' not found (required by "
 
 
 class BadQuestionError(Exception):
@@ -88,8 +89,6 @@ def read_question(body: bytes) -> AgentQuestion:
     if not isinstance(text, str):
         raise BadQuestionError("image: expected a string")
     image = _image(text)
-    if len(document) <= 3 and document.keys() <= _PLAIN:  # most questions
-        return AgentQuestion(image=image)
     return AgentQuestion(
         image=image,
         provider=_text(document, "provider"),
@@ -113,9 +112,6 @@ def _read_registry(document: Mapping[str, object]) -> AgentQuestion:
         raise BadQuestionError("registry: expected a host, with its port, such as 'registry.example:5000'")
     config_hash, bin_dir = _text(document, "configHash"), _text(document, "binDir")
     return AgentQuestion(image=image, registry=host, config_hash=config_hash, bin_dir=bin_dir)
-
-
-_PLAIN = {"apiVersion", "kind", "image"}
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -161,6 +157,8 @@ def _image(text: str) -> ImageName:
 
 def _text(document: Mapping[str, object], name: str) -> str:
     value = document.get(name, "")
+    if value == "":
+        return ""
     if not isinstance(value, str) or not _is_unicode(value):
         raise BadQuestionError(f"{name}: expected a string")
     return value
@@ -176,7 +174,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def _texts(document: Mapping[str, object], name: str) -> dict[str, str]:
-    value = document.get(name) or {}
+    value = document.get(name)
+    if not value:
+        return {}
     if not isinstance(value, dict) or not all(
         isinstance(each, str) and _is_unicode(each) for pair in value.items() for each in pair
     ):
@@ -192,51 +192,75 @@ def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
     return ServiceAccountRef(**{name: found.get(name, "") for name in ("namespace", "name", "uid")})
 
 
+class Tenants:
+    """Makes keys of tokens. Only a caller with the same whole token finds an answer, and only in this process.
+
+    Nobody here can verify a token, so its claims are never part of a key: anybody could write them. Its ``exp`` only
+    shortens the life of an answer.
+    """
+
+    def __init__(
+        self,
+        secret: bytes | None = None,
+        *,
+        clock: Callable[[], int] = monotonic_ns,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._secret = os.urandom(32) if secret is None else secret
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    def relay(
+        self, token: str, annotations: Mapping[str, str], account: ServiceAccountRef | None = None
+    ) -> Relayed:
+        """Return what stands for a pod in a lookup with this token; the token is not empty."""
+        return Relayed(
+            token=token,
+            annotations=annotations,
+            key=self._key(token, annotations),
+            until_ns=self._until_ns(token),
+            ref=account,
+        )
+
+    def _key(self, token: str, annotations: Mapping[str, str]) -> bytes:
+        # Annotations are a part of the plugin's input, so they are a part of the key.
+        texts = [token, *(text for pair in sorted(annotations.items()) for text in pair)]
+        parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        return hmac.digest(self._secret, message, "sha256")
+
+    def _until_ns(self, token: str) -> int | None:
+        """Return the expiry of a token on the monotonic clock; None if it names none, or is no token that does."""
+        try:
+            end = read_claims(token, is_strict=False).get("exp")
+        except JwtError:
+            return None
+        if not isinstance(end, int | float) or isinstance(end, bool) or not 0 < end < _LAST_SECOND:
+            return None
+        return self._clock() + int((end - self._wall_clock()) * _SECOND)
+
+
 def lookup_reply(question: AgentQuestion, answer: Answer, now_ns: int) -> AgentReply:
     """Return the credentials of all providers, in the order the kubelet would try them."""
-    return image_reply(question, answer.image, answer_fields(answer, now_ns), result_of_answer(answer))
-
-
-def image_reply(question: AgentQuestion, image: str, rest: bytes, result: DecisionResult) -> AgentReply:
-    """Return the reply for an image, with the fields after it as ``answer_fields`` gives them."""
-    body = b"%b%b,%b" % (_HEAD, encode_basestring_ascii(image).encode(), rest)
-    # All fields by position: defaults are filled in slowly.
-    return AgentReply(
-        status=200,
-        body=body,
-        content_type=JSON,
-        retry_after_seconds=0,
-        decision=(question, result),
-        headers=b"",
-        follow=None,
-    )
-
-
-_HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
-
-
-def answer_fields(answer: Answer, now_ns: int) -> bytes:
-    """Return the fields after the image, which many images have in common, as they are sent."""
     ends = [
         provision.expires_ns
         for provision in answer.provisions
         if provision.expires_ns is not None and provision.auth
     ]
-    failures = answer.failures
     fields: dict[str, object] = {
-        "credentials": list(map(_credential, answer.credentials)),
-        "failures": failures_document(failures) if failures else [],
-        "sources": sources_of(answer),
+        "image": answer.image,
+        "credentials": [_credential(each) for each in answer.credentials],
+        "failures": failures_document(answer.failures),
+        "sources": {
+            provision.provider: SOURCES[provision.outcome]
+            for provision in answer.provisions
+            if provision.outcome in SOURCES
+        },
         "missing": missing_documents(answer.missing),
     }
     if ends:
         fields["expiresAt"] = wall_time(min(ends), now_ns)
-    return json.dumps(fields, separators=(",", ":")).encode()[1:]
-
-
-def tell_config(reply: AgentReply, config_hash: str) -> AgentReply:
-    """Return a document with the config that it stands for, for callers that asked for one."""
-    return replace(reply, body=b'%b,"configHash":"%b"}' % (reply.body[:-1], config_hash.encode()))
+    return _reply("LookupResponse", question, fields, lambda: result_of_answer(answer))
 
 
 def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int) -> AgentReply:
@@ -249,14 +273,101 @@ def registry_reply(question: AgentQuestion, answer: RegistryAnswer, now_ns: int)
     }
     if answer.expires_ns is not None:
         fields["expiresAt"] = wall_time(answer.expires_ns, now_ns)
-    reply = reply_document("RegistryResponse", **fields)
-    names = (*_names(answer.credential), *(failure.provider for failure in answer.failures))
+    names = [] if answer.credential is None else [answer.credential.source.name]
+    names += [failure.provider for failure in answer.failures]
     result = replace(_REGISTRY_RESULTS[answer.outcome], providers=tuple(dict.fromkeys(names)))
-    return with_decision(reply, (question, result))
+    return _reply("RegistryResponse", question, fields, lambda: result)
 
 
-def _names(credential: Credential | None) -> tuple[str, ...]:
-    return () if credential is None else (credential.source.name,)
+def provider_reply(
+    question: AgentQuestion, provision: Provision | None, api_version: str, now_ns: int, *, is_limited: bool
+) -> AgentReply:
+    """Return one provider's response, as the kubelet expects it from a plugin.
+
+    If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
+    """
+    if provision is None or provision.outcome in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
+        fields: dict[str, object] = {"outcome": "noMatch"}
+    elif provision.error is not None:
+        fields = _failure(provision.error)
+    else:
+        auth = _only_for(provision, question.image.repository) if is_limited else provision.auth
+        response: dict[str, object] = {
+            "kind": "CredentialProviderResponse",
+            "apiVersion": api_version,
+            "cacheKeyType": provision.cache_key_type,
+            "auth": {
+                key: {"username": each.username, "password": each.password} for key, each in auth.items()
+            },
+        }
+        duration_ns = _duration_ns(provision, now_ns) if question.token else 0
+        if duration_ns is not None:
+            response["cacheDuration"] = format_duration(duration_ns)
+        fields = {"outcome": "answered", "source": SOURCES[provision.outcome], "response": response}
+    return _reply(
+        "ProviderResponse", question, fields, lambda: result_of_provision(provision, question.image)
+    )
+
+
+def _reply(
+    kind: str, question: AgentQuestion, fields: dict[str, object], decide: Callable[[], DecisionResult]
+) -> AgentReply:
+    """Return a document, with the config that it stands for if the question names one."""
+    if question.config_hash:
+        fields["configHash"] = question.config_hash
+    document = {"apiVersion": API_VERSION, "kind": kind, **fields}
+    return AgentReply(status=200, body=encode_document(document), decision=lambda: question.decided(decide()))
+
+
+def _failure(error: KeyferryError) -> dict[str, object]:
+    if _is_start_failure(error):
+        # Callers do not know this outcome, or know that it says nothing about the plugin: they run it themselves.
+        return {"outcome": "notStarted", "message": str(error)}
+    status, tail = 1, ""
+    if isinstance(error, PluginExitError):
+        status = error.status if error.status > 0 else 128 - error.status  # as a shell shows a signal
+    if isinstance(error, PluginExitError | PluginTimeoutError):
+        tail = error.stderr_tail and f"{error.stderr_tail}\n"
+    return {"outcome": "failed", "exitCode": status, "stderr": tail, "message": str(error)}
+
+
+def _is_start_failure(error: KeyferryError) -> bool:
+    """Return whether a plugin, or what it needs, cannot be started in the agent's place, or not with this token.
+
+    The agent's config may name another audience than the config of the caller, whose own plugin takes the token.
+    """
+    if isinstance(error, ServiceAccountError):
+        return True
+    if isinstance(error, PluginNotFoundError | PluginStartError):
+        return error.seconds is None  # else it ran, and its end is unknown
+    return isinstance(error, PluginExitError) and (
+        error.status in _NOTHING_THERE or _is_of_loader(error.stderr_tail)
+    )
+
+
+def _is_of_loader(said: str) -> bool:
+    """Return whether the last line of a program's standard error is the loader's word for a library that is too old."""
+    return _TOO_OLD in said.rpartition("\n")[2]
+
+
+def _only_for(provision: Provision, repository: str) -> Auth:
+    """Return the credentials of an answer that are for the images of a repository."""
+    keys = {credential.key for credential in provision.keyring.lookup(repository)}
+    return {key: each for key, each in provision.auth.items() if key in keys}
+
+
+def _duration_ns(provision: Provision, now_ns: int) -> int | None:
+    """Return how long the kubelet may cache a response: as the plugin says, less what has passed here."""
+    own_ns = provision.cache_duration_ns
+    if provision.outcome is not ProvisionOutcome.CACHED or provision.expires_ns is None:
+        return own_ns
+    left_ns = max(provision.expires_ns - now_ns, 0) // _SECOND * _SECOND
+    return left_ns if own_ns is None else min(own_ns, left_ns)
+
+
+def wall_time(instant_ns: int, now_ns: int) -> str:
+    """Return an instant of the monotonic clock, which is *now_ns* at present, in RFC 3339."""
+    return format_time(time.time_ns() + instant_ns - now_ns)
 
 
 _REGISTRY_RESULTS = {
@@ -284,79 +395,3 @@ def _credential(credential: Credential) -> dict[str, object]:
         "key": credential.key,
         "source": source_document(credential.source),
     }
-
-
-def sources_of(answer: Answer) -> dict[str, str]:
-    """Return how the answer of each provider was got."""
-    return {
-        provision.provider: SOURCES[provision.outcome]
-        for provision in answer.provisions
-        if provision.outcome in SOURCES
-    }
-
-
-def wall_time(instant_ns: int, now_ns: int) -> str:
-    """Return an instant of the monotonic clock, which is *now_ns* at present, in RFC 3339."""
-    return format_time(time.time_ns() + instant_ns - now_ns)
-
-
-def ask_provider_reply(
-    question: AgentQuestion, provision: Provision | None, api_version: str, now_ns: int, *, is_limited: bool
-) -> AgentReply:
-    """Return one provider's response, as the kubelet expects it from a plugin.
-
-    If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
-    """
-    reply = _provider_reply(question, provision, api_version, now_ns, is_limited=is_limited)
-    return with_decision(reply, (question, result_of_provision(provision, question.image)))
-
-
-def _provider_reply(
-    question: AgentQuestion, provision: Provision | None, api_version: str, now_ns: int, *, is_limited: bool
-) -> AgentReply:
-    if provision is None or provision.outcome in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
-        return reply_document("ProviderResponse", outcome="noMatch")
-    if provision.error is not None:
-        return _failed(provision.error)
-    auth = only_for(provision, question.image.repository) if is_limited else provision.auth
-    response: dict[str, object] = {
-        "kind": "CredentialProviderResponse",
-        "apiVersion": api_version,
-        "cacheKeyType": provision.cache_key_type,
-        "auth": {key: {"username": each.username, "password": each.password} for key, each in auth.items()},
-    }
-    duration_ns = _duration_ns(provision, now_ns) if question.token else 0
-    if duration_ns is not None:
-        response["cacheDuration"] = format_duration(duration_ns)
-    return reply_document(
-        "ProviderResponse", outcome="answered", source=SOURCES[provision.outcome], response=response
-    )
-
-
-def _failed(error: KeyferryError) -> AgentReply:
-    if is_start_failure(error):
-        # Callers do not know this outcome, or know that it says nothing about the plugin: they run it themselves.
-        return reply_document("ProviderResponse", outcome="notStarted", message=str(error))
-    status, tail = 1, ""
-    if isinstance(error, PluginExitError):
-        status = error.status if error.status > 0 else 128 - error.status  # as a shell shows a signal
-    if isinstance(error, PluginExitError | PluginTimeoutError):
-        tail = error.stderr_tail and f"{error.stderr_tail}\n"
-    return reply_document(
-        "ProviderResponse", outcome="failed", exitCode=status, stderr=tail, message=str(error)
-    )
-
-
-def only_for(provision: Provision, repository: str) -> Auth:
-    """Return the credentials of an answer that are for the images of a repository."""
-    keys = {credential.key for credential in provision.keyring.lookup(repository)}
-    return {key: each for key, each in provision.auth.items() if key in keys}
-
-
-def _duration_ns(provision: Provision, now_ns: int) -> int | None:
-    """Return how long the kubelet may cache a response: as the plugin says, less what has passed here."""
-    own_ns = provision.cache_duration_ns
-    if provision.outcome is not ProvisionOutcome.CACHED or provision.expires_ns is None:
-        return own_ns
-    left_ns = max(provision.expires_ns - now_ns, 0) // _SECOND * _SECOND
-    return left_ns if own_ns is None else min(own_ns, left_ns)

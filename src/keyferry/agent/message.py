@@ -5,33 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import NamedTuple
 
-from keyferry._core.values import Value, replace
 from keyferry._net.agent import API_VERSION
 from keyferry.agent.access import Caller
-from keyferry.agent.decision import Undescribed
-
-__all__ = [
-    "API_VERSION",
-    "JSON",
-    "AgentReply",
-    "AgentRequest",
-    "EventSink",
-    "encode_reply",
-    "encode_stream_head",
-    "reply_document",
-    "reply_status",
-    "with_decision",
-]
+from keyferry.agent.journal import RequestDecision
 
 JSON = b"application/json"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _NO_HEADERS: Mapping[bytes, bytes] = {}
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 
 
-class AgentRequest(Value):
+class AgentRequest(NamedTuple):
     """A whole request, and who sent it; *headers* has those that are kept, by their names in lower case.
 
     *number* is its id in the log.
@@ -41,8 +29,7 @@ class AgentRequest(Value):
     path: bytes
     body: bytes
     caller: Caller
-    traceparent: str
-    is_kept_alive: bool
+    traceparent: str = ""
     query: bytes = b""
     headers: Mapping[bytes, bytes] = _NO_HEADERS
     number: int = 0
@@ -60,11 +47,11 @@ class EventSink:
         raise NotImplementedError
 
 
-class AgentReply(Value):
+class AgentReply(NamedTuple):
     """The answer to a request; *retry_after_seconds* is given with a refusal that ends by itself.
 
-    *decision* is what the journal is made of. *headers* are more lines of the head, each with its end. A reply with
-    *follow* has no end of its own: it is called with the sink for what follows, and returns what to call when the
+    *decision* returns what the journal says of it. *headers* are more lines of the head, each with its end. A reply
+    with *follow* has no end of its own: it is called with the sink for what follows, and returns what to call when the
     client has gone.
     """
 
@@ -72,26 +59,27 @@ class AgentReply(Value):
     body: bytes
     content_type: bytes = JSON
     retry_after_seconds: int = 0
-    decision: Undescribed | None = None
+    decision: Callable[[], RequestDecision] | None = None
     headers: bytes = b""
     follow: Callable[[EventSink], Callable[[], None]] | None = None
 
 
 def reply_document(kind: str, status: int = 200, /, **fields: object) -> AgentReply:
     """Return a document as a reply."""
-    document = {"apiVersion": API_VERSION, "kind": kind, **fields}
-    return AgentReply(status=status, body=json.dumps(document, separators=(",", ":")).encode())
+    return AgentReply(
+        status=status, body=encode_document({"apiVersion": API_VERSION, "kind": kind, **fields})
+    )
+
+
+def encode_document(document: object) -> bytes:
+    """Return a document as the body of a reply."""
+    return _ENCODER.encode(document).encode()
 
 
 def reply_status(status: int, reason: str, message: str, retry_after_seconds: int = 0) -> AgentReply:
     """Return a refusal; *reason* is one word for programs."""
     reply = reply_document("Status", status, reason=reason, message=message)
-    return replace(reply, retry_after_seconds=retry_after_seconds)
-
-
-def with_decision(reply: AgentReply, decision: Undescribed) -> AgentReply:
-    """Return a reply with what the journal is made of."""
-    return replace(reply, decision=decision)
+    return reply._replace(retry_after_seconds=retry_after_seconds)
 
 
 def encode_reply(reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> bytes:

@@ -18,10 +18,8 @@ from keyferry.agent.connection import AgentConnection, ConnectionTable
 from keyferry.agent.message import AgentReply, AgentRequest
 from keyferry.agent.sockets import BACKLOG, listen_at
 
-__all__ = ["MetricsPort"]
-
 _TEXT = b"text/plain; charset=utf-8"
-_MOST_CONNECTIONS = 64
+_MAX_CONNECTIONS = 64
 _ACCEPTED_AT_ONCE = 8
 # Nobody needs figures more often, and making them takes the agent's time.
 _FRESH_SECONDS = 1.0
@@ -43,7 +41,7 @@ class MetricsPort:
         assert address is not None  # noqa: S101 - checked where settings are read
         self._is_loopback = address.is_loopback
         self._socket = listen_at(address, "metrics", BACKLOG, is_shared=address in shared)
-        self._connections = ConnectionTable(_MOST_CONNECTIONS, time.monotonic)
+        self._connections = ConnectionTable(_MAX_CONNECTIONS, time.monotonic)
         self._figures = figures
         self._is_stopping = is_stopping
         self._kept: tuple[float, AgentReply] | None = None
@@ -107,14 +105,11 @@ class MetricsPort:
 class _MetricsConnection(AgentConnection):
     """One scraper or prober; nobody knows who it is."""
 
-    most_body_bytes = 0
+    max_body_bytes = 0
 
     def __init__(self, table: ConnectionTable, port: MetricsPort) -> None:
-        super().__init__(table, self._answer)
+        super().__init__(table, self._answer, identify=lambda _: _ANYBODY)
         self._port = port
-
-    def identify(self, transport: asyncio.BaseTransport) -> Caller:  # noqa: ARG002 - as for a Unix socket
-        return _ANYBODY
 
     def _reset(self) -> None:
         super()._reset()

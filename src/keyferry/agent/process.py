@@ -8,12 +8,11 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
-from keyferry.agent.handover import hand_over_reply, take_over_entries
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger, take_asyncio_log
 from keyferry.agent.management import (
@@ -21,18 +20,17 @@ from keyferry.agent.management import (
     AgentUnavailableError,
     PredecessorPorts,
     ask_for_document,
+    hand_over_reply,
+    status_fields,
+    take_over_entries,
 )
 from keyferry.agent.message import AgentReply, reply_document, reply_status
 from keyferry.agent.metrics_port import MetricsPort
-from keyferry.agent.notify import SystemdNotifier
-from keyferry.agent.programs import NamedConnection
-from keyferry.agent.refresher import Refresher
-from keyferry.agent.reload import Reloader
+from keyferry.agent.refresh import Refresher
 from keyferry.agent.service import AgentService, Management
 from keyferry.agent.settings import Given
-from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets
-from keyferry.agent.state import AgentState
-from keyferry.agent.status import status_fields
+from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets, named_peer_of, peer_of
+from keyferry.agent.state import AgentState, Reloader
 from keyferry.api.meta import format_time
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.lookup import cancel_runs
@@ -40,8 +38,6 @@ from keyferry.images.lookup import cancel_runs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.agent.page.server import PageServer
-
-__all__ = ["AgentProcess", "run_agent"]
 
 _SECOND = 1_000_000_000
 _LOOK_SECONDS = 0.5
@@ -83,7 +79,7 @@ class AgentProcess(Management):
         self._reloader = Reloader(given, log, self._refresher.note)
         self._apply_settings()
         settings = self._reloader.state.settings
-        self._connections = ConnectionTable(_most_connections(settings.number("connections")), time.monotonic)
+        self._connections = ConnectionTable(_max_connections(settings.number("connections")), time.monotonic)
         journal = Journal(is_on=settings.text("page") != "off")
         self._service = AgentService(lambda: self.state, self._refresher, self, log, journal=journal)
         self._page: PageServer | None = None
@@ -175,10 +171,10 @@ class AgentProcess(Management):
 
     async def _serve(self, listening: socket.socket) -> asyncio.Server:
         # The names of programs are for the journal alone.
-        kind = NamedConnection if self._service.journal.is_on else AgentConnection
+        identify = named_peer_of if self._service.journal.is_on else peer_of
 
         def connect() -> AgentConnection:
-            return kind(self._connections, self._service.handle, self._service.may_ask)
+            return AgentConnection(self._connections, self._service.handle, self._service.may_ask, identify)
 
         loop = asyncio.get_running_loop()
         # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,
@@ -194,8 +190,8 @@ class AgentProcess(Management):
         if address == "off":
             return
         try:
+            from keyferry.agent.page.model import PageSource
             from keyferry.agent.page.server import PageServer
-            from keyferry.agent.page.snapshot import PageSource
 
             source = PageSource(
                 self._reloader,
@@ -234,7 +230,6 @@ class AgentProcess(Management):
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._connections.sweep()
-            self._service.sweep()
             self._log.sweep()
             if self._metrics_port is not None:
                 self._metrics_port.sweep()
@@ -270,10 +265,9 @@ class AgentProcess(Management):
             outcome = await asyncio.to_thread(self._reloader.load)
             if outcome.is_applied:
                 self._apply_settings()
-                self._connections.most = _most_connections(self.state.settings.number("connections"))
+                self._connections.most = _max_connections(self.state.settings.number("connections"))
                 after = {provider.name for provider in self.state.providers.providers}
                 self._refresher.plan.forget(frozenset(before - after))
-                self._service.forget()
             self._notifier.ready()
         return reply_document(
             "ReloadResponse",
@@ -374,7 +368,7 @@ class AgentProcess(Management):
             connection.abort()
 
 
-def _most_connections(wanted: int) -> int:
+def _max_connections(wanted: int) -> int:
     """Raise this process' limit of descriptors for so many connections; return how many it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHER_DESCRIPTORS
@@ -382,3 +376,45 @@ def _most_connections(wanted: int) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return max(min(wanted, soft - _OTHER_DESCRIPTORS), 8)
+
+
+class SystemdNotifier:
+    """Sends to the socket that systemd names in NOTIFY_SOCKET; does nothing without one."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        interval, owner = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
+        is_ours = owner in ("", str(os.getpid()))
+        # Half of the time after which systemd acts.
+        self.watchdog_seconds = (
+            int(interval) / 1_000_000 / 2 if is_ours and interval.isdecimal() and self._address else 0.0
+        )
+
+    def ready(self) -> None:
+        """Tell that requests are served, at the start and after a reload."""
+        self._send("READY=1")
+
+    def reloading(self) -> None:
+        """Tell that a reload begins; `ready` follows, also if it fails."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
+
+    def stopping(self) -> None:
+        """Tell that the agent stops."""
+        self._send("STOPPING=1")
+
+    def alive(self) -> None:
+        """Tell that the event loop still runs."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        # systemd's notation for an abstract address.
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.setblocking(False)
+                sender.sendto(message.encode(), address)
+        except OSError:
+            pass  # whoever started the agent does not listen; that is no reason to stop

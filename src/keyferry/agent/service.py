@@ -6,34 +6,30 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from keyferry._core.clock import monotonic_ns
-from keyferry.agent.access import Caller, CallerRights
-from keyferry.agent.decision import (
+from keyferry.agent.access import Caller, CallerRights, EvictionLimit, RunQueue
+from keyferry.agent.journal import (
     DecisionOutcome,
     DecisionResult,
-    describe_decision,
+    Journal,
+    RequestDecision,
+    Usage,
     own_words,
     result_of_refusal,
 )
-from keyferry.agent.explained import explain_reply
-from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel, place_of
 from keyferry.agent.lookups import (
     AgentQuestion,
     BadQuestionError,
-    ask_provider_reply,
+    Tenants,
     lookup_reply,
+    provider_reply,
     read_eviction,
     read_question,
     registry_reply,
-    tell_config,
 )
-from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status, with_decision
-from keyferry.agent.refresher import Refresher
-from keyferry.agent.reply_memo import ReplyMemo
+from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
+from keyferry.agent.refresh import Refresher
 from keyferry.agent.state import AgentState
-from keyferry.agent.tenants import Tenants
-from keyferry.agent.turns import RunTurns
-from keyferry.agent.usage import EvictionLimit, Usage
 from keyferry.errors import KeyferryError, PluginError
 from keyferry.images.answer import Failure, Provision, ProvisionOutcome
 from keyferry.images.provider.accounts import Pod
@@ -41,16 +37,15 @@ from keyferry.images.provider.cache import base_key
 from keyferry.images.reference import shorten_name
 from keyferry.images.registries import exact_registries, images_of, lookup_registry_async
 
-__all__ = ["AgentService", "Management"]
-
 _Reply = AgentReply | Awaitable[AgentReply]
 # The kubelet asks for a pod without a service account.
 _NO_ACCOUNT = Pod()
 # Probes need no right.
 _FOR_ALL = (b"/v1/health", b"/v1/ready")
-_NO_RULE = "may not use the agent: no rule names it"
-_LONGEST_REMEMBERED = 1024
-_MOST_REMEMBERED = 4096
+_MANAGED = (
+    *(b"/v1/evict", b"/v1/status", b"/v1/reload", b"/v1/handover", b"/v1/page"),
+    *(b"/v1/metrics", b"/metrics"),
+)
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
 _OK = 200
@@ -120,29 +115,25 @@ class AgentService:
         self.is_stopping = False
         self._state = state
         self._refresher = refresher
-        self._management = management
         self._log = log
         self._clock = clock
         self._tenants = Tenants(clock=clock)
         self._evictions = EvictionLimit()
-        self._questions: dict[bytes, AgentQuestion] = {}
-        self._replies = ReplyMemo()
-        self._turns = RunTurns()
+        self._runs = RunQueue()
         self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
             (b"POST", b"/v1/lookup"): self._lookup,
-            (b"POST", b"/v1/explain"): self._explain,
-            (b"POST", b"/v1/evict"): self._managed(self._evict),
-            (b"GET", b"/v1/registries"): self._registries,
-            (b"GET", b"/v1/status"): self._managed(self._status),
-            (b"POST", b"/v1/reload"): self._managed(lambda _: management.reload()),
-            (b"POST", b"/v1/handover"): self._managed(
-                lambda request: management.hand_over(request.caller.uid)
+            (b"POST", b"/v1/evict"): lambda request, _: self._evict(request),
+            (b"GET", b"/v1/registries"): lambda _, rights: self._registries(rights),
+            (b"GET", b"/v1/status"): lambda _, __: reply_document("AgentStatus", **management.status()),
+            (b"POST", b"/v1/reload"): lambda _, __: management.reload(),
+            (b"POST", b"/v1/handover"): lambda request, _: management.hand_over(request.caller.uid),
+            (b"POST", b"/v1/page"): lambda request, _: management.page_link(request.caller),
+            (b"GET", b"/v1/metrics"): lambda _, __: management.metrics(),
+            (b"GET", b"/metrics"): lambda _, __: management.metrics(),
+            (b"GET", b"/v1/health"): lambda _, __: reply_document("Health", healthy=True),
+            (b"GET", b"/v1/ready"): lambda _, __: (
+                _STOPPING if self.is_stopping else reply_document("Health", ready=True)
             ),
-            (b"POST", b"/v1/page"): self._managed(lambda request: management.page_link(request.caller)),
-            (b"GET", b"/v1/metrics"): self._managed(lambda _: management.metrics()),
-            (b"GET", b"/metrics"): self._managed(lambda _: management.metrics()),
-            (b"GET", b"/v1/health"): self._health,
-            (b"GET", b"/v1/ready"): self._ready,
         }
         self._paths = {path for _, path in self._routes}
 
@@ -172,17 +163,6 @@ class AgentService:
         self._account(request, reply, started)
         return reply
 
-    def forget(self) -> None:
-        """Drop the replies that are kept, which may be of providers that are gone."""
-        self._replies.clear()
-
-    def sweep(self) -> None:
-        """Drop what is kept for a moment; called every second."""
-        self._replies.drop_old(self._clock())
-        # Not while it fills: to remember each of more images than it holds would take longer than to read them.
-        if len(self._questions) >= _MOST_REMEMBERED:
-            self._questions.clear()
-
     def _broken(self, request: AgentRequest, error: Exception) -> AgentReply:
         # Its text could quote what a client or a plugin sent.
         self._log.write(
@@ -202,7 +182,7 @@ class AgentService:
             self.usage.count(request.caller.uid, reply.status, at)
         if reply.decision is not None and self.journal.is_on:
             seconds = time.perf_counter() - started
-            self.journal.add(request.caller, describe_decision(reply.decision), at, seconds)
+            self.journal.add(request.caller, reply.decision(), at, seconds)
         if self._log.is_debugging:
             self._log.write(
                 LogLevel.DEBUG,
@@ -219,75 +199,49 @@ class AgentService:
     def _dispatch(self, request: AgentRequest) -> _Reply:
         rights = self._state().policy.rights_of(request.caller)
         if not rights.has_any and request.path not in _FOR_ALL:
-            return self._forbid(request, _NO_RULE)
+            return self._forbid(request, "may not use the agent: no rule names it")
         handler = self._routes.get((request.method, request.path))
         if handler is None:
             if request.path in self._paths:
                 return reply_status(405, "MethodNotAllowed", "this path has another method")
             return reply_status(404, "NotFound", "there is nothing at this path")
+        if request.path in _MANAGED and not rights.may_manage:
+            return self._forbid(request, "may not manage the agent")
         try:
             return handler(request, rights)
         except BadQuestionError as problem:
             return reply_status(400, "BadRequest", str(problem))
 
     def _lookup(self, request: AgentRequest, rights: CallerRights) -> _Reply:
-        question = self._questions.get(request.body)
-        if question is None:
-            question = self._read(request.body)
+        question = read_question(request.body)
         state = self._state()
         refusal = self._refuse(state, request, rights, question)
         if refusal is not None:
             return refusal
-        if not question.config_hash:
-            return self._answer(state, request, rights, question)
-        if not state.has_config(question.config_hash, question.bin_dir):
-            return with_decision(_OTHER_CONFIG, (question, _DIFFERS))
-        reply = self._answer(state, request, rights, question)
-        if isinstance(reply, AgentReply):
-            return _with_config(reply, state)
-        return self._tell_config(reply, state)
-
-    async def _tell_config(self, pending: Awaitable[AgentReply], state: AgentState) -> AgentReply:
-        return _with_config(await pending, state)
-
-    def _answer(
-        self, state: AgentState, request: AgentRequest, rights: CallerRights, question: AgentQuestion
-    ) -> _Reply:
+        if question.config_hash and not state.has_config(question.config_hash, question.bin_dir):
+            return _decided(_OTHER_CONFIG, question, _DIFFERS)
         if question.registry:
-            return self._take_turn(request, question, lambda: self._ask_registry(state, request, question))
+            return self._run(request, question, lambda: self._ask_registry(state, request, question))
         if question.provider:
             return self._ask_provider(state, request, rights, question)
+        return self._ask_all(state, request, question)
+
+    def _ask_all(self, state: AgentState, request: AgentRequest, question: AgentQuestion) -> _Reply:
         pod = self._pod_of(question)
         answer = state.providers.recall(question.image, pod=pod)
         if answer is None:
-            return self._take_turn(request, question, lambda: self._look_up(state, request, question, pod))
+            return self._run(request, question, lambda: self._run_all(state, request, question, pod))
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
-        if question.token:
-            return lookup_reply(question, answer, now_ns)
-        return self._replies.find(question, answer, now_ns)
+        return lookup_reply(question, answer, now_ns)
 
-    def _take_turn(
-        self, request: AgentRequest, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
-    ) -> _Reply:
-        """Return the reply of *work*, which may run plugins, when the caller has a turn; no plugin runs at the end."""
-        if self.is_stopping:
-            return with_decision(_STOPPING, (question, _STOPS))
-        uid = request.caller.uid
-        turn = self._turns.take_place(uid)
-        if turn is None:
-            self.usage.too_many_lookups += 1
-            return with_decision(_BUSY, (question, _WAITS))
-
-        async def wait() -> AgentReply:
-            await self._turns.begin(uid, turn)
-            try:
-                return with_decision(_STOPPING, (question, _STOPS)) if self.is_stopping else await work()
-            finally:
-                self._turns.end(uid)
-
-        return wait()
+    async def _run_all(
+        self, state: AgentState, request: AgentRequest, question: AgentQuestion, pod: Pod | None
+    ) -> AgentReply:
+        answer = await state.providers.lookup_async(question.image, pod=pod)
+        self._log_failures(request, question, answer.failures)
+        return lookup_reply(question, answer, self._clock())
 
     async def _ask_registry(
         self, state: AgentState, request: AgentRequest, question: AgentQuestion
@@ -296,20 +250,26 @@ class AgentService:
         self._log_failures(request, question, answer.failures)
         return registry_reply(question, answer, self._clock())
 
-    def _read(self, body: bytes) -> AgentQuestion:
-        """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""
-        question = read_question(body)
-        is_full = len(self._questions) >= _MOST_REMEMBERED
-        if not is_full and len(body) <= _LONGEST_REMEMBERED and not question.token:
-            self._questions[body] = question
-        return question
+    def _run(
+        self, request: AgentRequest, question: AgentQuestion, work: Callable[[], Awaitable[AgentReply]]
+    ) -> _Reply:
+        """Return the reply of *work*, which may run plugins, when the caller may; no plugin runs at the end."""
+        if self.is_stopping:
+            return _decided(_STOPPING, question, _STOPS)
+        uid = request.caller.uid
+        place = self._runs.enter(uid)
+        if place is None:
+            self.usage.too_many_lookups += 1
+            return _decided(_BUSY, question, _WAITS)
 
-    async def _look_up(
-        self, state: AgentState, request: AgentRequest, question: AgentQuestion, pod: Pod | None
-    ) -> AgentReply:
-        answer = await state.providers.lookup_async(question.image, pod=pod)
-        self._log_failures(request, question, answer.failures)
-        return lookup_reply(question, answer, self._clock())
+        async def wait() -> AgentReply:
+            await self._runs.begin(uid, place)
+            try:
+                return _decided(_STOPPING, question, _STOPS) if self.is_stopping else await work()
+            finally:
+                self._runs.end(uid)
+
+        return wait()
 
     def _log_failures(
         self, request: AgentRequest, question: AgentQuestion, failures: Iterable[Failure]
@@ -351,7 +311,7 @@ class AgentService:
             LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what, **_named(request)
         )
         reply = reply_status(403, "Forbidden", f"user {uid} {what}")
-        return with_decision(reply, (question, result_of_refusal(uid, what)))
+        return _decided(reply, question, result_of_refusal(uid, what))
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:
@@ -367,7 +327,7 @@ class AgentService:
         pod = self._pod_of(question)
         recalled = None if provider is None else provider.recall(question.image.repository, pod)
         if provider is not None and recalled is None:
-            return self._take_turn(
+            return self._run(
                 request, question, lambda: self._run_provider(state, request, rights, question, pod)
             )
         if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
@@ -395,7 +355,7 @@ class AgentService:
     ) -> AgentReply:
         configs = state.providers.configs
         api_version = next(each.api_version for each in configs if each.name == question.provider)
-        return ask_provider_reply(
+        return provider_reply(
             question, provision, api_version, self._clock(), is_limited=not rights.has_every_registry
         )
 
@@ -404,44 +364,12 @@ class AgentService:
             base = base_key(provision.cache_key_type, repository)
             self._refresher.plan.use(provision.provider, base, now_ns)
 
-    def _explain(self, request: AgentRequest, rights: CallerRights) -> _Reply:
-        question = read_question(request.body)
-        state, is_limited = self._state(), not rights.has_every_registry
-        refusal = self._refuse(state, request, rights, question)
-        if refusal is not None:
-            return refusal
-        pod = self._pod_of(question)
-        answer = state.providers.recall(question.image, pod=pod)
-        if answer is not None:
-            return explain_reply(state, question, answer, is_limited=is_limited)
-
-        async def look_up() -> AgentReply:
-            found = await state.providers.lookup_async(question.image, pod=pod)
-            self._log_failures(request, question, found.failures)
-            return explain_reply(state, question, found, is_limited=is_limited)
-
-        return self._take_turn(request, question, look_up)
-
-    def _managed(
-        self, handler: Callable[[AgentRequest], _Reply]
-    ) -> Callable[[AgentRequest, CallerRights], _Reply]:
-        """Return a handler for callers with the right to manage."""
-
-        def handle(request: AgentRequest, rights: CallerRights) -> _Reply:
-            if not rights.may_manage:
-                return self._forbid(request, "may not manage the agent")
-            return handler(request)
-
-        return handle
-
     def _evict(self, request: AgentRequest) -> AgentReply:
         name, username, password = read_eviction(request.body)
         wait_seconds = self._evictions.wait_seconds(request.caller.uid, time.monotonic())
         if wait_seconds:
             return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
         evicted = self._state().providers.refuse(name, username, password)
-        self._replies.clear()
-        decision = AgentQuestion(image=name), _EVICTIONS[evicted]
         self._log.write(
             LogLevel.INFO,
             "evict",
@@ -450,25 +378,24 @@ class AgentService:
             evicted=evicted,
             **_named(request),
         )
-        return with_decision(reply_document("EvictResponse", evicted=evicted), decision)
+        reply = reply_document("EvictResponse", evicted=evicted)
+        return _decided(reply, AgentQuestion(image=name), _EVICTIONS[evicted])
 
-    def _registries(self, request: AgentRequest, rights: CallerRights) -> AgentReply:
+    def _registries(self, rights: CallerRights) -> AgentReply:
         """Return the registries that patterns name and whose images, whatever their path, the caller may ask for."""
-        if not rights.has_any:
-            return self._forbid(request, "may not ask for any registry")
         named = exact_registries(self._state().providers.configs)
         return reply_document(
             "RegistryList", registries=[each for each in named if rights.may_ask(f"{each}/")]
         )
 
-    def _status(self, request: AgentRequest) -> AgentReply:  # noqa: ARG002 - the shape of a handler
-        return reply_document("AgentStatus", **self._management.status())
 
-    def _health(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
-        return reply_document("Health", healthy=True)
-
-    def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
-        return _STOPPING if self.is_stopping else reply_document("Health", ready=True)
+def _decided(reply: AgentReply, question: AgentQuestion | None, result: DecisionResult) -> AgentReply:
+    """Return a reply with what the journal says of it; without a *question*, it tells nothing of one."""
+    if question is None:
+        return reply._replace(
+            decision=lambda: RequestDecision(image="", account="", provider="", result=result)
+        )
+    return reply._replace(decision=lambda: question.decided(result))
 
 
 def _path(request: AgentRequest) -> str:
@@ -483,7 +410,3 @@ def _named(request: AgentRequest) -> dict[str, object]:
 def _reason(error: KeyferryError) -> str:
     """Return why a provider failed: what its plugin said, with secrets masked, and nothing that a token says."""
     return str(error) if isinstance(error, PluginError) else own_words(error)
-
-
-def _with_config(reply: AgentReply, state: AgentState) -> AgentReply:
-    return tell_config(reply, state.providers.config_hash) if reply.status == 200 else reply

@@ -19,31 +19,16 @@ from keyferry.images.node.settings import Node
 from keyferry.images.provider.agent import check_variable
 from keyferry.lint.agent_config import check_agent_config, why_wrong
 
-__all__ = [
-    "DEFAULT_CONFIG",
-    "AgentSettings",
-    "Given",
-    "check_config_files",
-    "config_files",
-    "config_path",
-    "default_socket",
-    "find_agent_socket",
-    "flag_of",
-    "resolve_settings",
-    "socket_options",
-    "variable_of",
-]
-
 DEFAULT_CONFIG = "/etc/keyferry/agent.yaml"
 CONFIG_VARIABLE = "KEYFERRY_AGENT_CONFIG"
 # The variable that also tells clients where the agent is.
 SOCKET_VARIABLE = "KEYFERRY_AGENT"
 _SECOND = 1_000_000_000
-_MOST_CONFIG_BYTES = 1 << 20
+_MAX_CONFIG_BYTES = 1 << 20
 _LONGEST_SHOWN = 80
 _USUAL_SOCKET = "/run/keyferry/agent.sock"
 _EXTENSIONS = (".json", ".yaml", ".yml")
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 DEFAULTS: dict[str, str | int | bool] = {
     "socketMode": "0660",
     "pluginTimeout": 60 * _SECOND,
@@ -264,8 +249,8 @@ def check_config_files(path: str) -> None:
             found = os.stat(name)
         except OSError:
             continue  # whoever reads it says why
-        if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
-            raise EnvironmentProblem(f"{name!r} has more than {_MOST_BYTES} bytes")
+        if stat.S_ISREG(found.st_mode) and found.st_size > _MAX_BYTES:
+            raise EnvironmentProblem(f"{name!r} has more than {_MAX_BYTES} bytes")
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             raise EnvironmentProblem(f"{name!r} is neither a file nor a folder")
 
@@ -273,9 +258,9 @@ def check_config_files(path: str) -> None:
 def _read_file(path: str) -> bytes:
     check_config_files(path)
     with open(path, "rb") as stream:
-        data = stream.read(_MOST_CONFIG_BYTES + 1)
-    if len(data) > _MOST_CONFIG_BYTES:
-        raise EnvironmentProblem(f"{path}: is larger than {_MOST_CONFIG_BYTES} bytes")
+        data = stream.read(_MAX_CONFIG_BYTES + 1)
+    if len(data) > _MAX_CONFIG_BYTES:
+        raise EnvironmentProblem(f"{path}: is larger than {_MAX_CONFIG_BYTES} bytes")
     return data
 
 

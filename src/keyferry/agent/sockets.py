@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import select
+import signal
 import socket
 import stat
 import struct
@@ -16,16 +17,6 @@ from keyferry._core.gotext import go_strerror
 from keyferry._net.listen_address import ListenAddress, why_too_long
 from keyferry.agent.access import Caller
 from keyferry.errors import EnvironmentProblem
-
-__all__ = [
-    "Listener",
-    "bind_socket",
-    "check_folder",
-    "has_hung_up",
-    "inherit_sockets",
-    "listen_at",
-    "peer_of",
-]
 
 # The kernel's own limit (net.core.somaxconn) is 4096 by default.
 BACKLOG = 4096
@@ -38,6 +29,11 @@ _CREDENTIALS = struct.Struct("iII")
 _SO_PEERGROUPS = 59
 # In bytes, for 64 groups and for 256; Python takes no more, and of a caller in more groups the primary one counts.
 _GROUPS_SIZES = (256, 1024)
+# Linux has had it since 6.5; Python has no name for it.
+_SO_PEERPIDFD = 77
+_DESCRIPTOR = struct.Struct("i")
+# The kernel cuts the name of a task after so many bytes.
+_MAX_TASK_NAME = 15
 _ROOT = 0
 
 
@@ -94,7 +90,7 @@ def bind_socket(path: str, mode: int, group: int | None = None) -> Listener:
 
 
 def _put_in_place(bound: socket.socket, path: str, mode: int, group: int | None) -> tuple[int, int]:
-    draft = path + _draft_suffix()
+    draft = f"{path}.{os.getpid()}"
     with _locked(path):
         _remove_draft(draft)
         before = os.umask(0o177)
@@ -217,8 +213,64 @@ def _groups_of(connected: socket.socket) -> tuple[int, ...]:
     return ()
 
 
-def _draft_suffix() -> str:
-    return f".{os.getpid()}"
+def named_peer_of(connected: socket.socket) -> Caller:
+    """Return who is at the other end of a connection, with its program, to be shown to people; it decides nothing."""
+    caller = peer_of(connected)
+    return Caller(
+        uid=caller.uid, gids=caller.gids, pid=caller.pid, program=_program_of(connected, caller.pid)
+    )
+
+
+def _program_of(connected: socket.socket, pid: int) -> str:
+    """Return the program of the process that connected; empty if it cannot be told."""
+    if pid <= 0:
+        return ""  # it is in another PID namespace
+    try:
+        descriptor = _DESCRIPTOR.unpack(
+            connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, _DESCRIPTOR.size)
+        )[0]
+    except OSError as error:
+        # A kernel without it: the process may have ended, and another one may have its number.
+        return _read_name(pid) if error.errno == errno.ENOPROTOOPT else ""
+    try:
+        name = _read_name(pid)
+        # The number was that of the process for as long as the process was there.
+        return name if _is_there(descriptor) else ""
+    finally:
+        os.close(descriptor)
+
+
+def _is_there(descriptor: int) -> bool:
+    try:
+        signal.pidfd_send_signal(descriptor, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read_name(pid: int) -> str:
+    """Return the path of a program, and the name of its task if it is another, as that of a script is."""
+    try:
+        # Not a stream, which takes twice as long.
+        opened = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            task = os.read(opened, 64).rstrip(b"\n")
+        finally:
+            os.close(opened)
+    except OSError:
+        return ""
+    try:
+        path = os.readlink(f"/proc/{pid}/exe".encode())
+    except OSError:
+        return _decode(task)  # only root and the process' own user may read it
+    name = os.path.basename(path)[:_MAX_TASK_NAME]
+    return _decode(path) if name == task else f"{_decode(path)} ({_decode(task)})"
+
+
+def _decode(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
 
 
 def _remove_draft(draft: str) -> None:

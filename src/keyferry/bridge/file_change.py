@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from difflib import unified_diff
 
 from keyferry._core.files import Folder, open_path, reason_of
 from keyferry._core.values import Value, field
-from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.errors import EnvironmentProblem
 
-__all__ = ["FileChange", "apply_change", "check_edit", "make_diff", "make_part_diff", "read_text"]
-
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class FileChange(Value):
@@ -30,17 +27,6 @@ class FileChange(Value):
     notes: tuple[str, ...] = ()
     mode: int = 0o600
     folder_mode: int = 0o700
-
-
-def check_edit(path: str, after: str, read: Callable[[str], object], wanted: object) -> str:
-    """Return the new text if it means what it should; raise EnvironmentProblem otherwise."""
-    try:
-        is_right = read(after) == wanted
-    except (ValueError, DocumentError):
-        is_right = False
-    if not is_right:
-        raise EnvironmentProblem(f"{path!r} is written in a way that cannot be edited; change it by hand")
-    return after
 
 
 def make_diff(path: str, before: str, after: str) -> str:
@@ -72,8 +58,8 @@ def read_text(path: str) -> str | None:
         with open(fd, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise EnvironmentProblem(f"{path!r} is not a regular file")
-            data = stream.read(_MOST_BYTES + 1)
-        if len(data) <= _MOST_BYTES:
+            data = stream.read(_MAX_BYTES + 1)
+        if len(data) <= _MAX_BYTES:
             return data.decode()
     except FileNotFoundError:
         return None
@@ -81,7 +67,7 @@ def read_text(path: str) -> str | None:
         raise EnvironmentProblem(f"{path!r} cannot be read: not UTF-8 text") from None
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be read: {reason_of(error, path)}") from None
-    raise EnvironmentProblem(f"{path!r} has more than {_MOST_BYTES} bytes")
+    raise EnvironmentProblem(f"{path!r} has more than {_MAX_BYTES} bytes")
 
 
 def apply_change(change: FileChange) -> None:

@@ -10,23 +10,6 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 
-__all__ = [
-    "Advice",
-    "CallerRow",
-    "DecisionRow",
-    "ExplainedPull",
-    "ExplainedStep",
-    "Health",
-    "HealthProblem",
-    "LatencyBucket",
-    "Life",
-    "PageModel",
-    "ProviderCard",
-    "ProviderState",
-    "ReloadRow",
-    "StepState",
-]
-
 
 class ProviderState(StrEnum):
     """How a provider does: unused until its plugin has run once; failing since its last run failed."""

@@ -21,14 +21,12 @@ from keyferry.page.model import ExplainedPull, PageModel, ProviderState, StepSta
 from keyferry.page.views import find_view
 from keyferry.show.text import duration_text
 
-__all__ = ["RenderedView", "render_notice", "render_view", "static_file"]
-
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_ROOMS = (
+_MENU = (
     ("", "Overview"),
     ("providers", "Providers"),
     ("answers", "Answers"),
@@ -81,8 +79,8 @@ def render_view(
     view = find_view(model, path, query, explained)
     if view is None:
         return None
-    room = path.strip("/").partition("/")[0]
-    values = {"model": model, "room": room, "title": view.title, **view.context}
+    place = path.strip("/").partition("/")[0]
+    values = {"model": model, "place": place, "title": view.title, **view.context}
     sections = {"health": _render("parts/health.html", values)}
     for part in view.parts:
         sections[part] = _render(f"parts/{part if view.is_found else 'gone'}.html", values)
@@ -139,7 +137,7 @@ def _environment() -> Environment:
         "duration": duration_text,
         "link_to": wording.link_to,
         "outcome_marks": _OUTCOMES,
-        "rooms": _ROOMS,
+        "menu": _MENU,
         "state_words": _STATES,
         "step_words": _STEPS,
     }

@@ -2,28 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TypeVar
 
 from keyferry._core.values import Value
-from keyferry.page.latency import draw_latency
-from keyferry.page.listing import find_page, searched
-from keyferry.page.lives import OVERVIEW_LIVES, life_rows, list_answers, shown_life
-from keyferry.page.model import CallerRow, DecisionRow, ExplainedPull, PageModel, ProviderCard, ProviderState
-from keyferry.page.timeline import draw_density, make_axis
-
-__all__ = ["View", "find_view"]
+from keyferry.page.charts import (
+    SPANS,
+    Axis,
+    Bar,
+    Column,
+    draw_density,
+    draw_latency,
+    draw_life,
+    make_axis,
+)
+from keyferry.page.model import (
+    CallerRow,
+    DecisionRow,
+    ExplainedPull,
+    Life,
+    PageModel,
+    ProviderCard,
+    ProviderState,
+)
 
 Query = Mapping[str, str]
 Context = dict[str, object]
+Row = TypeVar("Row")
 
-_PROVIDERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = 24, 50, 100, 500
-_OVERVIEW_PROVIDERS, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = 8, 8, 3, 5
+_PROVIDERS_A_PAGE, _ANSWERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = (
+    24,
+    50,
+    50,
+    100,
+    500,
+)
+_OVERVIEW_PROVIDERS, _OVERVIEW_LIVES, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = (
+    8,
+    8,
+    8,
+    3,
+    5,
+)
+_MAX_CHOICES = 1000
 _SUGGESTED_IMAGES, _SUGGESTED_ACCOUNTS = 50, 1000
 # What is not well comes first.
 _URGENCY = (
     *(ProviderState.FAILING, ProviderState.RENEWAL_FAILS, ProviderState.NO_CREDENTIAL),
     *(ProviderState.WELL, ProviderState.UNUSED),
 )
+
+
+class ListPage(Value):
+    """One page of a list: the rows from *start* to *last*, of how many, and which of how many pages it is."""
+
+    total: int
+    page: int
+    pages: int
+    start: int
+    last: int
+
+
+class LifeRow(Value):
+    """An answer and its bar."""
+
+    life: Life
+    bar: Bar
+
+
+class LifeGroup(Value):
+    """The answers of one provider on a page, how many it has on all pages, and when those are renewed or end."""
+
+    provider: str
+    total: int
+    density: tuple[Column, ...]
+    rows: tuple[LifeRow, ...]
 
 
 class View(Value):
@@ -38,13 +92,13 @@ class View(Value):
 
 def find_view(model: PageModel, path: str, query: Query, explained: ExplainedPull | None) -> View | None:
     """Return the view that *path*, without escapes, names, or None. An entry that is gone has a view, which says so."""
-    room, _, rest = path.strip("/").partition("/")
-    if room == "explain" and not rest:
+    place, _, rest = path.strip("/").partition("/")
+    if place == "explain" and not rest:
         return _explain(model, query, explained)
-    make = _ENTRIES.get(room) if rest else None
+    make = _ENTRIES.get(place) if rest else None
     if make is not None:
         return make(model, rest)
-    make_list = _LISTS.get(room)
+    make_list = _LISTS.get(place)
     return None if make_list is None or rest else make_list(model, query)
 
 
@@ -61,7 +115,7 @@ def _overview(model: PageModel, _: Query) -> View:
             "cards": _cards(_by_urgency(model)[:_OVERVIEW_PROVIDERS]),
             "axis": axis,
             "density": draw_density(model.lives, axis),
-            "rows": life_rows(upcoming[:OVERVIEW_LIVES], axis),
+            "rows": _life_rows(upcoming[:_OVERVIEW_LIVES], axis),
             "next_refresh": min(
                 (each.refresh_at for each in model.lives if each.refresh_at is not None), default=None
             ),
@@ -107,7 +161,7 @@ def _provider(model: PageModel, name: str) -> View:
         return _gone("provider", f"There is no provider {name!r} in the config.")
     lives = [each for each in model.lives if each.provider == provider.name]
     axis = make_axis(lives, model.now)
-    soonest = sorted(lives, key=lambda each: each.expires)[:OVERVIEW_LIVES]
+    soonest = sorted(lives, key=lambda each: each.expires)[:_OVERVIEW_LIVES]
     return View(
         title=provider.name,
         template="provider.html",
@@ -118,7 +172,7 @@ def _provider(model: PageModel, name: str) -> View:
             "latency": draw_latency(provider.latency),
             "axis": axis,
             "density": draw_density(lives, axis),
-            "rows": life_rows(soonest, axis),
+            "rows": _life_rows(soonest, axis),
             "decisions": [each for each in model.decisions if provider.name in each.providers][
                 :_OVERVIEW_DECISIONS
             ],
@@ -132,16 +186,76 @@ def _answers(model: PageModel, query: Query) -> View:
     )
 
 
+def list_answers(model: PageModel, query: Query) -> Context:
+    """Return what the list of answers needs: those that *query* asks for, one page of them, by provider."""
+    kept = _in_order(model, _chosen(model, query))
+    span = query.get("span", "")
+    axis = make_axis(kept, model.now, span)
+    listing = find_page(len(kept), query.get("page", ""), _ANSWERS_A_PAGE)
+    return {
+        "provider": query.get("provider", ""),
+        "account": query.get("account", ""),
+        "q": query.get("q", ""),
+        "span": span if span in SPANS else "",
+        "spans": tuple(SPANS),
+        "providers": sorted({each.provider for each in model.lives})[:_MAX_CHOICES],
+        "accounts": sorted({each.account for each in model.lives if each.account})[:_MAX_CHOICES],
+        "axis": axis,
+        "listing": listing,
+        "groups": _groups(kept, listing, axis),
+    }
+
+
+def _chosen(model: PageModel, query: Query) -> list[Life]:
+    provider, account = query.get("provider", ""), query.get("account", "")
+    fitting = (
+        each for each in model.lives if provider in ("", each.provider) and account in ("", each.account)
+    )
+    return searched(fitting, query.get("q", ""), lambda each: (each.provider, each.scope, each.account))
+
+
+def _in_order(model: PageModel, lives: list[Life]) -> list[Life]:
+    """Return *lives* by provider, in the order of the config, those that end first at the top."""
+    places = {each.name: at for at, each in enumerate(model.providers)}
+    unknown = len(places)
+    return sorted(lives, key=lambda each: (places.get(each.provider, unknown), each.provider, each.expires))
+
+
+def _groups(lives: Sequence[Life], page: ListPage, axis: Axis) -> tuple[LifeGroup, ...]:
+    """Return the groups that have a row on *page*."""
+    found, at = [], 0
+    for provider, members in groupby(lives, key=lambda each: each.provider):
+        group = list(members)
+        shown = group[max(0, page.start - at) : max(0, page.last - at)]
+        if shown:
+            found.append(
+                LifeGroup(
+                    provider=provider,
+                    total=len(group),
+                    density=draw_density(group, axis),
+                    rows=_life_rows(shown, axis),
+                )
+            )
+        at += len(group)
+    return tuple(found)
+
+
+def _life_rows(lives: Iterable[Life], axis: Axis) -> tuple[LifeRow, ...]:
+    """Return the *lives* with their bars."""
+    return tuple(LifeRow(life=each, bar=draw_life(each, axis)) for each in lives)
+
+
 def _answer(model: PageModel, identifier: str) -> View:
     life = next((each for each in model.lives if str(each.identifier) == identifier), None)
     if life is None:
         text = "This answer is no longer cached: it was renewed, it ended, or it was dropped."
         return _gone("answer", text)
+    axis = make_axis((life,), model.now, is_whole=True)
     return View(
         title=f"Answer {life.identifier}",
         template="answer.html",
         parts=("answer",),
-        context=shown_life(life, model.now),
+        context={"life": life, "axis": axis, "bar": draw_life(life, axis)},
     )
 
 
@@ -209,6 +323,28 @@ def _settings(model: PageModel, _: Query) -> View:
     return View(
         title="Settings", template="settings.html", parts=("settings",), context={"settings": model.settings}
     )
+
+
+def find_page(total: int, page: str, size: int) -> ListPage:
+    """Return the page with the number *page*, which comes from an address: the nearest one if it is none."""
+    pages = max(1, -(-total // size))
+    # A long number takes long to read, and int() refuses it with an error.
+    wanted = int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 1
+    number = min(max(1, wanted), pages)
+    start = (number - 1) * size
+    return ListPage(total=total, page=number, pages=pages, start=start, last=min(start + size, total))
+
+
+def searched(rows: Iterable[Row], text: str, fields: Callable[[Row], Iterable[str]]) -> list[Row]:
+    """Return the rows whose *fields* have every word of *text*, in any case."""
+    words = text.casefold().split()
+    if not words:
+        return list(rows)
+    return [row for row in rows if _has(" ".join(fields(row)).casefold(), words)]
+
+
+def _has(text: str, words: list[str]) -> bool:
+    return all(word in text for word in words)
 
 
 def _gone(part: str, text: str) -> View:

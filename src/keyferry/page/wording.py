@@ -6,17 +6,6 @@ from datetime import UTC, datetime
 
 from keyferry._net.forms import encode_percent, encode_query
 
-__all__ = [
-    "clock_text",
-    "count_text",
-    "counted",
-    "instant_iso",
-    "instant_text",
-    "link_to",
-    "local_path",
-    "spell_word",
-]
-
 # Instants that a date cannot express, or that are so far away that nobody means a date.
 _EARLIEST, _LATEST = 0, 253_402_300_799
 

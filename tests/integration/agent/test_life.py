@@ -86,39 +86,32 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Start
     assert answers == [200]
 
 
-def test_no_plugin_is_started_for_an_explanation_during_the_end(node: Node, start: Starter) -> None:
-    """What is cached is explained; the client of anything else does the work itself."""
+def test_no_plugin_is_started_during_the_end(node: Node, start: Starter) -> None:
+    """What is cached is answered; the client of anything else does the work itself."""
     node.recording("Image", before="case $image in */slow) sleep 3;; esac")
     agent = start()
     agent.look_up(IMAGE)
-    clients = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
     for each in clients:
         each.settimeout(30)
         each.connect(agent.socket)
     lasting, *asking = clients
 
-    def ask_of(client: socket.socket, target: str, image: str) -> None:
-        body = json.dumps({"image": image})
-        client.sendall(f"POST {target} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-
     def status_of(client: socket.socket) -> bytes:
         return client.recv(1 << 20).split(b" ", 2)[1]
 
     # Clients that have begun a request are waited for.
-    ask_of(lasting, "/v1/lookup", f"{IMAGE}/slow")
+    body = json.dumps({"image": f"{IMAGE}/slow"})
+    lasting.sendall(f"POST /v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
     for each in asking:
         each.sendall(b"POST ")
     wait_until(lambda: len(node.runs()) == 2, "the run")
     agent.process.send_signal(signal.SIGTERM)
     wait_until(lambda: " stopping " in agent.log, "the end")
-    for each, (target, image) in zip(
-        asking,
-        [("/v1/explain", f"{IMAGE}/new"), ("/v1/lookup", f"{IMAGE}/new"), ("/v1/explain", IMAGE)],
-        strict=True,
-    ):
+    for each, image in zip(asking, (f"{IMAGE}/new", IMAGE), strict=True):
         body = json.dumps({"image": image})
-        each.sendall(f"{target} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-    assert [status_of(each) for each in asking] == [b"503", b"503", b"200"]
+        each.sendall(f"/v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+    assert [status_of(each) for each in asking] == [b"503", b"200"]
     assert status_of(lasting) == b"200"
     assert len(node.runs()) == 2
     for each in clients:
@@ -267,7 +260,7 @@ def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
         place = Place(tmp_path / kind, build(kind, tmp_path / kind), PLUGIN)
         places.append(place)
         shutil.copy(node.bin_dir / PLUGIN, str(place.behind))
-    helper = [sys.executable, "-c", "from keyferry.bridge.docker.helper import main; main()", "get"]
+    helper = [sys.executable, "-c", "from keyferry.bridge.docker_helper import main; main()", "get"]
     environ = {"KEYFERRY_AGENT": socket_path}
     own = environ | {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
     stop, answers = threading.Event(), list[tuple[int, str]]()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from keyferry._net import agent as client
+from keyferry.agent.access import MAX_RUNS, MAX_WAITING
 from keyferry.agent.connection import IDLE_SECONDS, STEP_SECONDS
-from keyferry.agent.turns import MOST_TURNS, MOST_WAITING
 from support.agents import RunningAgent, counting_node, running_agent
 from support.parts import need
 from support.plugins import PATIENCE_SECONDS, Node, provider_entry, write_config
@@ -187,8 +187,8 @@ def test_what_is_waited_for_is_on_the_page() -> None:
     step = limit("time for a head, for a body, and to read an answer")
     assert step == f"{STEP_SECONDS:g} s each"
     assert limit("time between two requests") == f"{IDLE_SECONDS:g} s"
-    turns = f"{MOST_TURNS // 2} at once; {MOST_WAITING} more wait"
-    assert limit("lookups of one user that need a plugin run") == turns
+    runs = f"{MAX_RUNS // 2} at once; {MAX_WAITING} more wait"
+    assert limit("lookups of one user that need a plugin run") == runs
     waits = f"{client.CONNECT_SECONDS:g} s for a connection and {client.ANSWER_SECONDS:g} s for an answer"
     assert f"wait {waits}, and take at most {client.MAX_BODY_BYTES >> 20} MiB" in PAGE
 

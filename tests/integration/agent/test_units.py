@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keyferry.agent import reply_memo
 from keyferry.agent.settings import DEFAULTS, default_socket
 from support.parts import need
 
@@ -54,7 +53,6 @@ def test_the_memory_of_the_unit_is_enough_for_two_providers_with_full_caches() -
     table = page.partition("## Memory")[2].partition("## ")[0]
     cache_bytes = int(DEFAULTS["cacheBytes"])
     assert f"`cacheBytes` ({cache_bytes >> 20} MiB by default)" in table
-    assert f"| at most {reply_memo.MOST_BYTES >> 20} MiB |" in table
     limit = read_unit(SERVICE)["MemoryMax"]
     assert f"`MemoryMax={limit}`" in table
     assert 2 * 2 * cache_bytes + (100 << 20) <= int(limit.removesuffix("M")) << 20

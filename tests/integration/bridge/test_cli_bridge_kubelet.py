@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.bridge.kubelet.install import install_in_front, uninstall
+from keyferry.bridge.kubelet_install import install_in_front, uninstall
 from keyferry.invoke.shim import is_shim
 from support import parts
 from support.agent_server import answered, serving

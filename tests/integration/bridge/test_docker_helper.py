@@ -21,7 +21,7 @@ from support.plugins import Node, write_config
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and scripts")
 HOST = "registry.example"
 NOT_FOUND = (1, b"credentials not found in native keychain\n")
-SCRIPT = "from keyferry.bridge.docker.helper import main; main()"
+SCRIPT = "from keyferry.bridge.docker_helper import main; main()"
 NAME = "docker-credential-keyferry"
 # As in a pod.
 NO_CONFIG = {"KEYFERRY_HOST_ROOT": "/nowhere", "KEYFERRY_BIN_DIR": ""}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import python_shim
 from support.plugins import IMAGE, Node, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet's shim is for Linux")

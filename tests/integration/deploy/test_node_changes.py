@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyferry.bridge.kubelet.install import install_in_front
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import install_in_front, python_shim
 from support import manifests
 from support.made_up_nodes import IMAGE, Facts, ImagePrefix, MadeUpNode, wait_for_agent
 from support.parts import need, root

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyferry import __version__
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import python_shim
 from support.agents import running_agent
 from support.doctor import DoctorNode, pick
 from support.plugins import Node as PluginNode

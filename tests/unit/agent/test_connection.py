@@ -11,8 +11,8 @@ import pytest
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import (
     IDLE_SECONDS,
-    MOST_BODY_BYTES,
-    MOST_HEAD_BYTES,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
     STEP_SECONDS,
     AgentConnection,
     ConnectionTable,
@@ -311,7 +311,7 @@ def test_requests_behind_one_wait_unread_for_its_reply() -> None:
         await asyncio.sleep(0.05)
         [connection] = served.table.all()
         assert served.handled == [b"/later"]
-        assert len(connection._arrived) < MOST_HEAD_BYTES
+        assert len(connection._arrived) < MAX_HEAD_BYTES
         served.go_on.set()
         while len(served.handled) < 2001:
             await asyncio.get_running_loop().sock_recv(client, 65536)
@@ -381,13 +381,13 @@ def test_a_client_that_reads_its_reply_late_is_answered_further() -> None:
         (b"GET / HTTP/1.0\r\n\r\n", 400),
         (b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n" + WHOLE, 400),
         (b"GET /\r\n\r\n" + WHOLE, 400),
-        (b"GET / HTTP/1.1\r\nx: " + b"y" * MOST_HEAD_BYTES + b"\r\n\r\n" + WHOLE, 431),
-        (b"GET /" + b"y" * MOST_HEAD_BYTES + b" HTTP/1.1\r\n\r\n" + WHOLE, 431),
-        (b"POST /echo HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (MOST_BODY_BYTES + 1), 413),
-        (b"POST /echo HTTP/1.1\r\ncontent-length: %d \r\n\r\n" % (MOST_BODY_BYTES + 1), 413),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * MAX_HEAD_BYTES + b"\r\n\r\n" + WHOLE, 431),
+        (b"GET /" + b"y" * MAX_HEAD_BYTES + b" HTTP/1.1\r\n\r\n" + WHOLE, 431),
+        (b"POST /echo HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
+        (b"POST /echo HTTP/1.1\r\ncontent-length: %d \r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
         (
             b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
-            + b"1\r\nx\r\n" * (MOST_BODY_BYTES // 6 + 1),
+            + b"1\r\nx\r\n" * (MAX_BODY_BYTES // 6 + 1),
             413,
         ),
     ],
@@ -408,7 +408,7 @@ def test_what_is_refused_ends_the_connection(sent: bytes, status: int) -> None:
 @pytest.mark.parametrize(
     ("head", "body"),
     [
-        (b"content-length: %d" % MOST_BODY_BYTES, b"x" * MOST_BODY_BYTES),
+        (b"content-length: %d" % MAX_BODY_BYTES, b"x" * MAX_BODY_BYTES),
         (b"transfer-encoding: chunked", b"4\r\n\r\n\r\n\r\n" * 3 + b"0;a=b\r\ntraceparent: 9\r\n\r\n"),
     ],
 )
@@ -423,7 +423,7 @@ def test_a_body_within_the_limit_is_read_to_its_end(head: bytes, body: bytes) ->
         await asyncio.get_running_loop().sock_sendall(client, sent + last)
         found = await reading
         assert served.handled == [b"/echo", b"/last"]
-        assert b"\r\n\r\n" + (b"x" * MOST_BODY_BYTES if b"x" in body else b"\r\n\r\n" * 3) + b"HTTP" in found
+        assert b"\r\n\r\n" + (b"x" * MAX_BODY_BYTES if b"x" in body else b"\r\n\r\n" * 3) + b"HTTP" in found
 
     serve(act)
 

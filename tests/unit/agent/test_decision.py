@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.agent.decision import (
+from keyferry.agent.journal import (
     DecisionOutcome,
     DecisionResult,
     own_words,

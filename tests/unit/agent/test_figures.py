@@ -10,12 +10,11 @@ import pytest
 
 from keyferry.agent.connection import ConnectionTable
 from keyferry.agent.figures import render_figures
+from keyferry.agent.journal import Usage
 from keyferry.agent.log import AgentLog
-from keyferry.agent.refresher import Refresher
-from keyferry.agent.reload import Reloader
-from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent.refresh import PlannedRefresh, Refresher
 from keyferry.agent.settings import Given
-from keyferry.agent.usage import Usage
+from keyferry.agent.state import Reloader
 from support.plugins import PLUGIN, Node, print_answer, provider_entry, write_config
 
 SECOND = 1_000_000_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry import __version__
-from keyferry.agent.handover import hand_over_reply, take_over_entries
+from keyferry.agent.management import hand_over_reply, take_over_entries
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.load import exec_plugin

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from keyferry.agent.access import Caller
-from keyferry.agent.decision import NO_PROVIDER, RequestDecision
-from keyferry.agent.journal import Journal
+from keyferry.agent.journal import NO_PROVIDER, Journal, RequestDecision
 
 
 def caller(uid: int) -> Caller:
@@ -16,7 +15,7 @@ def decision(image: str, account: str = "") -> RequestDecision:
 
 
 def test_the_newest_come_first_and_the_oldest_go() -> None:
-    journal = Journal(is_on=True, most=3)
+    journal = Journal(is_on=True, max_entries=3)
     for number in range(5):
         journal.add(caller(number % 2), decision(f"image{number}"), float(number), 0.001)
     assert [entry.decision.image for entry in journal.newest_first()] == ["image4", "image3", "image2"]
@@ -24,7 +23,7 @@ def test_the_newest_come_first_and_the_oldest_go() -> None:
 
 
 def test_the_last_request_of_a_user_outlives_the_list() -> None:
-    journal = Journal(is_on=True, most=1)
+    journal = Journal(is_on=True, max_entries=1)
     journal.add(caller(7), decision("mine"), 1.0, 0.0)
     journal.add(caller(8), decision("other"), 2.0, 0.0)
     last = journal.last_of(7)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.agent.programs import named_peer_of
+from keyferry.agent.sockets import named_peer_of
 from support.plugins import write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")

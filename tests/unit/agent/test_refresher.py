@@ -7,7 +7,7 @@ import io
 from typing import NoReturn
 
 from keyferry.agent.log import AgentLog
-from keyferry.agent.refresher import Refresher
+from keyferry.agent.refresh import Refresher
 from keyferry.errors import PluginExitError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider

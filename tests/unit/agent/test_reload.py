@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.agent.log import AgentLog
-from keyferry.agent.reload import Reloader, fingerprint
 from keyferry.agent.settings import Given
-from keyferry.agent.state import AgentState, load_state
+from keyferry.agent.state import AgentState, Reloader, fingerprint, load_state
 from keyferry.errors import ConfigError, EnvironmentProblem
 from support.plugins import Node, provider_entry, write_config
 from support.scripted import cache_hits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.agent.schedule import (
+from keyferry.agent.refresh import (
     LONGEST_PAUSE_NS,
     PlannedRefresh,
     RefreshPlan,

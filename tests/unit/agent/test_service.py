@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 from collections.abc import Awaitable
 
-import pytest
-
-from keyferry.agent import service as service_module
 from keyferry.agent.access import Caller
 from keyferry.agent.log import AgentLog
 from keyferry.agent.message import AgentReply, AgentRequest
-from keyferry.agent.refresher import Refresher
+from keyferry.agent.refresh import Refresher
 from keyferry.agent.service import AgentService, Management
 from keyferry.agent.state import AgentState
 
@@ -58,7 +54,6 @@ def handled(method: bytes, path: bytes) -> tuple[AgentReply, str]:
         body=SECRET.encode(),
         caller=Caller(uid=7, gids=frozenset()),
         traceparent="a-trace",
-        is_kept_alive=True,
         number=42,
     )
 
@@ -78,37 +73,3 @@ def test_a_fault_is_logged_with_the_request_and_its_place() -> None:
         assert f"error a request failed error={kind} at=agent/service.py:" in line.replace('"', "")
         assert f"path={path.decode()} id=42 traceparent=a-trace" in line
         assert SECRET not in line
-
-
-def test_remembered_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full table takes no more until it is emptied; one with a token or a long text is not remembered."""
-    monkeypatch.setattr(service_module, "_MOST_REMEMBERED", 3)
-    log = AgentLog(stream=io.StringIO())
-    state: AgentState = _State()  # type: ignore[assignment] # as much of it as is used
-    service = AgentService(lambda: state, Refresher(log, 0), _Broken(), log)
-
-    def ask(image: str, **more: str) -> None:
-        body = json.dumps({"image": image, **more}).encode()
-        request = AgentRequest(
-            method=b"POST",
-            path=b"/v1/lookup",
-            body=body,
-            caller=Caller(uid=7, gids=frozenset()),
-            traceparent="",
-            is_kept_alive=True,
-        )
-        reply = service.handle(request)
-        assert isinstance(reply, AgentReply)
-        assert reply.status == 403
-
-    ask("reg.io/a", serviceAccountToken=SECRET)
-    ask("reg.io/a", binDir="/" * 1024)
-    assert not service._questions
-    for number in range(5):
-        ask(f"reg.io/{number}")
-    assert len(service._questions) == 3
-    service.sweep()
-    assert not service._questions
-    ask("reg.io/a")
-    service.sweep()
-    assert len(service._questions) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.agent.tenants import Tenants
+from keyferry.agent.lookups import Tenants
 from support.agents import make_token
 
 NOW_NS, NOW = 5_000_000_000, 1_000_000.0

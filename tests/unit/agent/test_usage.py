@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.agent.usage import EvictionLimit, Usage
+from keyferry.agent.access import EvictionLimit
+from keyferry.agent.journal import Usage
 
 
 def test_users_beyond_a_number_are_counted_together() -> None:

@@ -23,8 +23,8 @@ from bench.fleet_model import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.agent import schedule
-from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent import refresh
+from keyferry.agent.refresh import PlannedRefresh
 from keyferry.images.provider.cache import Cache
 from keyferry.invoke.sharing import SharedRuns
 
@@ -157,7 +157,7 @@ def test_another_instant_of_renewal_in_the_agent_changes_the_peak(monkeypatch: p
         del random
         return got_ns + (expires_ns - got_ns) * 8 // 10
 
-    monkeypatch.setattr(schedule, "refresh_at_ns", at_once)
+    monkeypatch.setattr(refresh, "refresh_at_ns", at_once)
     assert max(booted(Keyferry, UNLIMITED).endpoint.asked[HOUR:]) > 2 * before
 
 
@@ -173,7 +173,7 @@ def test_another_pause_in_the_agent_changes_the_requests(monkeypatch: pytest.Mon
         return sum(endpoint.throttled)
 
     before = outage()
-    monkeypatch.setattr(schedule, "pause_ns", lambda *_: 30 * SECOND)
+    monkeypatch.setattr(refresh, "pause_ns", lambda *_: 30 * SECOND)
     assert outage() > 2 * before
 
 

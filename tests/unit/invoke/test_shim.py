@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.bridge.kubelet.program import python_shim
+from keyferry.bridge.kubelet_install import python_shim
 from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES, is_shim, plugin_behind, program_behind
 from support.plugins import write_executable
 

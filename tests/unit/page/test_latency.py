@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.page.latency import draw_latency
+from keyferry.page.charts import draw_latency
 from keyferry.page.model import LatencyBucket
 
 BUCKETS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.page.listing import ListPage, find_page, searched
+from keyferry.page.views import ListPage, find_page, searched
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyferry._core.values import replace
-from keyferry.page.listing import ListPage
-from keyferry.page.lives import LifeGroup, list_answers
+from keyferry.page.views import LifeGroup, ListPage, list_answers
 from support.page_models import crowded_model, usual_model
 
 MODEL = usual_model()

@@ -148,7 +148,7 @@ def texts(cls: type[Value]) -> Iterator[str]:
             yield name
 
 
-CLASSES = [getattr(models, name) for name in models.__all__]
+CLASSES = [each for each in vars(models).values() if getattr(each, "__module__", "") == models.__name__]
 FIELDS = [(cls.__name__, name) for cls in CLASSES if issubclass(cls, Value) for name in texts(cls)]
 # A link, and the name of a step, which are not shown.
 NOT_SHOWN = {("HealthProblem", "link"), ("ExplainedStep", "name")}

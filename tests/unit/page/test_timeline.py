@@ -7,8 +7,8 @@ import math
 import pytest
 
 from keyferry._core.values import replace
+from keyferry.page.charts import SPANS, draw_density, draw_life, make_axis
 from keyferry.page.model import Life
-from keyferry.page.timeline import SPANS, draw_density, draw_life, make_axis
 
 NOW = 1_790_000_000.0  # 14:13:20 UTC
 HOUR = 3600

@@ -9,9 +9,8 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._net.agent import MAX_NAME_CHARACTERS
-from keyferry.agent.decision import own_words
-from keyferry.agent.page.model import account_text, cure_of
-from keyferry.agent.page.snapshot import PageSnapshot
+from keyferry.agent.journal import own_words
+from keyferry.agent.page.model import PageSnapshot, account_text, cure_of
 from keyferry.api.meta import format_time
 from keyferry.errors import ImageNameError
 from keyferry.explain.causes import explain
@@ -24,10 +23,8 @@ from keyferry.images.reasons.nearness import find_misses
 from keyferry.images.reference import shorten_name
 from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
 
-__all__ = ["explain_cached"]
-
 _SECOND = 1_000_000_000
-_MOST_LINES = 20
+_MAX_LINES = 20
 _SECRETS = "The agent does not know the pull secrets of a pod; the kubelet tries them first"
 _NODE_CONFIG = "The agent does not read the docker config of the node; the kubelet tries it second"
 
@@ -114,8 +111,8 @@ class _Explainer:
 
     def _providers(self) -> ExplainedStep:
         lines = [*self._provider_lines(), *self._missed(), *self._traps()]
-        more = len(lines) - _MOST_LINES
-        shown = [*lines[:_MOST_LINES], f"and {more} more"] if more > 0 else lines
+        more = len(lines) - _MAX_LINES
+        shown = [*lines[:_MAX_LINES], f"and {more} more"] if more > 0 else lines
         return ExplainedStep(
             name="providers",
             title="Providers",
@@ -169,9 +166,9 @@ class _Explainer:
 
     def _keys(self) -> ExplainedStep:
         found = list(self._reasons(ReasonStage.KEY))
-        lines = [f"{hide_user_info(each.subject)!r} {each.text}" for each in found[:_MOST_LINES]]
-        if len(found) > _MOST_LINES:
-            lines.append(f"and {len(found) - _MOST_LINES} more")
+        lines = [f"{hide_user_info(each.subject)!r} {each.text}" for each in found[:_MAX_LINES]]
+        if len(found) > _MAX_LINES:
+            lines.append(f"and {len(found) - _MAX_LINES} more")
         state = StepState.USED if self._answer.credentials else StepState.PASSED
         if not found:
             lines = ["No key is known before a plugin has answered" if self._unknown else "There is no key"]
@@ -182,7 +179,7 @@ class _Explainer:
         credentials = self._answer.credentials
         lines = [
             f"{at}. the login of {each.source}, key {hide_user_info(each.key)!r}"
-            for at, each in enumerate(credentials[:_MOST_LINES], 1)
+            for at, each in enumerate(credentials[:_MAX_LINES], 1)
         ]
         state = StepState.USED
         if not lines:

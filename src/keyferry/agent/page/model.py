@@ -1,19 +1,26 @@
-"""The page's model: what the agent has at an instant, without a secret, a token, or anything that a plugin printed."""
+"""The page's model: what the agent has at an instant, without a secret, a token, or anything that a plugin printed.
+
+A snapshot is taken in the event loop; the model is made of it in another thread.
+"""
 
 from __future__ import annotations
 
+import os
+import pwd
 import shlex
+import time
+from collections.abc import Callable
 from functools import lru_cache
 
 from keyferry import __version__
+from keyferry._core.clock import monotonic_ns
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
-from keyferry.agent.decision import own_words
-from keyferry.agent.journal import JournalEntry
-from keyferry.agent.page.health import judge_health
-from keyferry.agent.page.snapshot import PageSnapshot
-from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
+from keyferry._core.values import Value
+from keyferry.agent.journal import CallerUsage, Journal, JournalEntry, Usage, own_words
+from keyferry.agent.refresh import SHORTEST_LIFE_NS, PlannedRefresh, Refresher, refresh_at_ns
 from keyferry.agent.settings import NAMES
+from keyferry.agent.state import AgentState, Reloader, ReloadOutcome
 from keyferry.explain.plugin_hint import plugin_command
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.cache import CacheEntry
@@ -23,6 +30,8 @@ from keyferry.images.provider.provider import Provider
 from keyferry.page.model import (
     CallerRow,
     DecisionRow,
+    Health,
+    HealthProblem,
     LatencyBucket,
     Life,
     PageModel,
@@ -30,14 +39,102 @@ from keyferry.page.model import (
     ProviderState,
     ReloadRow,
 )
+from keyferry.page.wording import link_to
 
-__all__ = ["ModelBuilder", "account_text", "cure_of"]
-
-_MOST_LIVES = 10_000
+_MAX_LIVES = 10_000
 _MILLISECONDS = 1000.0
 # A wall clock that goes otherwise than the monotonic one by more than this was set.
 _CLOCK_SECONDS = 0.5
 _OTHER_USERS = -1
+_SECOND = 1_000_000_000
+_FAILURES = {
+    ProviderState.FAILING: "fails, and nothing of it is cached",
+    ProviderState.RENEWAL_FAILS: "fails; what it answered before is still served",
+}
+
+
+class PageSnapshot(Value):
+    """The agent at one instant, which is *now* in seconds since 1970 and *now_ns* on the monotonic clock.
+
+    What takes long to collect and may be read from any thread is read later.
+    """
+
+    state: AgentState
+    node: str  # the name of the machine
+    now: float
+    now_ns: int
+    started: float
+    socket: str
+    taken_over_at: float | None
+    is_refreshing: bool
+    upcoming: Callable[[], list[tuple[int, PlannedRefresh, int]]]
+    reloads: tuple[ReloadOutcome, ...]
+    users: dict[int, CallerUsage]
+    entries: tuple[JournalEntry, ...]
+    entries_total: int
+    last_of_user: dict[int, JournalEntry]
+    accounts: tuple[str, ...]
+    socket_options: tuple[str, ...] = ()
+
+    def wall(self, instant_ns: int) -> float:
+        """Return an instant of the monotonic clock in seconds since 1970."""
+        return self.now + (instant_ns - self.now_ns) / _SECOND
+
+
+class PageSource:
+    """Takes snapshots of the agent; *sockets* and *taken_over_at* tell what only its process knows."""
+
+    def __init__(
+        self,
+        reloader: Reloader,
+        refresher: Refresher,
+        usage: Usage,
+        journal: Journal,
+        *,
+        sockets: Callable[[], list[str]],
+        taken_over_at: Callable[[], float | None],
+    ) -> None:
+        self._reloader = reloader
+        self._refresher = refresher
+        self._usage = usage
+        self._journal = journal
+        self._sockets = sockets
+        self._taken_over_at = taken_over_at
+        self._started = time.time()
+
+    @property
+    def state(self) -> AgentState:
+        """The state in force."""
+        return self._reloader.state
+
+    @property
+    def socket_options(self) -> tuple[str, ...]:
+        """The options with which other commands reach this agent."""
+        sockets = self._sockets()
+        return self.state.settings.socket_options(sockets[0]) if sockets else ()
+
+    def take(self) -> PageSnapshot:
+        """Return the agent at this instant."""
+        users = self._usage.users()
+        last = {uid: self._journal.last_of(uid) for uid in users}
+        return PageSnapshot(
+            state=self._reloader.state,
+            node=os.uname().nodename,
+            now=time.time(),
+            now_ns=monotonic_ns(),
+            started=self._started,
+            socket=" ".join(self._sockets()),
+            taken_over_at=self._taken_over_at(),
+            is_refreshing=self._refresher.is_on,
+            upcoming=self._refresher.plan.upcoming,
+            reloads=tuple(self._reloader.history),
+            users=users,
+            entries=tuple(self._journal.newest_first()),
+            entries_total=self._journal.number,
+            last_of_user={uid: entry for uid, entry in last.items() if entry is not None},
+            accounts=tuple(self._journal.accounts()),
+            socket_options=self.socket_options,
+        )
 
 
 class ModelBuilder:
@@ -96,7 +193,7 @@ class ModelBuilder:
     ) -> tuple[Life, ...]:
         before, made = self._lives, dict[int, tuple[tuple[object, ...], Life]]()
         for provider, answers in held:
-            for answer in answers[: _MOST_LIVES - len(made)]:
+            for answer in answers[: _MAX_LIVES - len(made)]:
                 renewal = planned.by_answer.get((provider.name, answer.base)) if answer.is_shared else None
                 key = (answer.expires_ns, renewal)
                 known = before.get(answer.number)
@@ -262,8 +359,6 @@ def _caller(snapshot: PageSnapshot, uid: int) -> CallerRow:
 @lru_cache(maxsize=512)
 def _user_name(uid: int) -> str:
     """Return the name of a user; empty if it has none here."""
-    import pwd
-
     if uid == _OTHER_USERS:
         return "all others"
     try:
@@ -279,3 +374,72 @@ def _settings(snapshot: PageSnapshot) -> tuple[tuple[str, str, str], ...]:
         for name in NAMES
         if name in settings.values
     )
+
+
+class _Dated(Value):
+    problem: HealthProblem
+    since: float
+
+
+def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> Health:
+    """Return whether all is well, and since when."""
+    found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
+    if not found and not providers:
+        return Health(is_well=False, headline="No provider is configured", since=snapshot.reloads[-1].since)
+    if not found:
+        return Health(is_well=True, headline="All is well", since=_well_since(snapshot, providers))
+    number = len(found)
+    headline = f"{number} problem{'' if number == 1 else 's'}"
+    return Health(
+        is_well=False,
+        headline=headline,
+        since=min(each.since for each in found),
+        problems=tuple(each.problem for each in found),
+    )
+
+
+def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
+    if snapshot.taken_over_at is None:
+        return []
+    text = "Another process has the socket now; this one serves only those who are connected to it"
+    return [
+        _Dated(
+            problem=HealthProblem(text=text, cure=f"kill {os.getpid()}", link="/settings"),
+            since=snapshot.taken_over_at,
+        )
+    ]
+
+
+def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
+    last = snapshot.reloads[-1]
+    if last.is_applied:
+        return []
+    settings = snapshot.state.settings
+    configs = (settings.config_file, settings.text("providerConfig"))
+    command = shlex.join(("keyferry", "lint", *filter(None, configs)))
+    problem = HealthProblem(
+        text="The new config is refused; the old one is in force", cure=command, link="/reloads"
+    )
+    return [_Dated(problem=problem, since=last.since)]
+
+
+def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
+    return [
+        _Dated(
+            problem=HealthProblem(
+                text=f"Provider {printable(card.name)} {_FAILURES[card.state]}",
+                cure=card.cure,
+                link=link_to("providers", card.name),
+            ),
+            since=card.streak_since or 0.0,
+        )
+        for card in providers
+        if card.state in _FAILURES
+    ]
+
+
+def _well_since(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> float:
+    """Return when the last thing that was not well was put right."""
+    # A provider that has never failed was well before its first run, too.
+    recovered = [card.streak_since or 0.0 for card in providers if card.last_error_at is not None]
+    return max(snapshot.started, snapshot.reloads[-1].since, *recovered)

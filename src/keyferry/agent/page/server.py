@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Container
@@ -13,24 +15,36 @@ from keyferry._core.values import Value, replace
 from keyferry._net.forms import decode_query, decode_text
 from keyferry._net.listen_address import ListenAddress, parse_listen_address
 from keyferry.agent.access import Caller
-from keyferry.agent.connection import ConnectionTable
-from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
-from keyferry.agent.page.access import LINK_SECONDS, SESSION_SECONDS, LinkProblem, PageAccess
-from keyferry.agent.page.connection import UNKNOWN_UID, listen
-from keyferry.agent.page.events import EventHub
+from keyferry.agent.connection import NEVER, AgentConnection, ConnectionTable, Handler
+from keyferry.agent.message import (
+    AgentReply,
+    AgentRequest,
+    EventSink,
+    encode_stream_head,
+    reply_document,
+    reply_status,
+)
+from keyferry.agent.page.access import (
+    KEPT_HEADERS,
+    LINK_SECONDS,
+    SECURITY_HEADERS,
+    SESSION_SECONDS,
+    LinkProblem,
+    PageAccess,
+    cookie_of,
+    loopback_uid,
+    own_hosts,
+    refuse_headers,
+)
 from keyferry.agent.page.explanation import explain_cached
-from keyferry.agent.page.guard import SECURITY_HEADERS, cookie_of, own_hosts, refuse_headers
-from keyferry.agent.page.model import ModelBuilder
-from keyferry.agent.page.snapshot import PageSnapshot, PageSource
+from keyferry.agent.page.model import ModelBuilder, PageSnapshot, PageSource
 from keyferry.agent.sockets import listen_at
 from keyferry.api.meta import format_time
 from keyferry.page.model import PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
 
-__all__ = ["PageServer"]
-
 _SECOND = 1_000_000_000
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 _BACKLOG = 128
 _SWEEP_SECONDS = 1.0
 _SWITCH_SECONDS = 0.0005
@@ -44,8 +58,186 @@ _LINK_PROBLEMS = {
     LinkProblem.OTHER_USER: "This link was made for another user of this machine.",
     LinkProblem.UNKNOWN: "This agent did not make this link; it may have been restarted since.",
 }
+UNKNOWN_UID = -1
+MAX_STREAMS = 32
+_UPDATE_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 15.0
+_HEARTBEAT = b"event: alive\ndata: {}\n\n"
+_GONE = b"event: gone\ndata: {}\n\n"
 
+Sections = dict[str, str]
 _Reply = AgentReply | Awaitable[AgentReply]
+
+
+class PageConnection(AgentConnection, EventSink):
+    """One browser, or whatever else connects to the page, which is only read."""
+
+    max_body_bytes = 0
+
+    def __init__(self, table: ConnectionTable, handle: Handler) -> None:
+        self._on_gone: Callable[[], None] | None = None
+        super().__init__(table, handle, identify=_identify)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no request waits for its reply, and no stream goes on that the client reads."""
+        return (self._on_gone is None or self._is_held) and super().is_silent
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse what has been read; what a client sends into a stream is not."""
+        if self._on_gone is None:
+            super().buffer_updated(nbytes)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one that is repeated is the sum of both, which is not what is expected."""
+        super().on_header(name, value)
+        lower = name.lower()
+        if lower in KEPT_HEADERS:
+            self._kept[lower] = self._kept[lower] + b", " + value if lower in self._kept else value
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and its stream."""
+        super().connection_lost(exc)
+        if self._on_gone is not None:
+            self._on_gone()
+
+    def resume_writing(self) -> None:
+        """Go on: the client reads again."""
+        super().resume_writing()
+        if self._on_gone is not None:
+            self.deadline = NEVER
+
+    def write(self, data: bytes) -> bool:
+        """Send more of a stream; return False if the client does not read what was sent before."""
+        if self._transport is None or self._transport.is_closing() or self._is_held:
+            return False
+        self._transport.write(data)
+        return True
+
+    def close(self) -> None:
+        """End a stream, after all that was sent."""
+        self._close()
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._headers = self._kept = dict[bytes, bytes]()
+
+    def _refuse(self, status: int, message: str) -> None:
+        reply = reply_status(status, "BadRequest", message)
+        self._send(reply._replace(headers=SECURITY_HEADERS), is_kept_alive=False)
+
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool, has_body: bool = True) -> None:
+        if reply.follow is None or not has_body:
+            super()._send(reply, is_kept_alive=is_kept_alive, has_body=has_body)
+            return
+        if self._transport is None or self._transport.is_closing():
+            return
+        self.deadline = NEVER
+        self._arrived.clear()
+        self._transport.write(encode_stream_head(reply))
+        self._on_gone = reply.follow(self)
+        # A browser that sends no more has gone, which TCP alone does not tell.
+        self._transport.resume_reading()
+
+
+def _identify(connected: socket.socket) -> Caller:
+    """Return the user at the other end, if the kernel tells; it has no rights by that."""
+    uid = loopback_uid(connected)
+    return Caller(uid=UNKNOWN_UID if uid is None else uid, gids=frozenset())
+
+
+class EventStream:
+    """One client that follows a view; *is_allowed* tells whether it still may."""
+
+    def __init__(self, view: str, sink: EventSink, is_allowed: Callable[[], bool], now: float) -> None:
+        self.view = view
+        self.is_allowed = is_allowed
+        self._sink = sink
+        self._sent: Sections = {}
+        self._last_at = now
+
+    def update(self, sections: Sections, now: float) -> None:
+        """Send what differs from what was sent before; a client that does not read gets nothing meanwhile."""
+        changed = {name: html for name, html in sections.items() if self._sent.get(name) != html}
+        if changed:
+            data = json.dumps(changed).encode()
+            if self._sink.write(b"event: sections\ndata: %b\n\n" % data):
+                self._sent, self._last_at = sections, now
+        elif now - self._last_at >= _HEARTBEAT_SECONDS and self._sink.write(_HEARTBEAT):
+            self._last_at = now
+
+    def end(self) -> None:
+        """Say that the agent stops, and close."""
+        self._sink.write(_GONE)
+        self._sink.close()
+
+    def cut(self) -> None:
+        """Close without a word: the client asks again, and is told why not."""
+        self._sink.close()
+
+
+class EventHub:
+    """All streams. Nothing is rendered while there is none, and equal views are rendered once."""
+
+    def __init__(
+        self,
+        render: Callable[[str], Awaitable[Sections | None]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause_seconds: float = _UPDATE_SECONDS,
+    ) -> None:
+        self._render = render
+        self._clock = clock
+        self._pause_seconds = pause_seconds
+        self._streams: dict[EventStream, None] = {}
+        self._wake = asyncio.Event()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many streams as there may be."""
+        return len(self._streams) >= MAX_STREAMS
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def follow(self, view: str, sink: EventSink, is_allowed: Callable[[], bool]) -> Callable[[], None]:
+        """Take in a stream; return what to call when its client has gone."""
+        stream = EventStream(view, sink, is_allowed, self._clock())
+        self._streams[stream] = None
+        self._wake.set()
+        return lambda: self._drop(stream)
+
+    def end(self) -> None:
+        """Tell all that the agent stops."""
+        for stream in list(self._streams):
+            stream.end()
+        self._streams.clear()
+
+    async def run(self) -> None:
+        """Update all streams once a second, until cancelled."""
+        while True:
+            await self._wake.wait()
+            await self.update()
+            await asyncio.sleep(self._pause_seconds)
+
+    async def update(self) -> None:
+        """Render each view that is followed, and send what has changed."""
+        for stream in [each for each in self._streams if not each.is_allowed()]:
+            self._drop(stream)
+            stream.cut()
+        by_view: dict[str, list[EventStream]] = {}
+        for stream in self._streams:
+            by_view.setdefault(stream.view, []).append(stream)
+        for view, streams in by_view.items():
+            sections = await self._render(view)
+            for stream in streams:
+                if sections is not None and stream in self._streams:
+                    stream.update(sections, self._clock())
+
+    def _drop(self, stream: EventStream) -> None:
+        self._streams.pop(stream, None)
+        if not self._streams:
+            self._wake.clear()
 
 
 class _Address(Value):
@@ -76,12 +268,12 @@ class PageServer:
         self._may_manage = may_manage
         self._shared = shared
         self._access = PageAccess()
-        self._connections = ConnectionTable(_MOST_CONNECTIONS, time.monotonic)
+        self._connections = ConnectionTable(_MAX_CONNECTIONS, time.monotonic)
         self._hub = EventHub(self._render_sections)
         self._hosts: frozenset[str] = frozenset()
         self._server: asyncio.Server | None = None
         self._builder = ModelBuilder()
-        self._turn = asyncio.Lock()
+        self._rendering = asyncio.Lock()
         self._last: tuple[float, PageSnapshot, PageModel] | None = None
 
     @property
@@ -96,7 +288,10 @@ class PageServer:
         self._hosts = own_hosts(self._address.host, self._address.port)
         # A lookup that comes while a view is rendered waits for that long, at most.
         sys.setswitchinterval(_SWITCH_SECONDS)
-        self._server = await listen(bound, self._connections, self.handle)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: PageConnection(self._connections, self.handle), sock=bound
+        )
 
     async def run(self) -> None:
         """Update those who follow, and close connections that are silent for too long, until cancelled."""
@@ -194,8 +389,6 @@ class PageServer:
             status=200,
             body=b"",
             content_type=_EVENTS,
-            retry_after_seconds=0,
-            decision=None,
             headers=SECURITY_HEADERS,
             follow=lambda sink: self._hub.follow(view, sink, lambda: self._is_allowed(request)),
         )
@@ -219,7 +412,7 @@ class PageServer:
 
     def _forget(self) -> None:
         """Drop what is no longer fresh: it has the providers of its time, and their caches."""
-        if self._turn.locked() or self._last is None:
+        if self._rendering.locked() or self._last is None:
             return
         if time.monotonic() - self._last[0] > _FRESH_SECONDS:
             self._last = None
@@ -229,7 +422,7 @@ class PageServer:
     async def _render(self, address: _Address, since: float) -> RenderedView | None:
         """Render a view of an instant that is not before *since*."""
         # One at a time, so that lookups have the rest of the machine; who has waited shares what was just made.
-        async with self._turn:
+        async with self._rendering:
             last = self._last
             if last is None or last[0] < since:
                 now, snapshot = time.monotonic(), self._source.take()

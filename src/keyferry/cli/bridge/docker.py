@@ -6,8 +6,8 @@ import os
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import printable
-from keyferry.bridge.docker import install
-from keyferry.bridge.docker.login import parse_server
+from keyferry.bridge import docker_config
+from keyferry.bridge.docker_login import parse_server
 from keyferry.bridge.file_change import FileChange, apply_change
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.options import add_config_arguments, add_output_argument
@@ -82,18 +82,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan_containers(args: argparse.Namespace) -> FileChange:
-    folder = args.registries_dir or install.registries_folder(os.environ)
+    folder = args.registries_dir or docker_config.registries_folder(os.environ)
     if args.action == "install":
-        return install.plan_containers_install(folder)
-    return install.plan_containers_uninstall(folder)
+        return docker_config.plan_containers_install(folder)
+    return docker_config.plan_containers_uninstall(folder)
 
 
 def _plan_docker(args: argparse.Namespace) -> FileChange:
-    path = args.docker_config or install.docker_config_path(os.environ)
+    path = args.docker_config or docker_config.docker_config_path(os.environ)
     hosts = _hosts(args.hosts)
     if args.action == "uninstall":
-        return install.plan_docker_uninstall(path, hosts)
-    return install.plan_docker_install(path, hosts or _configured(args))
+        return docker_config.plan_docker_uninstall(path, hosts)
+    return docker_config.plan_docker_install(path, hosts or _configured(args))
 
 
 def _hosts(given: list[str]) -> list[str]:
@@ -135,12 +135,12 @@ def _harmless(diff: str) -> Lines:
 
 
 def _status(args: argparse.Namespace) -> int:
-    path = args.docker_config or install.docker_config_path(os.environ)
-    folder = args.registries_dir or install.registries_folder(os.environ)
-    rows = [(host, path) for host in install.helped_hosts(path)]
+    path = args.docker_config or docker_config.docker_config_path(os.environ)
+    folder = args.registries_dir or docker_config.registries_folder(os.environ)
+    rows = [(host, path) for host in docker_config.helped_hosts(path)]
     try:
-        if install.plan_containers_uninstall(folder).before is not None:
-            rows.append(("*", os.path.join(folder, install.DROP_IN)))
+        if docker_config.plan_containers_uninstall(folder).before is not None:
+            rows.append(("*", os.path.join(folder, docker_config.DROP_IN)))
     except KeyferryError as error:
         report(error)
     if args.output != "table":

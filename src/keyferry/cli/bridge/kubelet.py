@@ -8,19 +8,22 @@ from datetime import UTC, datetime, timedelta
 from keyferry._core.secrets import printable
 from keyferry._net.agent import try_agent
 from keyferry.bridge.file_change import FileChange, apply_change
-from keyferry.bridge.kubelet.install import (
+from keyferry.bridge.kubelet_install import (
     NATIVE,
     InstalledShim,
     ShimPosition,
+    find_native_shim,
+    give_socket_folder,
     install_beside,
     install_in_front,
     list_shims,
     note_entry,
     noted_entry,
+    python_shim,
+    read_native_shim,
+    remove_socket_folder,
     uninstall,
 )
-from keyferry.bridge.kubelet.program import find_native_shim, python_shim, read_native_shim
-from keyferry.bridge.kubelet.socket_folder import give_socket_folder, remove_socket_folder
 from keyferry.cli.bridge.kubelet_usage import usage_problem
 from keyferry.cli.exits import Exit, WrongUsage, most_severe, report_failure
 from keyferry.cli.options import add_config_arguments, add_output_argument
@@ -207,7 +210,7 @@ def _remove_socket(path: str) -> None:
 
 def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
     """Show the change of the kubelet's config; it is linted before anything is written."""
-    from keyferry.bridge.kubelet.entry import plan_entry_install
+    from keyferry.bridge.kubelet_entry import plan_entry_install
 
     if not found.config:
         raise WrongUsage("no provider config is found; set it with --config PATH")
@@ -267,7 +270,7 @@ def _remove_entry(config: str, name: str) -> bool:
 
     Raise EnvironmentProblem in a pod that does not see it: the kubelet may, and would not start without the shim.
     """
-    from keyferry.bridge.kubelet.entry import plan_entry_uninstall
+    from keyferry.bridge.kubelet_entry import plan_entry_uninstall
 
     is_there = os.path.lexists(config)
     if not is_there and _POD_VARIABLE in os.environ:

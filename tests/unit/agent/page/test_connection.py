@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from keyferry.agent.connection import NEVER, STEP_SECONDS, ConnectionTable
 from keyferry.agent.message import AgentReply, AgentRequest, EventSink
-from keyferry.agent.page.connection import PageConnection, listen
+from keyferry.agent.page.server import PageConnection
 
 PIECE = b"x" * 100_000
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -41,7 +41,8 @@ class World:
         """Open a stream."""
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
-        server = await listen(bound, self.table, self.handle)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: PageConnection(self.table, self.handle), sock=bound)
         reader, writer = await asyncio.open_connection(*bound.getsockname(), limit=1000)
         try:
             writer.write(f"{method} / HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n".encode())

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from keyferry.agent.message import EventSink
-from keyferry.agent.page.events import MOST_STREAMS, EventHub
+from keyferry.agent.page.server import MAX_STREAMS, EventHub
 
 
 class Sink(EventSink):
@@ -130,7 +130,7 @@ def test_the_end_is_told_to_all() -> None:
 
 def test_streams_are_counted() -> None:
     world = World()
-    for _ in range(MOST_STREAMS):
+    for _ in range(MAX_STREAMS):
         assert not world.hub.is_full
         world.follow()
     assert world.hub.is_full

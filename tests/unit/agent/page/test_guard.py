@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.agent.page.guard import cookie_of, own_hosts, refuse_headers
+from keyferry.agent.page.access import cookie_of, own_hosts, refuse_headers
 
 HOSTS = own_hosts("127.0.0.1", 7475)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from keyferry.agent.page.health import judge_health
-from keyferry.agent.page.model import ModelBuilder
-from keyferry.agent.page.snapshot import PageSnapshot
-from keyferry.agent.reload import ReloadOutcome
+from keyferry.agent.page.model import ModelBuilder, PageSnapshot, judge_health
+from keyferry.agent.state import ReloadOutcome
 from keyferry.errors import PluginExitError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provider import Provider

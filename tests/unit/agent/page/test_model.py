@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyferry._core.values import replace
 from keyferry.agent.page.model import ModelBuilder
-from keyferry.agent.schedule import PlannedRefresh
+from keyferry.agent.refresh import PlannedRefresh
 from keyferry.errors import PluginExitError, PluginNotFoundError
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.lookup import Providers

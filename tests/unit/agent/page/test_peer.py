@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from keyferry.agent.page.peer import loopback_uid
+from keyferry.agent.page.access import loopback_uid
 from support.parts import lacking, root
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.bridge.docker.login import Server, parse_server
+from keyferry.bridge.docker_login import Server, parse_server
 
 HUB = Server(hosts=("docker.io",))
 

@@ -11,7 +11,7 @@ import pytest
 
 from keyferry._core.documents import read_document
 from keyferry.bridge.file_change import apply_change
-from keyferry.bridge.kubelet.entry import plan_entry_install, plan_entry_uninstall
+from keyferry.bridge.kubelet_entry import plan_entry_install, plan_entry_uninstall
 from keyferry.errors import EnvironmentProblem
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a kubelet's shim is for Linux")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.bridge.kubelet.install import (
+from keyferry.bridge.kubelet_install import (
     InstalledShim,
     ShimPosition,
     install_beside,
     install_in_front,
     list_shims,
+    python_shim,
     uninstall,
 )
-from keyferry.bridge.kubelet.program import python_shim
 from keyferry.errors import EnvironmentProblem
 from keyferry.invoke.shim import is_shim
 from support import parts
@@ -153,7 +153,7 @@ def test_a_shim_that_cannot_be_read_is_left_alone_with_the_plugin_behind_it(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("keyferry.bridge.kubelet.install.read_shim_mark", refuse)
+        patch.setattr("keyferry.bridge.kubelet_install.read_shim_mark", refuse)
         with pytest.raises(EnvironmentProblem, match="ecr' cannot be read: input/output error"):
             change(plugin)
     assert names(plugin) == before

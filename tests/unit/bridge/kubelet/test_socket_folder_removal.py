@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.bridge.kubelet.socket_folder import remove_socket_folder
+from keyferry.bridge.kubelet_install import remove_socket_folder
 from keyferry.errors import EnvironmentProblem
 from support.kubelets import listening
 

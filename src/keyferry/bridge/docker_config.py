@@ -1,6 +1,7 @@
 """The helper in the configs of docker's tools: what changes is shown first, and what is there is kept.
 
-docker's config gets ``credHelpers`` for hosts; its ``credsStore`` is never changed. The containers tools (podman,
+docker's config gets ``credHelpers`` for hosts; its ``credsStore`` is never changed. It is written anew, with the order,
+the values and the indentation that it had. The containers tools (podman,
 skopeo, buildah) get a file of keyferry's own in ``registries.conf.d``.
 """
 
@@ -11,20 +12,8 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 
-from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_part_diff, read_text
-from keyferry.bridge.json_edit import add_member, add_object, find_member, remove_member, replace_value
+from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
 from keyferry.errors import EnvironmentProblem
-
-__all__ = [
-    "DROP_IN",
-    "docker_config_path",
-    "helped_hosts",
-    "plan_containers_install",
-    "plan_containers_uninstall",
-    "plan_docker_install",
-    "plan_docker_uninstall",
-    "registries_folder",
-]
 
 HELPER = "keyferry"
 _KEY = "credHelpers"
@@ -32,7 +21,8 @@ _KEY = "credHelpers"
 DROP_IN = "zz-keyferry.conf"
 _HEAD = "# Written by 'keyferry bridge docker install --containers'; 'uninstall --containers' removes it.\n"
 _OWN_FILES = "containers-auth.json"
-_NEW = "{\n}"
+# As docker writes a config.
+_INDENT = "\t"
 
 
 def docker_config_path(environ: Mapping[str, str]) -> str:
@@ -60,13 +50,7 @@ def plan_docker_install(path: str, hosts: Sequence[str]) -> FileChange:
     ]
     if not added:
         return FileChange(path=path, before=before, after=before, notes=tuple(notes))
-    text = before if before and before.strip() else _NEW
-    # A member that is there twice may prevent the edit.
-    wanted = {**document, _KEY: {**helpers, **added}}
-    after = check_edit(path, _add(text, added), json.loads, wanted)
-    return FileChange(
-        path=path, before=before, after=after, diff=_diff(path, before, after), notes=tuple(notes)
-    )
+    return _change(path, before, document, {**helpers, **added}, tuple(notes))
 
 
 def plan_docker_uninstall(path: str, hosts: Sequence[str] = ()) -> FileChange:
@@ -78,10 +62,7 @@ def plan_docker_uninstall(path: str, hosts: Sequence[str] = ()) -> FileChange:
     if before is None or not removed:
         return FileChange(path=path, before=before, after=before)
     kept = {host: helper for host, helper in helpers.items() if host not in removed}
-    wanted = {name: value for name, value in document.items() if name != _KEY}
-    wanted |= {_KEY: kept} if kept else {}
-    after = check_edit(path, _remove(before, removed, has_others=bool(kept)), json.loads, wanted)
-    return FileChange(path=path, before=before, after=after, diff=_diff(path, before, after))
+    return _change(path, before, document, kept)
 
 
 def helped_hosts(path: str) -> tuple[str, ...]:
@@ -113,14 +94,28 @@ def _own_change(path: str, before: str | None, after: str | None) -> FileChange:
 
 def _parse(path: str, text: str | None) -> dict[str, object]:
     document: object = {}
+    problem = "is not a JSON object; nothing is changed"
     try:
-        document = json.loads(text) if text and text.strip() else {}
+        document = json.loads(text, object_pairs_hook=_distinct) if text and text.strip() else {}
+    except _TwiceError:
+        document, problem = None, "has a member twice and cannot be edited; change it by hand"
     except (ValueError, RecursionError):
         document = None
     # Raised outside the handler: the config may hold logins.
     if not isinstance(document, dict):
-        raise EnvironmentProblem(f"{path!r} is not a JSON object; nothing is changed")
+        raise EnvironmentProblem(f"{path!r} {problem}")
     return document
+
+
+class _TwiceError(Exception):
+    """An object has a member twice: docker may merge what this would drop."""
+
+
+def _distinct(members: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(members)
+    if len(found) != len(members):
+        raise _TwiceError
+    return found
 
 
 def _helpers(path: str, document: Mapping[str, object]) -> Mapping[str, object]:
@@ -130,39 +125,54 @@ def _helpers(path: str, document: Mapping[str, object]) -> Mapping[str, object]:
     return helpers
 
 
-def _add(text: str, helpers: Mapping[str, str]) -> str:
-    member = find_member(text, _KEY)
-    if member is None:
-        return add_object(text, _KEY, helpers)
-    if text[member.value] != "{":  # null
-        return replace_value(text, _KEY, helpers)
-    for host, helper in helpers.items():
-        text = add_member(text, host, helper, member.value)
-    return text
-
-
-def _remove(text: str, hosts: Sequence[str], *, has_others: bool) -> str:
-    """Return the text without these helpers; without any, the field is left out."""
-    if not has_others:
-        return remove_member(text, _KEY)
-    for host in hosts:
-        text = remove_member(text, _KEY, host)
-    return text
-
-
-def _diff(path: str, before: str | None, after: str) -> str:
-    """Return a diff of nothing but the helpers, as they are written: the config may hold logins."""
+def _change(
+    path: str,
+    before: str | None,
+    document: Mapping[str, object],
+    helpers: Mapping[str, object],
+    notes: tuple[str, ...] = (),
+) -> FileChange:
+    """Return the change of the helpers; without any, the field is left out."""
+    text = before or ""
+    indent = _indent_of(text)
+    changed = (
+        {**document, _KEY: helpers}
+        if helpers
+        else {each: document[each] for each in document if each != _KEY}
+    )
+    try:
+        after = json.dumps(changed, indent=indent, allow_nan=False)
+    except ValueError:
+        after = ""
+    if not after:
+        raise EnvironmentProblem(f"{path!r} has a number that cannot be written again; change it by hand")
+    after += "\n" * text.endswith("\n")
+    if "\r\n" in text:
+        after = after.replace("\n", "\r\n")
     if before is None:
-        return make_diff(path, "", after)
-    return make_part_diff(path, _KEY, _shown(before), _shown(after))
+        diff = make_diff(path, "", after)
+    else:
+        # Of nothing but the helpers: the config may hold logins.
+        old = document.get(_KEY)
+        diff = make_part_diff(path, _KEY, _shown(old, indent), _shown(helpers, indent))
+    return FileChange(path=path, before=before, after=after, diff=diff, notes=notes)
 
 
-def _shown(text: str) -> str:
-    member = find_member(text, _KEY) if text.strip() else None
-    if member is None:
+def _indent_of(text: str) -> str | None:
+    """Return what the first member in lines of their own is indented with; None if all is on one line."""
+    if not text.strip():
+        return _INDENT
+    lines = text.strip().splitlines()[1:]
+    if not lines:
+        return None
+    first = next(line for line in lines if line.strip())
+    return first[: len(first) - len(first.lstrip())] or _INDENT
+
+
+def _shown(helpers: object, indent: str | None) -> str:
+    if not helpers:
         return ""
-    line = text[text.rfind("\n", 0, member.begin) + 1 : member.begin]
-    return ("" if line.strip() else line) + text[member.begin : member.end]
+    return json.dumps({_KEY: helpers}, indent=indent)[1:-1].strip("\n")
 
 
 def _read_own(path: str) -> str | None:

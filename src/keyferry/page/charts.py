@@ -1,8 +1,8 @@
-"""The timeline of lives: an axis, a bar for each answer, and how many end or are renewed when.
+"""The page's pictures: the timeline of cached answers, and the histogram of a plugin's run times.
 
-Places are in percent of the picture's width, so that a browser can draw it at any size without a script. The axis moves
-in steps: pictures of two instants that are close together are equal, and a page that is kept up to date is not sent
-again each second.
+The timeline has an axis, a bar for each answer, and how many end or are renewed when. Places are in percent of the
+picture's width, so that a browser can draw it at any size without a script. The axis moves in steps: pictures of two
+instants that are close together are equal, and a page that is kept up to date is not sent again each second.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from keyferry._core.values import Value
-from keyferry.page.model import Life
-from keyferry.page.wording import clock_text, instant_text
-
-__all__ = ["SPANS", "Axis", "Bar", "Column", "Tick", "draw_density", "draw_life", "make_axis"]
+from keyferry.page.model import LatencyBucket, Life
+from keyferry.page.wording import clock_text, counted, instant_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # The lengths of axis that can be chosen; the empty one fits what is shown.
@@ -23,11 +21,13 @@ _STEPS = (
     *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
     *(days * _DAY for days in (1, 2, 7, 30, 91)),
 )
-_MOST_TICKS = 7
+_MAX_TICKS = 7
 _LONGEST = _DAY  # on each side of now, on an axis that fits
 _NOW_STEPS = 200
 _COLUMNS = 60
-_LEAST = 6.0
+_MIN_HEIGHT = 6.0
+_GAP = 2.0  # between the bars of a histogram, in percent of its width
+_MIN_BAR_HEIGHT = 4.0  # a bar that stands for a run is never too low to be seen
 
 
 class Tick(Value):
@@ -84,7 +84,7 @@ def make_axis(lives: Iterable[Life], now: float, span: str = "", *, is_whole: bo
     start, end = (
         (now - length / 4, now + length * 3 / 4) if length else _fitting(lives, now, is_whole=is_whole)
     )
-    step = next((each for each in _STEPS if (end - start) / each <= _MOST_TICKS), _STEPS[-1])
+    step = next((each for each in _STEPS if (end - start) / each <= _MAX_TICKS), _STEPS[-1])
     grain = step if not length else max(1, length // 48)
     start, end = start // grain * grain, -(-end // grain) * grain
     unmarked = Axis(start=start, end=end, ticks=(), now_at=0.0)
@@ -127,7 +127,7 @@ def draw_life(life: Life, axis: Axis) -> Bar:
         planned=_inside(axis, life.refresh_at),
         is_cut_left=life.got < axis.start,
         is_cut_right=life.expires > axis.end,
-        description=_description(life),
+        description=_life_description(life),
     )
 
 
@@ -136,7 +136,7 @@ def _inside(axis: Axis, instant: float | None) -> float | None:
     return None if instant is None or not axis.start <= instant <= axis.end else axis.at(instant)
 
 
-def _description(life: Life) -> str:
+def _life_description(life: Life) -> str:
     parts = [f"Got {instant_text(life.got)}"]
     if life.refresh_from is not None and life.refresh_until is not None:
         parts.append(
@@ -165,13 +165,103 @@ def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
             width=round(share - 0.3, 2),
             renewed=renewals,
             ended=ends,
-            renewed_height=_height(renewals, highest),
-            ended_height=_height(ends, highest),
+            renewed_height=_column_height(renewals, highest),
+            ended_height=_column_height(ends, highest),
         )
         for at, (renewals, ends) in enumerate(zip(renewed, ended, strict=True))
         if renewals or ends
     )
 
 
-def _height(number: int, highest: int) -> float:
-    return max(_LEAST, round(100 * number / highest, 1)) if number else 0.0
+def _column_height(number: int, highest: int) -> float:
+    return max(_MIN_HEIGHT, round(100 * number / highest, 1)) if number else 0.0
+
+
+class LatencyBar(Value):
+    """One bar: its place and size in percent of the picture, what it stands for, and how many runs."""
+
+    left: float
+    width: float
+    height: float
+    label: str
+    short: str
+    runs: int
+
+    @property
+    def middle(self) -> float:
+        """The place of its middle."""
+        return self.left + self.width / 2
+
+
+class Latency(Value):
+    """The picture: its bars from quick to slow, and what it shows in words."""
+
+    bars: tuple[LatencyBar, ...]
+    summary: str
+    description: str
+
+
+def draw_latency(buckets: Sequence[LatencyBucket]) -> Latency | None:
+    """Return the histogram of *buckets*, or None if no run was counted."""
+    runs = sum(each.runs for each in buckets)
+    if not runs:
+        return None
+    highest, share = max(each.runs for each in buckets), 100 / len(buckets)
+    bars = tuple(
+        LatencyBar(
+            left=at * share + _GAP / 2,
+            width=share - _GAP,
+            height=_bar_height(each.runs, highest),
+            label=label,
+            short=short,
+            runs=each.runs,
+        )
+        for at, (each, (label, short)) in enumerate(zip(buckets, _labels(buckets), strict=True))
+    )
+    return Latency(
+        bars=bars, summary=_latency_summary(buckets, runs), description=_latency_description(bars, runs)
+    )
+
+
+def _bar_height(runs: int, highest: int) -> float:
+    return max(_MIN_BAR_HEIGHT, 100 * runs / highest) if runs else 0
+
+
+def _labels(buckets: Sequence[LatencyBucket]) -> list[tuple[str, str]]:
+    """Return two names of each bucket, by its limit; the last one is named by the limit before it."""
+    found, before = [], _seconds(0)
+    for each in buckets:
+        limit = before if each.up_to_seconds is None else _seconds(each.up_to_seconds)
+        is_last = each.up_to_seconds is None
+        found.append((f"over {limit}", f">{limit}") if is_last else (f"up to {limit}", limit))
+        before = limit
+    return found
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def _latency_summary(buckets: Sequence[LatencyBucket], runs: int) -> str:
+    """Return the limits within which half and nearly all of the runs stayed."""
+    half, most = (_quantile(buckets, runs, share) for share in (0.5, 0.95))
+    if half is None:
+        return f"most runs took {_labels(buckets)[-1][0]}"
+    if most is None:
+        return f"half within {half}, the slowest {_labels(buckets)[-1][0]}"
+    return f"95 % within {most}" if half == most else f"half within {half}, 95 % within {most}"
+
+
+def _quantile(buckets: Sequence[LatencyBucket], runs: int, share: float) -> str | None:
+    """Return the limit within which this share of the runs stayed, or None if they did not stay within any."""
+    so_far = 0
+    for each in buckets:
+        so_far += each.runs
+        if so_far >= share * runs:
+            return None if each.up_to_seconds is None else _seconds(each.up_to_seconds)
+    return None
+
+
+def _latency_description(bars: Sequence[LatencyBar], runs: int) -> str:
+    parts = ", ".join(f"{each.runs} {each.label}" for each in bars if each.runs)
+    return f"Duration of {counted(runs, 'run')}: {parts}"

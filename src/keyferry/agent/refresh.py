@@ -1,4 +1,4 @@
-"""When cached answers are renewed: pure functions and a plan, on a given clock and source of random numbers.
+"""Renewal of cached answers before they expire: when, by a plan, and the runs, a few at a time.
 
 An answer is renewed at a random instant between 50 and 90 % of its life, so that nodes that started together do not
 ask together. A renewal that fails is tried again after a random pause of up to twice the last one; the valid answer
@@ -7,12 +7,18 @@ goes on being served meanwhile. An answer that nobody has asked for in a long ti
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value
-
-__all__ = ["PlannedRefresh", "RefreshPlan", "asked_pause_ns", "pause_ns", "refresh_at_ns"]
+from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.errors import PluginExitError
+from keyferry.images.lookup import Providers
+from keyferry.images.provider.cache import CacheEntry
+from keyferry.images.provider.provider import Provider
 
 _SECOND = 1_000_000_000
 _EARLIEST, _LATEST = 0.5, 0.9
@@ -22,26 +28,28 @@ FIRST_PAUSE_NS = _SECOND
 LONGEST_PAUSE_NS = 300 * _SECOND
 LONGEST_ASKED_NS = 3600 * _SECOND
 _ASKED = "retry after "
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
+MAX_AT_ONCE = 4
+_MAX_SLEEP_SECONDS = 60.0
 
 # Returns a number from 0 up to, but not including, 1.
 Random = Callable[[], float]
 
 
-def refresh_at_ns(got_ns: int, expires_ns: int, random: Random) -> int:
+def refresh_at_ns(got_ns: int, expires_ns: int, random_number: Random) -> int:
     """Return when to renew an answer that was got and expires at these instants: at 50 to 90 % of its life."""
-    share = _EARLIEST + (_LATEST - _EARLIEST) * random()
+    share = _EARLIEST + (_LATEST - _EARLIEST) * random_number()
     return got_ns + int((expires_ns - got_ns) * share)
 
 
-def pause_ns(failures: int, random: Random, retry_after_ns: int = 0) -> int:
+def pause_ns(failures: int, random_number: Random, retry_after_ns: int = 0) -> int:
     """Return the pause after so many failures in a row: random, up to a limit that doubles (full jitter).
 
     It is added to *retry_after_ns*, the pause that a server asked for.
     """
     # The exponent is limited before the power is computed, which would otherwise become huge.
     limit = min(FIRST_PAUSE_NS << min(failures, 20), LONGEST_PAUSE_NS)
-    return retry_after_ns + int(limit * random())
+    return retry_after_ns + int(limit * random_number())
 
 
 def asked_pause_ns(stderr_tail: str) -> int:
@@ -52,7 +60,7 @@ def asked_pause_ns(stderr_tail: str) -> int:
     name, colon, rest = stderr_tail.rpartition("\n")[2].partition(": ")
     number = rest.removeprefix(_ASKED).removesuffix(" s")
     is_asked = name and colon and rest == f"{_ASKED}{number} s" and number.isascii() and number.isdigit()
-    if not is_asked or len(number) > _MOST_DIGITS:
+    if not is_asked or len(number) > _MAX_DIGITS:
         return 0
     return min(int(number) * _SECOND, LONGEST_ASKED_NS)
 
@@ -83,8 +91,8 @@ class RefreshPlan:
     renewed no more.
     """
 
-    def __init__(self, random: Random, idle_ns: int) -> None:
-        self._random = random
+    def __init__(self, random_number: Random, idle_ns: int) -> None:
+        self._random_number = random_number
         self.idle_ns = idle_ns
         self._entries: dict[tuple[str, str], _Entry] = {}
         # Instants and keys; an item whose instant is not the entry's own is outdated.
@@ -99,7 +107,7 @@ class RefreshPlan:
         before = self._entries.pop(key, None)
         if expires_ns - now_ns < SHORTEST_LIFE_NS:
             return
-        at_ns = refresh_at_ns(now_ns, expires_ns, self._random)
+        at_ns = refresh_at_ns(now_ns, expires_ns, self._random_number)
         used_ns = now_ns if before is None else before.used_ns
         self._add(_Entry(refresh, at_ns, expires_ns, used_ns))
 
@@ -114,7 +122,7 @@ class RefreshPlan:
         entry = self._entries.pop((refresh.provider, refresh.base), None)
         if entry is None:
             return
-        entry.at_ns = now_ns + pause_ns(entry.failures, self._random, retry_after_ns)
+        entry.at_ns = now_ns + pause_ns(entry.failures, self._random_number, retry_after_ns)
         entry.failures += 1
         if entry.at_ns < entry.expires_ns:
             self._add(entry)
@@ -166,3 +174,105 @@ class RefreshPlan:
         # Outdated items are dropped once they are the greater part.
         if len(self._queue) > 2 * len(self._entries) + 64:
             self._queue = sorted((each.at_ns, *place) for place, each in self._entries.items())
+
+
+class Refresher:
+    """Follows the caches of providers, which tell it of new answers from any thread."""
+
+    def __init__(
+        self,
+        log: AgentLog,
+        idle_ns: int,
+        *,
+        clock: Callable[[], int] = monotonic_ns,
+        random_number: Random = random.random,
+    ) -> None:
+        self.plan = RefreshPlan(random_number, idle_ns)
+        self.is_on = True
+        self.succeeded = 0
+        self.failed = 0
+        # The same by provider, and whether they succeeded.
+        self.outcomes: dict[tuple[str, bool], int] = {}
+        self._log = log
+        self._clock = clock
+        self._wake: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def note(self, provider: Provider, entry: CacheEntry) -> None:
+        """Plan the renewal of an answer that was just cached; called by the providers, in any thread."""
+        loop = self._loop
+        if loop is None:
+            self._note(provider, entry)
+            return
+        try:
+            loop.call_soon_threadsafe(self._note, provider, entry)
+        except RuntimeError:
+            pass  # the loop has ended, and so does this process
+
+    def _note(self, provider: Provider, entry: CacheEntry) -> None:
+        planned = PlannedRefresh(provider=provider.name, base=entry.base, image=entry.image)
+        self.plan.note(planned, entry.expires_ns, self._clock())
+        if self._wake is not None:
+            self._wake.set()
+
+    async def run(self, providers: Callable[[], Providers]) -> None:
+        """Renew until cancelled; *providers* returns those in force."""
+        self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
+        running: set[asyncio.Task[None]] = set()
+        while True:
+            while self.is_on and len(running) < MAX_AT_ONCE:
+                due = self.plan.take_due(self._clock())
+                if due is None:
+                    break
+                task = asyncio.create_task(self._refresh(providers(), due))
+                running.add(task)
+                task.add_done_callback(running.discard)
+                task.add_done_callback(lambda _: self._wake.set() if self._wake else None)
+            self._wake.clear()
+            try:
+                # Not wait_for: until Python 3.12 it loses a cancellation that comes together with the event.
+                async with asyncio.timeout(self._sleep_seconds(is_full=bool(running))):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _sleep_seconds(self, *, is_full: bool) -> float:
+        following = self.plan.next_ns()
+        if following is None or not self.is_on or is_full:
+            return _MAX_SLEEP_SECONDS
+        return min(max((following - self._clock()) / _SECOND, 0.01), _MAX_SLEEP_SECONDS)
+
+    async def _refresh(self, providers: Providers, due: PlannedRefresh) -> None:
+        if due.provider not in providers:
+            self.plan.forget(frozenset({due.provider}))
+            return
+        try:
+            provision = await providers.refresh_async(due.provider, due.image)
+        except Exception as error:  # noqa: BLE001 - one renewal must not end the others, nor be forgotten
+            self._fail(due, type(error).__name__)
+            return
+        # The new answer was noted by a call from another thread; it is handled before what follows.
+        await asyncio.sleep(0)
+        if provision.error is None:
+            self._count(due.provider, is_success=True)
+            self.plan.finish(due, self._clock())
+            self._log.write(LogLevel.DEBUG, "refreshed", provider=due.provider, image=due.image)
+            return
+        self._fail(due, provision.error)
+
+    def _count(self, provider: str, *, is_success: bool) -> None:
+        self.succeeded += is_success
+        self.failed += not is_success
+        self.outcomes[provider, is_success] = self.outcomes.get((provider, is_success), 0) + 1
+
+    def _fail(self, due: PlannedRefresh, error: object) -> None:
+        self._count(due.provider, is_success=False)
+        said = error.stderr_tail if isinstance(error, PluginExitError) else ""
+        self.plan.fail(due, self._clock(), asked_pause_ns(said))
+        self._log.write(
+            LogLevel.WARNING,
+            "refresh failed; the cached answer is still served",
+            provider=due.provider,
+            image=due.image,
+            error=error,
+        )

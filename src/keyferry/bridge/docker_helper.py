@@ -13,17 +13,14 @@ from keyferry import __version__
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import printable
-from keyferry.bridge.docker.answers import find_login, is_served, list_registries
-from keyferry.bridge.docker.login import LoginOutcome, parse_server
+from keyferry.bridge.docker_login import LoginOutcome, find_login, is_served, list_registries, parse_server
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.show.writer import Guard, hold_descriptors, report, write_exact
-
-__all__ = ["main"]
 
 _NAME = "docker-credential-keyferry"
 _NOT_FOUND = "credentials not found in native keychain"
 _NO_SERVER = "no credentials server URL"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _CHUNK = 65536
 _VERSION = f"{_NAME} (keyferry) v{__version__}"
 _USAGE = f"Usage: {_NAME} <store|get|erase|list|version>"
@@ -67,12 +64,12 @@ def _answer(words: list[str]) -> str:
 def _read() -> str:
     """Return standard input, which is one URL or one document."""
     chunks: list[bytes] = []
-    while sum(map(len, chunks)) <= _MOST_BYTES:
+    while sum(map(len, chunks)) <= _MAX_BYTES:
         chunk = os.read(0, _CHUNK)
         if not chunk:
             return b"".join(chunks).decode("utf-8", "surrogateescape").strip()
         chunks.append(chunk)
-    raise _RefusedError(f"{_NAME}: the request has more than {_MOST_BYTES} bytes")
+    raise _RefusedError(f"{_NAME}: the request has more than {_MAX_BYTES} bytes")
 
 
 def _get() -> str:

@@ -1,37 +1,35 @@
 """Put a shim into the kubelet's folder of plugins, and take it away, without a moment in which a plugin is missing.
 
-A plugin is linked to its second name first; then the shim is renamed over it. The way back is one rename.
+A plugin is linked to its second name first; then the shim is renamed over it, and back by one rename. The program of a
+shim is a small launcher of the Python one, or the static one in C. The folder of the agent's socket is given to the
+agent's user, so that it can listen there, and removed again.
 """
 
 from __future__ import annotations
 
 import os
+import site
 import stat
+import sys
+import sysconfig
 from enum import StrEnum
 
+import keyferry
 from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
-from keyferry._net.agent import AUTO, find_socket
+from keyferry._net.agent import AUTO, find_socket, try_agent
 from keyferry.errors import EnvironmentProblem
-from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim, read_shim_mark
-
-__all__ = [
-    "NATIVE",
-    "InstalledShim",
-    "ShimPosition",
-    "install_beside",
-    "install_in_front",
-    "list_shims",
-    "note_entry",
-    "noted_entry",
-    "uninstall",
-]
+from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, MARK, MOST_SHIM_BYTES, is_shim, read_shim_mark
+from keyferry.kit.install import program_text
 
 # A link to the kubelet's config, if an entry for the shim was added there.
 _ENTRY = ".entry"
 _MODE = 0o755
 _SCRIPT = b"#!"
 NATIVE, PYTHON = "C", "Python"
+_FOLDER_MODE = 0o750
+_OTHERS_WRITE = 0o022
+_CONNECT_SECONDS = 1.0
 
 
 class ShimPosition(StrEnum):
@@ -308,3 +306,126 @@ def _write(folder: Folder, name: str, program: bytes, socket: str, agent_user: i
         folder.replace(name, program, mode=_MODE, is_exact=True, draft=_draft(name))
     except OSError as error:
         raise EnvironmentProblem(f"{folder.path_of(name)!r} cannot be written: {_reason(error)}") from None
+
+
+def python_shim(executable: str = "") -> bytes:
+    """Return the launcher of the Python shim, for this interpreter or *executable*."""
+    paths = [os.path.dirname(os.path.dirname(os.path.abspath(keyferry.__file__)))]
+    return os.fsencode(program_text("keyferry.bridge.shim", paths, executable, f"# {MARK.decode()}\n"))
+
+
+def find_native_shim() -> str:
+    """Return the static shim for this machine that was installed beside keyferry; empty if none was.
+
+    It is in keyferry's image, and in the distribution ``keyferry-shim``.
+    """
+    if sys.platform == "win32":
+        return ""
+    name = os.path.join("lib", "keyferry", f"keyferry-shim-{os.uname().machine}")
+    paths = (os.path.join(folder, name) for folder in _data_folders())
+    return next(filter(os.path.exists, paths), "")
+
+
+def _data_folders() -> list[str]:
+    """Return where installers put the data of a distribution: an environment, a system's place, a user's own place."""
+    folders = [sys.prefix, sysconfig.get_path("data")]
+    if site.ENABLE_USER_SITE:
+        folders.append(sysconfig.get_path("data", sysconfig.get_preferred_scheme("user")))
+    return folders
+
+
+def read_native_shim(path: str) -> bytes:
+    """Return the static shim in a file; raise EnvironmentProblem if it is none."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MOST_SHIM_BYTES + 1)
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be read: {(error.strerror or '').lower()}") from None
+    if len(data) > MOST_SHIM_BYTES or MARK not in data or not data.startswith(b"\x7fELF"):
+        raise EnvironmentProblem(f"{path!r} is not the static shim; 'make shim' builds it")
+    return data
+
+
+def give_socket_folder(socket: str, user: int) -> None:
+    """Make the folder of *socket* unless it exists, and give it to *user*, with what an agent left in it.
+
+    Raise EnvironmentProblem if the folder holds anything else, or cannot be given away.
+    """
+    path, name = os.path.split(socket)
+    try:
+        with open_folder(path, make=_FOLDER_MODE) as folder:
+            if folder.status().st_uid != user:
+                _give(folder, name, user)
+            # Neither the agent nor its clients trust a folder that others can write.
+            folder.restrict(stat.S_IMODE(folder.status().st_mode) & ~_OTHERS_WRITE)
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise EnvironmentProblem(f"{path!r} cannot be given to user {user}: {reason}") from None
+
+
+def _give(folder: Folder, name: str, user: int) -> None:
+    names = folder.names()
+    others = [each for each in names if not each.startswith(name) or not _is_left_by_an_agent(folder, each)]
+    if others:
+        raise EnvironmentProblem(
+            f"{folder.path!r} holds other files, such as {others[0]!r}; give the socket a folder of its own"
+        )
+    for each in names:
+        place, at = folder.place(each)
+        os.chown(place, user, -1, dir_fd=at, follow_symlinks=False)
+    os.chown(folder.path if folder.descriptor is None else folder.descriptor, user, -1)
+
+
+def _is_left_by_an_agent(folder: Folder, name: str) -> bool:
+    """Return whether it is a socket or a file of its own: a second name of another file must not be given away."""
+    found = folder.status_of(name)
+    return stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+
+
+def remove_socket_folder(path: str) -> tuple[str, ...]:
+    """Remove the socket at *path*, its lock and its folder; return the names of other files, which keep the folder.
+
+    Raise EnvironmentProblem if an agent listens there, or a file cannot be removed.
+    """
+    folder = os.path.dirname(path)
+    if _is_served(path):
+        raise EnvironmentProblem(f"{path}: an agent listens here; stop it first")
+    try:
+        for name in _own_names(folder, os.path.basename(path)):
+            os.unlink(os.path.join(folder, name))
+        others = tuple(sorted(os.listdir(folder)))
+        if not others:
+            os.rmdir(folder)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise EnvironmentProblem(f"{error.filename or folder}: cannot be removed: {reason}") from None
+    return others
+
+
+def _is_served(path: str) -> bool:
+    # Whoever owns the socket: nothing is sent.
+    fallback = try_agent(path, _CONNECT_SECONDS, owner=None)
+    if fallback is not None and not fallback.is_unattended:
+        raise EnvironmentProblem(f"{path}: whether an agent listens here is not known: {fallback.message}")
+    return fallback is None
+
+
+def _own_names(folder: str, socket_name: str) -> list[str]:
+    """Return the names of what agents put there: the lock, and sockets under their name or that of a draft."""
+    lock = f"{socket_name}.lock"
+    return [
+        each.name
+        for each in os.scandir(folder)
+        if each.name == lock or (_is_socket(each) and _is_of_agent(each.name, socket_name))
+    ]
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _is_of_agent(name: str, socket_name: str) -> bool:
+    stem, _, process = name.rpartition(".")
+    return name == socket_name or (stem == socket_name and process.isdecimal())

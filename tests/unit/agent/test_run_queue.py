@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from keyferry.agent.turns import MOST_TURNS, RunTurns
+from keyferry.agent.access import MAX_RUNS, RunQueue
 from keyferry.images.lookup import MAX_THREADS
 
 Tasks = list[asyncio.Task[None]]
@@ -20,8 +20,8 @@ async def settle() -> None:
 class Users:
     """Lookups of several users, each of which lasts until it is told to end."""
 
-    def __init__(self, turns: RunTurns) -> None:
-        self.turns = turns
+    def __init__(self, queue: RunQueue) -> None:
+        self.queue = queue
         self.begun: dict[int, int] = {}
         self.refused = 0
 
@@ -32,32 +32,32 @@ class Users:
         return tasks
 
     async def _begin(self, uid: int) -> None:
-        turn = self.turns.take_place(uid)
-        if turn is None:
+        place = self.queue.enter(uid)
+        if place is None:
             self.refused += 1
             return
-        await self.turns.begin(uid, turn)
+        await self.queue.begin(uid, place)
         self.begun[uid] = self.begun.get(uid, 0) + 1
 
     async def end(self, uid: int, number: int = 1) -> None:
         """End some lookups of a user."""
         for _ in range(number):
-            self.turns.end(uid)
+            self.queue.end(uid)
         await settle()
 
 
-def run(act: Callable[[Users], Awaitable[Tasks]], most: int = 8, most_waiting: int = 100) -> None:
+def run(act: Callable[[Users], Awaitable[Tasks]], max_runs: int = 8, max_waiting: int = 100) -> None:
     """Let users act."""
 
     async def main() -> None:
-        for task in await act(Users(RunTurns(most, most_waiting))):
+        for task in await act(Users(RunQueue(max_runs, max_waiting))):
             task.cancel()
         await settle()
 
     asyncio.run(main())
 
 
-def test_one_user_takes_half_of_the_turns_and_the_next_one_half_of_the_rest() -> None:
+def test_one_user_has_half_of_the_threads_and_the_next_one_half_of_the_rest() -> None:
     async def act(users: Users) -> Tasks:
         first = await users.ask(1, 300)
         assert users.begun == {1: 4}
@@ -67,10 +67,10 @@ def test_one_user_takes_half_of_the_turns_and_the_next_one_half_of_the_rest() ->
         assert users.begun == {1: 4, 2: 2, 3: 1}
         return first + second + third
 
-    run(act, most_waiting=1000)
+    run(act, max_waiting=1000)
 
 
-def test_a_turn_that_is_given_back_goes_to_whoever_has_fewest() -> None:
+def test_a_thread_that_is_free_goes_to_whoever_has_fewest() -> None:
     async def act(users: Users) -> Tasks:
         tasks = await users.ask(1, 10) + await users.ask(2, 10)
         await users.end(1)
@@ -85,15 +85,15 @@ def test_a_turn_that_is_given_back_goes_to_whoever_has_fewest() -> None:
     run(act)
 
 
-def test_everything_that_waits_has_its_turn() -> None:
+def test_everything_that_waits_begins() -> None:
     async def act(users: Users) -> Tasks:
         tasks = await users.ask(1, 20) + await users.ask(2, 20)
         for _ in range(20):
-            for uid in tuple(users.turns._under_way):
+            for uid in tuple(users.queue._under_way):
                 await users.end(uid)
         assert users.begun == {1: 20, 2: 20}
         assert all(task.done() for task in tasks)
-        assert users.turns._under_way == {}
+        assert users.queue._under_way == {}
         return tasks
 
     run(act)
@@ -109,21 +109,21 @@ def test_the_queue_of_a_user_has_an_end_and_is_its_own() -> None:
         assert (users.begun, users.refused) == ({1: 4, 2: 1}, 5)
         return tasks
 
-    run(act, most_waiting=3)
+    run(act, max_waiting=3)
 
 
-def test_who_gives_up_waiting_takes_no_turn() -> None:
+def test_who_gives_up_waiting_takes_no_thread() -> None:
     """Neither while it waits, nor in the moment in which it is given one."""
 
     async def act(users: Users) -> Tasks:
         tasks = await users.ask(1, 6)
         tasks[4].cancel()
         await settle()
-        users.turns.end(1)
+        users.queue.end(1)
         tasks[5].cancel()
         await settle()
         assert users.begun == {1: 4}
-        assert users.turns._under_way == {1: 3}
+        assert users.queue._under_way == {1: 3}
         await users.end(1, 3)
         more = await users.ask(2, 8)
         assert users.begun[2] == 4
@@ -133,4 +133,4 @@ def test_who_gives_up_waiting_takes_no_turn() -> None:
 
 
 def test_renewals_have_threads_of_their_own() -> None:
-    assert MOST_TURNS == MAX_THREADS - 4
+    assert MAX_RUNS == MAX_THREADS - 4

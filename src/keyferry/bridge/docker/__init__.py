@@ -1,1 +1,0 @@
-"""The credential helper of docker's tools, and its installation."""

@@ -1,1 +1,0 @@
-"""Shims in the kubelet's folder of plugins: install, remove, look at."""
