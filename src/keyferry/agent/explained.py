@@ -10,8 +10,8 @@ from keyferry.agent.state import AgentState
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.facts import Facts
+from keyferry.explain.document import explanation_document
+from keyferry.explain.explanation import Facts
 from keyferry.images.answer import Answer, Provision
 from keyferry.images.keyring import join_keyrings, lookup_all
 

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, parse_seconds
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.registry_arguments import add_authority_argument, add_mirror_arguments
+from keyferry.cli.image_arguments import add_authority_argument, add_mirror_arguments
 from keyferry.doctor.document import health_document
 from keyferry.doctor.gather import DoctorOptions, gather_facts
 from keyferry.doctor.hints import Hints

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from keyferry._core.secrets import printable
+from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field
+from keyferry.api.link_line import LinkLine, decode_link
 from keyferry.errors import KeyferryError, Kind
 from keyferry.show.documents import as_yaml, make_document
 from keyferry.show.text import Mark, fold, mark, wrap
 from keyferry.show.writer import style
-
-__all__ = ["Chain", "Link", "LinkName", "LinkState", "chain_document", "chain_lines"]
 
 Json = dict[str, object]
 
@@ -58,11 +57,12 @@ class Link(Value):
 
 
 class Chain(Value):
-    """The links from *account* to *image*."""
+    """The links from *account* to *image*; *notes* are about the node's files."""
 
     image: str
     account: str
     links: tuple[Link, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def culprit(self) -> Link | None:
@@ -127,6 +127,7 @@ _MARKS = {
     LinkState.UNKNOWN: Mark.UNKNOWN,
     LinkState.NOT_REACHED: Mark.SKIPPED,
 }
+
 _STYLES = {
     LinkState.OK: "green",
     LinkState.BROKEN: "red",
@@ -166,3 +167,46 @@ def _cure_lines(link: Link) -> Iterator[str]:
 
 def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+_MOST_LINKS = 16
+
+
+class LinkReports:
+    """Collects the lines of one run; nothing in them is trusted, and known secrets in them are masked."""
+
+    def __init__(self) -> None:
+        self._lines: list[LinkLine] = []
+
+    def take(self, stderr: bytes) -> bytes:
+        """Keep the links in *stderr*, and return the other lines; a line that is not valid stays there."""
+        rest = []
+        for line in stderr.splitlines(keepends=True):
+            found = decode_link(line.rstrip(b"\r\n"))
+            if found is None:
+                rest.append(line)
+            elif len(self._lines) < _MOST_LINKS:
+                self._lines.append(found)
+        return b"".join(rest)
+
+    def links(self, known: tuple[str, ...]) -> tuple[Link, ...]:
+        """Return the links in the plugin's order; *known* are the secrets of the run."""
+        return tuple(_link(line, known) for line in self._lines)
+
+
+def _link(line: LinkLine, known: tuple[str, ...]) -> Link:
+    facts = {name: _fact(value, known) for name, value in line.facts.items()}
+    return Link(
+        name=f"plugin/{line.name}",
+        state=LinkState(line.state),
+        text=redact(line.text, known),
+        facts=facts,
+        cure=redact(line.cure, known),
+        is_report=True,
+    )
+
+
+def _fact(value: object, known: tuple[str, ...]) -> object:
+    if isinstance(value, list):
+        return [redact(str(each), known) for each in value]
+    return redact(value, known) if isinstance(value, str) else value

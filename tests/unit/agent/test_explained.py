@@ -6,8 +6,8 @@ import json
 
 from keyferry.agent.explained import withhold
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.facts import Facts
+from keyferry.explain.document import explanation_document
+from keyferry.explain.explanation import Facts
 from keyferry.images.answer import Answer
 from keyferry.images.lookup import Providers
 from support.function_plugins import answering, provider, providers

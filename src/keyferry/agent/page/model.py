@@ -14,7 +14,7 @@ from keyferry.agent.page.health import judge_health
 from keyferry.agent.page.snapshot import PageSnapshot
 from keyferry.agent.schedule import SHORTEST_LIFE_NS, refresh_at_ns
 from keyferry.agent.settings import NAMES
-from keyferry.explain.plugin_hint import plugin_command
+from keyferry.explain.cures import plugin_command
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.counters import BUCKETS, Counts

@@ -57,18 +57,18 @@ class Command(Value):
 
 COMMANDS = {
     "get": Command(
-        module="keyferry.cli.image.get",
+        module="keyferry.cli.get",
         summary="print the credentials for an image, in the order the kubelet tries them",
     ),
     "explain": Command(
-        module="keyferry.cli.image.explain",
+        module="keyferry.cli.explain",
         summary="explain why the kubelet has, or does not have, credentials for an image",
     ),
     "can-pull": Command(
-        module="keyferry.cli.image.can_pull", summary="check with the registry whether an image can be pulled"
+        module="keyferry.cli.can_pull", summary="check with the registry whether an image can be pulled"
     ),
     "pull": Command(
-        module="keyferry.cli.image.pull",
+        module="keyferry.cli.pull",
         summary="pull images as the kubelet does, and write its pull records",
     ),
     "doctor": Command(

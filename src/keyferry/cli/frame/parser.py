@@ -13,7 +13,7 @@ from keyferry.cli.frame.near_misses import did_you_mean
 from keyferry.cli.frame.talk import add_talk_arguments
 from keyferry.show.text import fold, fold_help, terminal_width
 from keyferry.show.writer import Lines
-from keyferry.workloads.targets import parse_target
+from keyferry.workloads.objects import parse_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text
+from keyferry.cli.pull_progress import Speed, amount_text, progress_line, shortened, size_text
 from keyferry.pulls.layout.meter import Progress
 
 MIB = 1 << 20
