@@ -129,9 +129,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_question_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the explanation."""
-    request = question_request(
+def make_request(args: argparse.Namespace) -> Request:
+    """Return what the command line asks; raise WrongUsage."""
+    return question_request(
         args,
         **name_target(args.image),
         no_run=args.no_run,
@@ -139,6 +139,11 @@ def run(args: argparse.Namespace) -> int:
         registry=registry_options(args),
         records=record_options(args, args.image_id),
     )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the explanation."""
+    request = make_request(args)
     if request.image:
         parse_image(request.image)  # reports a wrong image name before any file is read
     elif not (request.target or request.filename):
