@@ -1,4 +1,10 @@
-"""Changes that give a pod a credential or a lookup its inputs, with commands to paste."""
+"""Changes that give a pod a credential or a lookup its inputs, with commands to paste.
+
+No command destroys anything. A value comes from a variable of the shell that runs the command, and the command does
+not run if the variable is not set. What is written over is saved first, to a new file that only the user can read, and
+so are secrets and tokens. What others may use is only added to: an object is patched, since 'kubectl apply' takes away
+what was applied before.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +23,12 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
-
 # No password is ever written here; a shell runs nothing if one of these is not set or empty.
 _USER, _PASSWORD = '"${REGISTRY_USERNAME:?}"', '"${REGISTRY_PASSWORD:?}"'
-
 _TYPE, _KEY = next(iter(SECRET_KEYS.items()))
+
+
+# Pull secrets.
 
 
 def new_secret(facts: Facts) -> tuple[Cure, ...]:
@@ -33,10 +40,9 @@ def new_secret(facts: Facts) -> tuple[Cure, ...]:
         return ()
     names = (*facts.secret_names, *(facts.account_secrets or ()))
     name = next(each for each in _names() if each not in names)
-    registry = facts.registry
     create = Cure(
         text="create a pull secret; if there is a secret of that name already, choose another here and below",
-        lines=(_create_secret(registry, pod.namespace, name),),
+        lines=(_create_secret(facts.registry, pod.namespace, name),),
     )
     return (create, _listed_secret(facts, pod, name))
 
@@ -158,12 +164,11 @@ def used_secret(facts: Facts, unused: UnusedSecret) -> tuple[Cure, ...]:
 
 
 def _create_absent(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
-    registry = facts.registry
     is_listed = unused.reason is UnusedReason.ABSENT or unused.name in facts.secret_names
     then = "; the kubelet's next attempt uses it" if is_listed else ""
     yield Cure(
         text=f"create it in {pod.namespace!r}{then}",
-        lines=(_create_secret(registry, pod.namespace, unused.name),),
+        lines=(_create_secret(facts.registry, pod.namespace, unused.name),),
     )
     if not is_listed:
         yield _listed_secret(facts, pod, unused.name)
@@ -204,14 +209,13 @@ def _type_of_data(secret: PullSecret | None) -> str:
 
 
 def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
-    registry = facts.registry
     secret = unused.secret or PullSecret(namespace=pod.namespace, name=unused.name, type=_TYPE, data={})
     if secret.type == _TYPE:
-        what = f"write secret {unused.name!r} again, here with one entry, for {registry}"
+        what = f"write secret {unused.name!r} again, here with one entry, for {facts.registry}"
         kept = "the one of now, with its other entries"
-        yield from _changed(facts, secret, what, _rewrite_line(secret, registry), kept)
+        yield from _changed(facts, secret, what, _rewrite_line(secret, facts.registry), kept)
     else:
-        yield from _edited(facts, secret, f"write an entry for {registry} {_place_of(secret)}")
+        yield from _edited(facts, secret, f"write an entry for {facts.registry} {_place_of(secret)}")
 
 
 def _create_pod_again(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:  # noqa: ARG001 - one signature for all
@@ -307,6 +311,9 @@ def _create_secret(registry: str, namespace: str, name: str, username: str = "")
     )
 
 
+# Inputs of the lookup.
+
+
 def input_cures(facts: Facts) -> Iterator[Cure]:
     """Yield how to give each missing input, and the command that tries the way of a token that is refused."""
     answer = facts.answer
@@ -350,6 +357,9 @@ def _audience(facts: Facts) -> str:
         if provider.name in lacking and provider.token_attributes is not None:
             return f" --audience {shlex.quote(provider.token_attributes.service_account_token_audience)}"
     return ""
+
+
+# Plugins.
 
 
 def plugin_command(error: KeyferryError, provider: str, image: str, config: str, bin_dir: str) -> str:

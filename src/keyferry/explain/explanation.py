@@ -253,7 +253,6 @@ class Explanation(Value):
 # Instants and ages as text, in this machine's time zone.
 
 _DAY_SECONDS = 86_400
-
 # Clocks of one cluster differ by less.
 _SKEW_SECONDS = 60
 

@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from keyferry.explain.registry import RegistryCheck
 
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
-
 _MOST_KEYS = 3
-
+_ANONYMOUS = "without a credential the kubelet pulls anonymously, which is enough for a public image"
+# More of them are hard to choose from.
+MAX_CURES = 3
 _Rule = Callable[[Facts], Cause | None]
-
 _RULES: list[_Rule] = []
 
 
@@ -79,19 +79,19 @@ def describe_miss(miss: Miss) -> str:
     return f"{_subject(miss)}{' ' if miss.is_response else ': '}{miss.why}{would}"
 
 
-def _cause(rule: _Rule) -> _Rule:
+def _rule(rule: _Rule) -> _Rule:
     """Add a rule to the table, in the order of the module."""
     _RULES.append(rule)
     return rule
 
 
-@_cause
+@_rule
 def _unreadable_secret(facts: Facts) -> Cause | None:
     unused = facts.unreadable
     return None if unused is None else Cause(cause=str(unused), cures=used_secret(facts, unused))
 
 
-@_cause
+@_rule
 def _empty_login(facts: Facts) -> Cause | None:
     credentials = facts.answer.credentials
     if not credentials or not all(map(is_empty_login, credentials)):
@@ -106,7 +106,7 @@ def _empty_login(facts: Facts) -> Cause | None:
     return Cause(cause=empty_login_text(credentials[0]), cures=cures)
 
 
-@_cause
+@_rule
 def _node_may_not_request_token(facts: Facts) -> Cause | None:
     failures = facts.answer.kubelet_failures
     error = failures[0].error if failures else None
@@ -118,7 +118,7 @@ def _node_may_not_request_token(facts: Facts) -> Cause | None:
     return Cause(cause=str(error), cures=(Cure(text=text, lines=(line,)),))
 
 
-@_cause
+@_rule
 def _failed_plugin(facts: Facts) -> Cause | None:
     failures = facts.answer.kubelet_failures
     if not failures:
@@ -160,7 +160,7 @@ def _start_cure(path: str) -> Cure:
     return Cure(text=f"check that {path} is a program for this machine, and that its loader is installed")
 
 
-@_cause
+@_rule
 def _skipped_provider(facts: Facts) -> Cause | None:
     for provision in facts.answer.provisions:
         if provision.outcome is ProvisionOutcome.SKIPPED:
@@ -178,7 +178,7 @@ def _annotation_cures(facts: Facts, key: str) -> tuple[Cure, ...]:
     return (Cure(text="add the annotation, with the value that the plugin expects", lines=(line,)),)
 
 
-@_cause
+@_rule
 def _response_without_key(facts: Facts) -> Cause | None:
     answer = facts.answer
     provider = next((each.provider for each in answer.provisions if each.outcome in _PLUGIN_OUTCOMES), "")
@@ -205,7 +205,7 @@ def trace_cure(facts: Facts, provider: str, text: str) -> Cure:
     )
 
 
-@_cause
+@_rule
 def _ignored_setting(facts: Facts) -> Cause | None:
     """The kubelet's config names providers where no kubelet looks for them."""
     if facts.config_path or not facts.ignored_settings:
@@ -215,7 +215,7 @@ def _ignored_setting(facts: Facts) -> Cause | None:
     return Cause(cause=facts.ignored_settings[0], cures=(Cure(text=text, lines=lines),))
 
 
-@_cause
+@_rule
 def _near_key_of_secret(facts: Facts) -> Cause | None:
     """The nearest key of a secret that is read, unless a secret that is not used has a login for the image."""
     answer, unused = facts.answer, _unused_secret(facts, is_listed=True)
@@ -225,13 +225,13 @@ def _near_key_of_secret(facts: Facts) -> Cause | None:
     return _of_miss(facts, keys[0])
 
 
-@_cause
+@_rule
 def _listed_secret(facts: Facts) -> Cause | None:
     unused = _unused_secret(facts, is_listed=True)
     return None if unused is None else Cause(cause=str(unused), cures=used_secret(facts, unused))
 
 
-@_cause
+@_rule
 def _secret_that_the_kubelet_cannot_read(facts: Facts) -> Cause | None:
     """By the kubelet's own event, for somebody who may not read secrets."""
     listed = {each.name for each in facts.answer.missing if each.input is LookupInput.PULL_SECRET}
@@ -246,13 +246,13 @@ def _secret_that_the_kubelet_cannot_read(facts: Facts) -> Cause | None:
     return Cause(cause=cause, cures=used_secret(facts, absent))
 
 
-@_cause
+@_rule
 def _near_pattern(facts: Facts) -> Cause | None:
     misses = _near_misses(facts.answer)
     return _of_miss(facts, misses[0]) if misses and not facts.answer.provisions else None
 
 
-@_cause
+@_rule
 def _pattern_for_mirror(facts: Facts) -> Cause | None:
     """A pattern that is meant for a mirror, which is never matched."""
     if facts.answer.provisions or facts.answer.outcome is LookupOutcome.UNKNOWN:
@@ -268,7 +268,7 @@ def _pattern_for_mirror(facts: Facts) -> Cause | None:
     return None
 
 
-@_cause
+@_rule
 def _unlisted_secret(facts: Facts) -> Cause | None:
     if facts.answer.provisions or facts.answer.outcome is LookupOutcome.UNKNOWN:
         return None
@@ -276,7 +276,7 @@ def _unlisted_secret(facts: Facts) -> Cause | None:
     return None if unused is None else Cause(cause=str(unused), cures=used_secret(facts, unused))
 
 
-@_cause
+@_rule
 def _nothing(facts: Facts) -> Cause | None:
     answer = facts.answer
     if answer.provisions or answer.credentials or answer.outcome is LookupOutcome.UNKNOWN:
@@ -351,10 +351,7 @@ def _has_login(answer: Answer, unused: UnusedSecret) -> bool:
         return False
 
 
-_ANONYMOUS = "without a credential the kubelet pulls anonymously, which is enough for a public image"
-
-# More of them are hard to choose from.
-MAX_CURES = 3
+# What a kubelet that reads these files now would find, and what the registry says to it: nothing of it was seen.
 
 
 def foresee(facts: Facts) -> Explanation:

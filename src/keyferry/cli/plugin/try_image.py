@@ -7,8 +7,8 @@ from keyferry.cli.frame.cluster_arguments import add_context_arguments
 from keyferry.cli.frame.commands import EXITS, Exit, WrongUsage, exit_code
 from keyferry.cli.image_arguments import add_registry_arguments, choose_wait, registry_options
 from keyferry.errors import Kind
-from keyferry.explain.chain import Chain, LinkState, chain_document, chain_lines
-from keyferry.explain.trial import try_chain
+from keyferry.explain.links import LinkState
+from keyferry.explain.trial import Chain, chain_document, chain_lines, try_chain
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines, report
 from keyferry.workloads.request import ClusterOptions, Request
