@@ -201,6 +201,12 @@ def write_pods(folder: Path, *names: str) -> str:
     return str(folder / "pods.json")
 
 
+def request_for(node: Node, filename: str, image: str = "") -> keyferry.Request:
+    """A question about pods of a file, on this machine as their node."""
+    files = str(node.config), str(node.bin_dir)
+    return keyferry.Request(filename=filename, image=image, config=files[0], bin_dir=files[1], here=True)
+
+
 def printed_explanation(*words: str) -> dict[str, object]:
     """What the command line prints of the same question."""
     done = subprocess.run(
@@ -233,8 +239,7 @@ def test_an_image_is_explained_as_by_the_command_line(node: Node, capsys: pytest
 
 
 def test_every_image_of_every_pod_is_explained(node: Node, tmp_path: Path) -> None:
-    files = {"config": str(node.config), "bin_dir": str(node.bin_dir), "here": True}
-    request = keyferry.Request(filename=write_pods(tmp_path, "web", "db"), **files)
+    request = request_for(node, write_pods(tmp_path, "web", "db"))
     pods = keyferry.explain_pods(request)
     assert [str(each.pod) for each in pods] == ["pod shop/web", "pod shop/db"]
     assert [str(image.verdict) for image in pods[0].images] == ["yes", "unknown"]
@@ -242,42 +247,38 @@ def test_every_image_of_every_pod_is_explained(node: Node, tmp_path: Path) -> No
         keyferry.EnvironmentProblem, match="found pod shop/web, pod shop/db; use explain_pods"
     ):
         keyferry.explain_image(request)
-    (one,) = keyferry.explain_pods(
-        keyferry.Request(filename=write_pods(tmp_path, "web"), image=IMAGE, **files)
-    )
+    (one,) = keyferry.explain_pods(request_for(node, write_pods(tmp_path, "web"), IMAGE))
     assert [image.image for image in one.images] == [IMAGE]
 
 
 def test_inputs_are_resolved_without_an_explanation(
     node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = {"config": str(node.config), "bin_dir": str(node.bin_dir), "here": True}
-    request = keyferry.Request(filename=write_pods(tmp_path, "web"), image=IMAGE, **files)
-    inputs = keyferry.resolve_inputs(request)
+    inputs = keyferry.resolve_inputs(request_for(node, write_pods(tmp_path, "web"), IMAGE))
     assert (inputs.found.config, inputs.environment.owner) == (str(node.config), "this process")
     assert [each.username for each in inputs.lookup(IMAGE).credentials] == ["u"]
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("fields", "problem"),
+    ("request_", "problem"),
     [
-        ({"service_account": "puller"}, "expected NAMESPACE/NAME"),
+        (keyferry.Request(service_account="puller"), "expected NAMESPACE/NAME"),
         (
-            {"target": "pod/web", "filename": "pod.yaml"},
+            keyferry.Request(target="pod/web", filename="pod.yaml"),
             "pod/web is an object of a cluster, and -f is for files",
         ),
-        ({"target": "web"}, "'web' is not a pod or workload such as 'pod/web'"),
-        ({"filename": "/nowhere.yaml"}, "/nowhere.yaml: cannot be read"),
-        ({}, "expected one image of one pod, found none"),
+        (keyferry.Request(target="web"), "'web' is not a pod or workload such as 'pod/web'"),
+        (keyferry.Request(filename="/nowhere.yaml"), "/nowhere.yaml: cannot be read"),
+        (keyferry.Request(), "expected one image of one pod, found none"),
     ],
     ids=["account", "both", "target", "file", "nothing"],
 )
 def test_a_request_that_cannot_be_resolved_is_an_environment_problem(
-    fields: dict[str, str], problem: str
+    request_: keyferry.Request, problem: str
 ) -> None:
     with pytest.raises(keyferry.EnvironmentProblem) as raised:
-        keyferry.explain_image(keyferry.Request(**fields))
+        keyferry.explain_image(request_)
     assert problem in str(raised.value)
 
 
