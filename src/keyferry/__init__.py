@@ -47,6 +47,9 @@ _NAMES = {
         "TimeError",
         "UnusableCertificateError",
     ),
+    "explain.evidence": ("Evidence",),
+    "explain.explanation": ("Cure", "Explanation", "Outcome", "PullVerdict"),
+    "explain.gather": ("ExplainedImage", "ExplainedPod", "explain_image", "explain_pods"),
     "images.answer": ("Answer", "Failure"),
     "images.keyring": ("Credential", "Source", "SourceKind"),
     "images.dockerconfig": ("PullSecret",),
@@ -67,6 +70,8 @@ _NAMES = {
     "pulls.registry.transport": ("RegistryRoute",),
     "pulls.request": ("Progress", "PullAction", "PullOptions", "PullOutcome", "PullTarget"),
     "pulls.trial": ("Attempt", "AttemptResult"),
+    "workloads.inputs": ("Inputs", "resolve_inputs"),
+    "workloads.request": ("ClusterOptions", "RecordOptions", "RegistryOptions", "Request"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 # Packages that are attributes after "import keyferry".
@@ -118,6 +123,15 @@ if TYPE_CHECKING:
     from .errors import ServiceAccountError as ServiceAccountError
     from .errors import TimeError as TimeError
     from .errors import UnusableCertificateError as UnusableCertificateError
+    from .explain.evidence import Evidence as Evidence
+    from .explain.explanation import Cure as Cure
+    from .explain.explanation import Explanation as Explanation
+    from .explain.explanation import Outcome as Outcome
+    from .explain.explanation import PullVerdict as PullVerdict
+    from .explain.gather import ExplainedImage as ExplainedImage
+    from .explain.gather import ExplainedPod as ExplainedPod
+    from .explain.gather import explain_image as explain_image
+    from .explain.gather import explain_pods as explain_pods
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
     from .images.dockerconfig import PullSecret as PullSecret
@@ -162,6 +176,12 @@ if TYPE_CHECKING:
     from .pulls.request import PullTarget as PullTarget
     from .pulls.trial import Attempt as Attempt
     from .pulls.trial import AttemptResult as AttemptResult
+    from .workloads.inputs import Inputs as Inputs
+    from .workloads.inputs import resolve_inputs as resolve_inputs
+    from .workloads.request import ClusterOptions as ClusterOptions
+    from .workloads.request import RecordOptions as RecordOptions
+    from .workloads.request import RegistryOptions as RegistryOptions
+    from .workloads.request import Request as Request
 else:
 
     def __getattr__(name):

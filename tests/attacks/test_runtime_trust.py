@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import Kind
-from keyferry.explain.registry import PullVerdict, RegistryCheck, attempt_lines, verdict
+from keyferry.explain.explanation import PullVerdict
+from keyferry.explain.registry import RegistryCheck, attempt_lines, verdict
 from keyferry.pulls.mirrors.endpoints import MirrorPlaces
 from keyferry.pulls.mirrors.find import find_endpoints
 from keyferry.pulls.registry.check import check_endpoints

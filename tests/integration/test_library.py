@@ -179,6 +179,109 @@ def check_prompt(session: str, names: dict[str, object]) -> None:
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+IMAGE = "reg.io/team/app:v1"
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setenv("KEYFERRY_AGENT", "off")
+    return Node(tmp_path).add(
+        "own", ["reg.io"], json.dumps({"reg.io": {"username": "u", "password": PASSWORD}})
+    )
+
+
+def write_pods(folder: Path, *names: str) -> str:
+    """Write pods with two containers each, the second with an image that nothing is for."""
+    containers = [{"name": "app", "image": IMAGE}, {"name": "side", "image": "else.io/side"}]
+    items = [
+        {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
+        for name in names
+    ]
+    (folder / "pods.json").write_text(json.dumps({"kind": "List", "items": items}))
+    return str(folder / "pods.json")
+
+
+def request_for(node: Node, filename: str, image: str = "") -> keyferry.Request:
+    """A question about pods of a file, on this machine as their node."""
+    files = str(node.config), str(node.bin_dir)
+    return keyferry.Request(filename=filename, image=image, config=files[0], bin_dir=files[1], here=True)
+
+
+def printed_explanation(*words: str) -> dict[str, object]:
+    """What the command line prints of the same question."""
+    done = subprocess.run(
+        [sys.executable, "-m", "keyferry", "explain", *words, "-o", "json"],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_an_image_is_explained_as_by_the_command_line(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is printed, and no secret is in what is returned."""
+    request = keyferry.Request(image=IMAGE, config=str(node.config), bin_dir=str(node.bin_dir))
+    explanation = keyferry.explain_image(request)
+    assert capsys.readouterr() == ("", "")
+    printed = printed_explanation(IMAGE, *node.options())
+    assert printed["verdict"] == {
+        "about": str(explanation.about),
+        "outcome": str(explanation.verdict),
+        "case": str(explanation.outcome),
+        "text": explanation.text,
+    }
+    assert printed["cure"] == [{"text": cure.text, "lines": list(cure.lines)} for cure in explanation.cures]
+    assert explanation.verdict is keyferry.PullVerdict.YES
+    assert explanation.outcome is keyferry.Outcome.FOUND
+    assert explanation.evidence == keyferry.Evidence()
+    assert PASSWORD not in repr(explanation)
+
+
+def test_every_image_of_every_pod_is_explained(node: Node, tmp_path: Path) -> None:
+    request = request_for(node, write_pods(tmp_path, "web", "db"))
+    pods = keyferry.explain_pods(request)
+    assert [str(each.pod) for each in pods] == ["pod shop/web", "pod shop/db"]
+    assert [str(image.verdict) for image in pods[0].images] == ["yes", "unknown"]
+    with pytest.raises(
+        keyferry.EnvironmentProblem, match="found pod shop/web, pod shop/db; use explain_pods"
+    ):
+        keyferry.explain_image(request)
+    (one,) = keyferry.explain_pods(request_for(node, write_pods(tmp_path, "web"), IMAGE))
+    assert [image.image for image in one.images] == [IMAGE]
+
+
+def test_inputs_are_resolved_without_an_explanation(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = keyferry.resolve_inputs(request_for(node, write_pods(tmp_path, "web"), IMAGE))
+    assert (inputs.found.config, inputs.environment.owner) == (str(node.config), "this process")
+    assert [each.username for each in inputs.lookup(IMAGE).credentials] == ["u"]
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        (keyferry.Request(service_account="puller"), "expected NAMESPACE/NAME"),
+        (
+            keyferry.Request(target="pod/web", filename="pod.yaml"),
+            "pod/web is an object of a cluster, and -f is for files",
+        ),
+        (keyferry.Request(target="web"), "'web' is not a pod or workload such as 'pod/web'"),
+        (keyferry.Request(filename="/nowhere.yaml"), "/nowhere.yaml: cannot be read"),
+        (keyferry.Request(), "expected one image of one pod, found none"),
+    ],
+    ids=["account", "both", "target", "file", "nothing"],
+)
+def test_a_request_that_cannot_be_resolved_is_an_environment_problem(
+    request_: keyferry.Request, problem: str
+) -> None:
+    with pytest.raises(keyferry.EnvironmentProblem) as raised:
+        keyferry.explain_image(request_)
+    assert problem in str(raised.value)
+
+
 SESSION = "keyferry.load_cluster(kubeconfig='kubeconfig')"
 COMMAND = "from keyferry.cli.main import main; sys.exit(main({words!r}))"
 

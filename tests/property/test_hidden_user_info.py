@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from keyferry.errors import ImageNameError
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.facts import Facts
+from keyferry.explain.document import explanation_document
+from keyferry.explain.explanation import Facts
 from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from support.function_plugins import answering, provider, providers

@@ -7,7 +7,7 @@ import os
 from argparse import ArgumentTypeError
 
 from keyferry.cli.exits import Exit
-from keyferry.cli.frame.registry_arguments import add_authority_argument, add_mirror_arguments
+from keyferry.cli.image_arguments import add_authority_argument, add_mirror_arguments
 from keyferry.cli.options import add_config_arguments, add_output_argument, parse_seconds
 from keyferry.doctor.examine import examine
 from keyferry.doctor.gather import DoctorOptions, gather_facts

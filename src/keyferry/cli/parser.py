@@ -96,7 +96,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _target_hint(word: str, name: str) -> str:
     """Return the one word for two that name an object of a cluster, as kubectl also takes them."""
-    from keyferry.workloads.targets import parse_target
+    from keyferry.workloads.objects import parse_target
 
     target = f"{word}/{name}"
     return "" if parse_target(target) is None else f"; did you mean {target!r}?"

@@ -42,18 +42,18 @@ class Command(Value):
 
 COMMANDS = {
     "get": Entry(
-        module="keyferry.cli.image.get",
+        module="keyferry.cli.get",
         summary="print the credentials for an image, in the order the kubelet tries them",
     ),
     "explain": Entry(
-        module="keyferry.cli.image.explain",
+        module="keyferry.cli.explain",
         summary="explain why the kubelet has, or does not have, credentials for an image",
     ),
     "can-pull": Entry(
-        module="keyferry.cli.image.can_pull", summary="check with the registry whether an image can be pulled"
+        module="keyferry.cli.can_pull", summary="check with the registry whether an image can be pulled"
     ),
     "pull": Entry(
-        module="keyferry.cli.image.pull",
+        module="keyferry.cli.pull",
         summary="pull images as the kubelet does, and write its pull records",
     ),
     "doctor": Entry(

@@ -11,46 +11,41 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.values import replace
 from keyferry.errors import Kind
+from keyferry.explain.cures import input_cures, new_secret, recreated_pod
 from keyferry.explain.evidence import AttemptKind
-from keyferry.explain.explanation import Cure, Explanation, Outcome, Subject
-from keyferry.explain.facts import Facts
-from keyferry.explain.forecast import (
-    MAX_CURES,
-    credential_cures,
-    foresee,
-    foresee_lookup,
-    outcome_without,
-    with_inputs,
-)
-from keyferry.explain.input_cures import input_cures
-from keyferry.explain.lookup_causes import find_lookup_cause
-from keyferry.explain.other_causes import find_other_cause
-from keyferry.explain.registry import PullVerdict
-from keyferry.explain.registry import verdict as check_text
-from keyferry.explain.secret_cures import new_secret, recreated_pod
-from keyferry.explain.times import age_text, clock_text
-from keyferry.explain.wording import (
+from keyferry.explain.explanation import (
+    Cure,
+    Explanation,
+    Facts,
+    Outcome,
+    PullVerdict,
+    Subject,
+    age_text,
     all_of,
+    clock_text,
     failed_text,
     found_text,
-    has_credentials,
-    is_refusal,
-    may_use,
     next_check,
-    registry,
     retry_text,
     seen_text,
     wait_cure,
     who,
     why_pulled,
 )
+from keyferry.explain.lookup_causes import (
+    MAX_CURES,
+    credential_cures,
+    find_lookup_cause,
+    foresee,
+    foresee_lookup,
+    outcome_without,
+    with_inputs,
+)
 from keyferry.images.answer import LookupOutcome
 from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.node.changes import ChangedFile
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.show.text import duration_text
-
-__all__ = ["explain"]
 
 _SECOND = 1_000_000_000
 _FORBIDDEN = 403
@@ -87,7 +82,7 @@ def _runs(facts: Facts) -> Explanation | None:
     )
     if attempt.was_pulled and attempt.at is not None:
         text += f": the image was pulled {age_text(attempt.at, now)}"
-    elif attempt.was_pulled is False or may_use(facts):
+    elif attempt.was_pulled is False or facts.may_use:
         text += ": the image is on the node and this pod may use it; nothing is pulled"
     notes = (f"a new pull: {foresee(facts).text}",)
     return Explanation(facts=facts, outcome=Outcome.RUNS, text=text, notes=notes, about=Subject.USE)
@@ -107,7 +102,7 @@ def _ended(facts: Facts) -> Explanation | None:
 @_rule
 def _may_use_it(facts: Facts) -> Explanation | None:
     """Nothing is to be pulled: not at the first attempt, or not any more since the last one failed."""
-    if not facts.containers or facts.is_always_pulled or not may_use(facts):
+    if not facts.containers or facts.is_always_pulled or not facts.may_use:
         return None
     text = "the image is on the node and this pod may use it; nothing is pulled"
     if facts.evidence.last_attempt.kind is not AttemptKind.FAILED:
@@ -167,7 +162,7 @@ def _never_and_not_allowed(facts: Facts) -> Explanation | None:
     decision = facts.decision
     if not _is_never(facts) or decision is None:
         return None
-    if may_use(facts) is None:
+    if facts.may_use is None:
         text = "cannot tell whether the pod may use the image on the node: the pod forbids to pull it"
         return Explanation(
             facts=facts,
@@ -234,7 +229,11 @@ def _blocked(facts: Facts) -> Explanation | None:
 @_rule
 def _other_reason(facts: Facts) -> Explanation | None:
     evidence, check = facts.evidence, facts.check
-    found = find_other_cause(facts) if evidence.last_attempt.kind is AttemptKind.FAILED else None
+    if evidence.last_attempt.kind is not AttemptKind.FAILED:
+        return None
+    from keyferry.explain.other_causes import find_other_cause
+
+    found = find_other_cause(facts)
     if found is None:
         return None
     is_accepted = check is not None and check.verdict is PullVerdict.YES
@@ -243,15 +242,13 @@ def _other_reason(facts: Facts) -> Explanation | None:
     if evidence.since_the_failure():
         changed, retried = _change_texts(facts)
         if check is not None and is_accepted:
-            return Explanation(
-                facts=facts, outcome=Outcome.FOUND, text=f"{check_text(check)}; {changed}; {retried}"
-            )
+            return Explanation(facts=facts, outcome=Outcome.FOUND, text=f"{check.text}; {changed}; {retried}")
         text = f"{changed}, since the last attempt{seen_text(facts)}: {found.cause}; {retried}"
         return Explanation(
             facts=facts, outcome=Outcome.CHANGED, text=text, cures=next_check(facts), notes=notes
         )
     if check is not None and is_accepted:
-        notes = (*notes, f"asked now, the registry says {check_text(check)}")
+        notes = (*notes, f"asked now, the registry says {check.text}")
     text = f"{why_pulled(facts)}{found.cause}{seen_text(facts)}"
     return Explanation(
         facts=facts,
@@ -281,11 +278,11 @@ def _mended(facts: Facts) -> Explanation | None:
     """Something changed since, and now there is a credential."""
     check = facts.check
     is_refused = check is not None and check.kind is Kind.REFUSED
-    if not facts.evidence.since_the_failure() or not has_credentials(facts) or is_refused:
+    if not facts.evidence.since_the_failure() or not facts.has_credentials or is_refused:
         return None
     changed, retried = _change_texts(facts)
     if check is not None and check.verdict is PullVerdict.YES:
-        text = f"{check_text(check)}; {changed}, since {failed_text(facts)}; {retried}"
+        text = f"{check.text}; {changed}, since {failed_text(facts)}; {retried}"
         return Explanation(facts=facts, outcome=Outcome.FOUND, text=text)
     text = f"{changed}, since the last attempt{seen_text(facts)}; {retried}; now {found_text(facts)}"
     return Explanation(facts=facts, outcome=Outcome.CHANGED, text=text, cures=next_check(facts))
@@ -319,7 +316,7 @@ def _not_read(facts: Facts) -> Explanation | None:
     """The config on the disk is not the one that the kubelet has read."""
     configs = (each for each in facts.evidence.unread if each.kind is ChangedFile.PROVIDER_CONFIG)
     file, now = next(configs, None), facts.evidence.now
-    if file is None or not is_refusal(facts) or not has_credentials(facts):
+    if file is None or not facts.is_refusal or not facts.has_credentials:
         return None
     if any(each.source.kind != SourceKind.PROVIDER for each in facts.answer.credentials):
         return None
@@ -335,7 +332,7 @@ def _not_read(facts: Facts) -> Explanation | None:
 
 @_rule
 def _refused_rule(facts: Facts) -> Explanation | None:
-    if not is_refusal(facts) or not has_credentials(facts):
+    if not facts.is_refusal or not facts.has_credentials:
         return None
     return _older_answer(facts) or _accepted_here(facts) or _refused(facts)
 
@@ -375,7 +372,7 @@ def _accepted_here(facts: Facts) -> Explanation | None:
         return None
     text = (
         f"{why_pulled(facts)}{failed_text(facts)}, and nothing that is known has changed since, although "
-        f"{registry(facts)} accepts {who(accepted)} from here now"
+        f"{facts.registry} accepts {who(accepted)} from here now"
     )
     return Explanation(facts=facts, outcome=Outcome.UNEXPLAINED, text=text, cures=(wait_cure(facts),))
 
@@ -394,7 +391,7 @@ def _refused(facts: Facts) -> Explanation:
     cures = list(credential_cures(facts, *facts.credentials))
     mirror = _refusing_mirror(facts)
     if mirror and facts.mirrors is not None:
-        cause = f"the mirror {mirror} refuses {whom}, which the kubelet has for {registry(facts)}"
+        cause = f"the mirror {mirror} refuses {whom}, which the kubelet has for {facts.registry}"
         text = f"let the mirror accept it or need none, or take it out of {facts.mirrors.file}"
         cures = [Cure(text=text), *cures]
     elif _is_known_user(facts):
@@ -443,7 +440,7 @@ def _cache_seconds(facts: Facts, provider: str) -> float:
 def _no_credential(facts: Facts) -> Explanation | None:
     answer = facts.answer
     is_failed = facts.evidence.last_attempt.kind is AttemptKind.FAILED
-    if not is_failed or has_credentials(facts) or not _is_about_credentials(facts):
+    if not is_failed or facts.has_credentials or not _is_about_credentials(facts):
         return None
     found = find_lookup_cause(facts)
     if found is None or (answer.outcome is LookupOutcome.UNKNOWN and not found.is_certain):
@@ -476,7 +473,7 @@ def _unexplained(facts: Facts) -> Explanation | None:
     why = f": {attempt.failure.text}" if attempt.failure is not None else ", and its status does not tell why"
     text = f"{why_pulled(facts)}the pull fails{seen_text(facts)}{why}"
     cures = (*next_check(facts), *input_cures(facts)) or (wait_cure(facts),)
-    if facts.answer.outcome is LookupOutcome.UNKNOWN and is_refusal(facts):
+    if facts.answer.outcome is LookupOutcome.UNKNOWN and facts.is_refusal:
         text = (
             f"{why_pulled(facts)}{failed_text(facts)}, and whether the kubelet has a credential cannot be told: "
             f"{facts.answer.missing[0]}"
@@ -496,7 +493,7 @@ def _may_not_exist(facts: Facts) -> bool:
 
 def _is_about_credentials(facts: Facts) -> bool:
     """Return whether the last attempt failed for want of a credential, as far as its reason tells."""
-    return facts.evidence.last_attempt.failure is None or is_refusal(facts)
+    return facts.evidence.last_attempt.failure is None or facts.is_refusal
 
 
 # Nothing was tried.
@@ -529,7 +526,7 @@ def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:
         now = facts.evidence.now
         started, changed = clock_text(file.started, now), clock_text(file.changed, now)
         yield f"{file.path} changed {changed}, after the kubelet started ({started}), which reads it only then"
-    if facts.decision is not None and may_use(facts) is False and explanation.verdict is not PullVerdict.NO:
+    if facts.decision is not None and facts.may_use is False and explanation.verdict is not PullVerdict.NO:
         yield f"the image is on the node, and this pod must pull it to verify its access: {facts.decision.summary}"
     told = " ".join((explanation.text, *explanation.notes))
     yield from (note for note in facts.notes if note not in told)

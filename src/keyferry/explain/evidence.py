@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 
 from keyferry._core.values import Value, replace
-from keyferry.errors import ImageNameError
-from keyferry.images.node.changes import Newer
+from keyferry.errors import ImageNameError, KeyferryError
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import SourceKind
+from keyferry.images.node.changes import (
+    ChangedFile,
+    Newer,
+    changed_at,
+    newer_than_kubelet,
+    read_config_hash,
+)
 from keyferry.images.reference import parse_image
 from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
 from keyferry.workloads.events import EARLIER_REASONS, PullEvent
+from keyferry.workloads.inputs import Inputs
 from keyferry.workloads.objects import Change
 from keyferry.workloads.pods import ContainerState, PodContainer, StateKind, WorkloadPod
+from keyferry.workloads.request import Request
 
-__all__ = ["AttemptKind", "Evidence", "LastAttempt", "see"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 # The kubelet doubles the pause between attempts up to this.
 MAX_BACK_OFF_SECONDS = 300.0
+# How long it keeps what it read of a docker config.
+_DOCKER_CONFIG_SECONDS = 300.0
+# The time limit of a question that nobody asked for.
+_METRICS_SECONDS = 5.0
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
 
 
@@ -240,3 +258,95 @@ def _running(states: tuple[ContainerState, ...], success: PullEvent | None) -> L
     if success is None:
         return LastAttempt(kind=AttemptKind.RUNS, since=since)
     return LastAttempt(kind=AttemptKind.RUNS, at=success.at, was_pulled=not success.is_use, since=since)
+
+
+# From the inputs.
+
+
+def see_image(
+    inputs: Inputs,
+    answer: Answer,
+    containers: tuple[PodContainer, ...],
+    mirrors: Mirrors | None,
+    unread: tuple[Newer, ...],
+) -> Evidence:
+    """Return what was seen of the image of *answer*, which *containers* of the pod use; nothing without a pod."""
+    if inputs.sources.workload is None:
+        return Evidence()
+    return see(
+        inputs.sources.workload,
+        containers,
+        inputs.sources.events,
+        now=time.time(),
+        changes=tuple(_changes(inputs, answer, unread)),
+        runtime_changes=() if mirrors is None else tuple(_runtime_changes(mirrors)),
+        unread=unread,
+    )
+
+
+def _runtime_changes(mirrors: Mirrors) -> Iterator[Change]:
+    """Yield the last changes of the file that tells the runtime how to reach a registry, and of what that names."""
+    trusted = (file for endpoint in mirrors.endpoints for file in endpoint.trust.ca_files)
+    return _file_changes(mirrors.file, *trusted)
+
+
+def _file_changes(*paths: str) -> Iterator[Change]:
+    for path in dict.fromkeys(filter(None, paths)):
+        at = changed_at(path)
+        if at is not None:
+            yield Change(what=path, at=at)
+
+
+def _changes(inputs: Inputs, answer: Answer, unread: tuple[Newer, ...]) -> Iterator[Change]:
+    """Yield the last changes of what the credentials that are found come from."""
+    sources, node, docker_config = inputs.sources, inputs.node, inputs.docker_config.path
+    found = {credential.source for credential in answer.credentials}
+    secrets = {f"pull secret {source.name}" for source in found if source.secret is not None}
+    yield from (change for change in sources.changes if change.what in secrets)
+    account = next((source.service_account for source in found if source.service_account is not None), None)
+    if account is not None and sources.account_changed_at is not None:
+        what = f"service account {account.namespace}/{account.name}"
+        yield Change(what=what, at=sources.account_changed_at)
+    if node.elsewhere or node.kubelet is None:
+        return
+    providers = [source.name for source in found if source.kind == SourceKind.PROVIDER]
+    if providers and node.kubelet.started is not None:
+        # It has read its config again, and forgotten the answers of plugins.
+        yield Change(what="the kubelet", at=node.kubelet.started, how="restarted")
+    plugins = (os.path.join(inputs.found.bin_dir, name) for name in providers)
+    yield from _file_changes(*plugins, inputs.found.config if providers and not unread else "")
+    is_used = any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found)
+    at = changed_at(docker_config) if is_used and docker_config else None
+    if at is not None:
+        yield Change(what=f"docker config {docker_config}", at=at, delay_seconds=_DOCKER_CONFIG_SECONDS)
+
+
+def find_unread(inputs: Inputs) -> tuple[Newer, ...]:
+    """Return the files that changed after the kubelet of this node started, if it is the pod's.
+
+    Where a time says so of the provider config, the kubelet is asked for the hash of what it has read, if it can be.
+    """
+    node, found = inputs.node, inputs.found
+    kubelet = None if node.elsewhere else found.kubelet or node.kubelet
+    if kubelet is None:
+        return ()
+    settings = node.settings_of(kubelet)
+    path = found.config if found.kubelet is not None else ""
+    newer = newer_than_kubelet(settings, path)
+    if inputs.request.target and any(each.kind is ChangedFile.PROVIDER_CONFIG for each in newer):
+        loaded = _loaded_hash(inputs.request, inputs.sources.node_name or kubelet.node_name)
+        return newer_than_kubelet(settings, path, loaded)
+    return newer
+
+
+def _loaded_hash(request: Request, node_name: str) -> str:
+    """Return the hash of the provider config that the kubelet's metrics have; empty if they cannot be read."""
+    from keyferry._net.forms import encode_percent
+    from keyferry.clusters.request import request as send
+
+    path = f"/api/v1/nodes/{encode_percent(node_name)}/proxy/metrics"
+    try:
+        with send(request.open_session(), path, timeout_seconds=_METRICS_SECONDS) as reply:
+            return read_config_hash(reply.read().decode("utf-8", "replace")) if reply.is_success else ""
+    except KeyferryError:
+        return ""

@@ -7,14 +7,9 @@ import shlex
 from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST, is_hub_host
-from keyferry._core.values import Value
-from keyferry.explain.explanation import Cure
-from keyferry.explain.facts import Facts
-from keyferry.explain.secret_cures import new_secret
-from keyferry.explain.wording import registry, wait_cure, who
+from keyferry.explain.cures import new_secret
+from keyferry.explain.explanation import Cause, Cure, Facts, wait_cure, who
 from keyferry.pulls.failure_text import FailureKind, HostRole, PullFailure
-
-__all__ = ["OtherCause", "find_other_cause"]
 
 # Where containerd reads how to reach a registry, if its config_path is this folder, as most nodes have it.
 _HOSTS_DIR = "/etc/containerd/certs.d"
@@ -24,18 +19,11 @@ _PLAIN_HOST = r"(?:[A-Za-z0-9][\w.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})
 _ASIDE = (HostRole.PROXY, HostRole.TOKEN_SERVER, HostRole.STORE)
 
 
-class OtherCause(Value):
-    """Why a pull fails, and what cures it."""
-
-    cause: str
-    cures: tuple[Cure, ...] = ()
-
-
-_Tell = Callable[[Facts, PullFailure], OtherCause]
+_Tell = Callable[[Facts, PullFailure], Cause]
 _BY_KIND: dict[FailureKind, _Tell] = {}
 
 
-def find_other_cause(facts: Facts) -> OtherCause | None:
+def find_other_cause(facts: Facts) -> Cause | None:
     """Return why the last attempt failed, if no credential is to blame for it."""
     failure = facts.evidence.last_attempt.failure
     tell = None if failure is None else _BY_KIND.get(failure.kind)
@@ -54,7 +42,7 @@ def _of(*kinds: FailureKind) -> Callable[[_Tell], _Tell]:
 
 def _host(facts: Facts, failure: PullFailure) -> str:
     """Return the host that failed; empty for a proxy, token server or store that is not named."""
-    return failure.host if failure.host or failure.role in _ASIDE else registry(facts)
+    return failure.host if failure.host or failure.role in _ASIDE else facts.registry
 
 
 def _party(facts: Facts, failure: PullFailure) -> str:
@@ -74,7 +62,7 @@ def _named_in(facts: Facts, failure: PullFailure) -> str:
     """Return where the host is named that the runtime asked; empty if no setting names it, or that is not known."""
     if failure.role in _ASIDE:
         return ""
-    own, name = registry(facts), _without_port(_host(facts, failure))
+    own, name = facts.registry, _without_port(_host(facts, failure))
     if name == _without_port(own) or (own == HUB and is_hub_host(name)):
         return "the pod"
     if facts.mirrors is not None and name in (_without_port(each.host) for each in facts.mirrors.others):
@@ -103,12 +91,12 @@ def _hosts_entry(facts: Facts, failure: PullFailure) -> str:
     A host of its own would be a mirror. The settings of the registry apply to its token server and its store, too.
     """
     if failure.role in _ASIDE or not failure.host:
-        return REGISTRY_HOST if registry(facts) == HUB else registry(facts)
+        return REGISTRY_HOST if facts.registry == HUB else facts.registry
     return failure.host
 
 
 @_of(FailureKind.NOT_FOUND)
-def _no_such_image(facts: Facts, failure: PullFailure) -> OtherCause:
+def _no_such_image(facts: Facts, failure: PullFailure) -> Cause:
     users = " and ".join(who(each) for each in facts.answer.credentials)
     whom, access = users, f"give {users} access to it"
     if not users:
@@ -117,91 +105,91 @@ def _no_such_image(facts: Facts, failure: PullFailure) -> OtherCause:
         # The texts do not tell which of the users were refused.
         whom = "the users that it accepts"
         access = "give one of them access to it"
-    return OtherCause(
+    return Cause(
         cause=f"the registry has no such image or tag, or hides it from {whom}: {facts.answer.image}",
         cures=(Cure(text=f"check the name and the tag in the pod; if they are right, {access}"),),
     )
 
 
 @_of(FailureKind.LAYER)
-def _no_such_layer(facts: Facts, failure: PullFailure) -> OtherCause:
+def _no_such_layer(facts: Facts, failure: PullFailure) -> Cause:
     where = f" at {_host(facts, failure)}" if failure.role is HostRole.STORE else ""
     text = "push the image again, with all its layers, or ask who runs the registry what became of them"
-    return OtherCause(
+    return Cause(
         cause=f"the registry has {facts.answer.image}, and lacks a layer of it{where}: {failure.detail}",
         cures=(Cure(text=text),),
     )
 
 
 @_of(FailureKind.STORE)
-def _store_refuses(facts: Facts, failure: PullFailure) -> OtherCause:
+def _store_refuses(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     text = (
         "no credential helps: the registry let the node read the image. Check the clock of the node, and whether a "
         f"firewall, a proxy or a policy keeps the node from {host}; or ask who runs the registry"
     )
-    return OtherCause(
+    return Cause(
         cause=f"{_party(facts, failure)} refuses a layer of the image: {failure.detail}",
         cures=(Cure(text=text),),
     )
 
 
 @_of(FailureKind.DNS)
-def _unknown_host(facts: Facts, failure: PullFailure) -> OtherCause:
+def _unknown_host(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node cannot resolve {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause=cause, cures=(_proxy_cure(),))
+        return Cause(cause=cause, cures=(_proxy_cure(),))
     named = _named_in(facts, failure)
     text = "see whether the node resolves it, there"
     if named:
         text = f"check the name in {named}; if it is right, {text}"
     lines = _pasted(host, f"getent hosts {shlex.quote(_without_port(host))}")
-    return OtherCause(cause=cause, cures=(Cure(text=text, lines=lines),))
+    return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
 @_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
-def _unreachable(facts: Facts, failure: PullFailure) -> OtherCause:
+def _unreachable(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node cannot reach {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause=cause, cures=(_proxy_cure(", and whether the proxy runs"),))
+        return Cause(cause=cause, cures=(_proxy_cure(", and whether the proxy runs"),))
     named = _named_in(facts, failure)
     text = "the network, the firewall and the proxy of the node, there"
     text = f"check the name and the port in {named}, then {text}" if named else f"check {text}"
     path = "/v2/" if named else "/"
     url = f"{'http' if failure.is_plain else 'https'}://{host}{path}"
-    return OtherCause(
+    return Cause(
         cause=cause, cures=(Cure(text=text, lines=_pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")),)
     )
 
 
 @_of(FailureKind.CANCELED)
-def _given_up(facts: Facts, failure: PullFailure) -> OtherCause:
+def _given_up(facts: Facts, failure: PullFailure) -> Cause:
     text = "if it is given up again, see in the log of the container runtime why, on the node"
     cause = f"the container runtime or the kubelet gave up the pull, or was stopped: {failure.detail}"
-    return OtherCause(cause=cause, cures=(wait_cure(facts), Cure(text=text, lines=(_RUNTIME_LOG,))))
+    return Cause(cause=cause, cures=(wait_cure(facts), Cure(text=text, lines=(_RUNTIME_LOG,))))
 
 
 @_of(FailureKind.RUNTIME)
-def _runtime(_: Facts, failure: PullFailure) -> OtherCause:
+def _runtime(_: Facts, failure: PullFailure) -> Cause:
     cures = (Cure(text="see the log of the container runtime, on the node", lines=(_RUNTIME_LOG,)),)
-    return OtherCause(cause=f"the container runtime itself fails: {failure.text}", cures=cures)
+    return Cause(cause=f"the container runtime itself fails: {failure.text}", cures=cures)
 
 
 @_of(FailureKind.AUTHORITY)
-def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
-    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+def _untrusted(facts: Facts, failure: PullFailure) -> Cause:
+    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     cause = f"the node does not trust the certificate of {_party(facts, failure)}: {failure.detail}"
     if failure.role is HostRole.PROXY:
         text = "add the authority's certificate to those of the node's system, then restart the container runtime"
-        return OtherCause(cause=cause, cures=(Cure(text=text),))
+        return Cause(cause=cause, cures=(Cure(text=text),))
     text = (
         f"on the node, save the authority's certificate as {folder}/ca.crt, and write this to {folder}/hosts.toml, "
         "or add it there; containerd reads it at the next pull, if its config_path is that folder"
     )
     lines = _pasted(entry, f'[host."https://{entry}"]', f'  ca = "{folder}/ca.crt"')
-    return OtherCause(
+    return Cause(
         cause=cause,
         cures=(
             Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
@@ -210,7 +198,7 @@ def _untrusted(facts: Facts, failure: PullFailure) -> OtherCause:
 
 
 @_of(FailureKind.CERTIFICATE)
-def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
+def _bad_certificate(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node does not accept the certificate of {_party(facts, failure)}: {failure.detail}"
     named = _named_in(facts, failure)
@@ -221,23 +209,23 @@ def _bad_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
     )
     address = shlex.quote(host if _without_port(host) != host else f"{host}:443")
     line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
-    return OtherCause(cause=cause, cures=(Cure(text=text, lines=_pasted(host, line)),))
+    return Cause(cause=cause, cures=(Cure(text=text, lines=_pasted(host, line)),))
 
 
 @_of(FailureKind.CLIENT_CERTIFICATE)
-def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
-    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+def _no_client_certificate(facts: Facts, failure: PullFailure) -> Cause:
+    entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     party = _party(facts, failure)
     cause = f"{party} does not accept the node without a certificate of its own: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause=cause, cures=(_proxy_cure(),))
+        return Cause(cause=cause, cures=(_proxy_cure(),))
     text = (
         f"on the node, save a certificate that {party} accepts and its key as {folder}/client.cert and "
         f"client.key, and write this to {folder}/hosts.toml, or add it there; containerd reads it at the next pull"
     )
     client = f'  client = [["{folder}/client.cert", "{folder}/client.key"]]'
     lines = _pasted(entry, f'[host."https://{entry}"]', client)
-    return OtherCause(
+    return Cause(
         cause=cause,
         cures=(
             Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
@@ -246,64 +234,64 @@ def _no_client_certificate(facts: Facts, failure: PullFailure) -> OtherCause:
 
 
 @_of(FailureKind.PROTOCOL)
-def _other_protocol(facts: Facts, failure: PullFailure) -> OtherCause:
-    host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{registry(facts)}"
+def _other_protocol(facts: Facts, failure: PullFailure) -> Cause:
+    host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     cause = f"the node and {_party(facts, failure)} do not speak the same protocol: {failure.detail}"
     if failure.role is HostRole.PROXY:
-        return OtherCause(cause=cause, cures=(_proxy_cure(": its scheme and its port"),))
+        return Cause(cause=cause, cures=(_proxy_cure(": its scheme and its port"),))
     lines = _pasted(host, f'[host."http://{host}"]')
     if failure.role in _ASIDE or not lines:
-        return OtherCause(cause=cause, cures=(Cure(text=f"ask who runs {_party(facts, failure)}"),))
+        return Cause(cause=cause, cures=(Cure(text=f"ask who runs {_party(facts, failure)}"),))
     text = (
         f"check the port of {host}; if it has no TLS and the network is trusted, write this to {folder}/hosts.toml "
         "on the node, or add it there"
     )
-    return OtherCause(cause=cause, cures=(Cure(text=text, lines=lines),))
+    return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
 @_of(FailureKind.RATE_LIMIT)
-def _rate_limit(facts: Facts, failure: PullFailure) -> OtherCause:
+def _rate_limit(facts: Facts, failure: PullFailure) -> Cause:
     cause = f"{_party(facts, failure)} limits the number of pulls, and the limit is reached: {failure.detail}"
     wait = wait_cure(facts)
     if facts.answer.credentials:
-        return OtherCause(cause=cause, cures=(wait,))
+        return Cause(cause=cause, cures=(wait,))
     more = Cure(text=f"{wait.text}; registries permit more pulls to a user of their own")
-    return OtherCause(cause=cause, cures=(more, *new_secret(facts)))
+    return Cause(cause=cause, cures=(more, *new_secret(facts)))
 
 
 @_of(FailureKind.SERVER)
-def _server(facts: Facts, failure: PullFailure) -> OtherCause:
+def _server(facts: Facts, failure: PullFailure) -> Cause:
     cures = (wait_cure(facts), Cure(text="or ask who runs the registry"))
-    return OtherCause(cause=f"{_party(facts, failure)} itself fails: {failure.detail}", cures=cures)
+    return Cause(cause=f"{_party(facts, failure)} itself fails: {failure.detail}", cures=cures)
 
 
 @_of(FailureKind.PLATFORM)
-def _platform(_: Facts, failure: PullFailure) -> OtherCause:
+def _platform(_: Facts, failure: PullFailure) -> Cause:
     text = "build the image for it, or let the pod run on nodes that it is built for (nodeSelector)"
-    return OtherCause(
+    return Cause(
         cause=f"the image is not built for the node's platform: {failure.detail}", cures=(Cure(text=text),)
     )
 
 
 @_of(FailureKind.DISK)
-def _disk(facts: Facts, failure: PullFailure) -> OtherCause:
+def _disk(facts: Facts, failure: PullFailure) -> Cause:
     where = f" {facts.node_name}" if facts.node_name else ""
     cures = (Cure(text="free space on the node", lines=("df -h",)),)
-    return OtherCause(cause=f"the disk of node{where} is full: {failure.detail}", cures=cures)
+    return Cause(cause=f"the disk of node{where} is full: {failure.detail}", cures=cures)
 
 
 @_of(FailureKind.POLICY)
-def _policy(_: Facts, failure: PullFailure) -> OtherCause:
+def _policy(_: Facts, failure: PullFailure) -> Cause:
     text = "sign the image, or ask who sets that policy on the node"
-    return OtherCause(
+    return Cause(
         cause=f"a policy of the node's container runtime forbids the image: {failure.text}",
         cures=(Cure(text=text),),
     )
 
 
 @_of(FailureKind.NAME)
-def _bad_name(_: Facts, failure: PullFailure) -> OtherCause:
-    return OtherCause(
+def _bad_name(_: Facts, failure: PullFailure) -> Cause:
+    return Cause(
         cause=f"the name of the image is not valid: {failure.text}",
         cures=(Cure(text="correct it in the pod"),),
     )

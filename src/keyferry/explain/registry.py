@@ -1,29 +1,27 @@
-"""A registry's response to each credential, as text for people and as a document for programs, without secrets."""
+"""What the registry and its mirrors say to each credential, as text for people and as a document for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import StrEnum
+import os
+from collections.abc import Iterator, Sequence
 
+from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import printable, redact
-from keyferry._core.values import Value
-from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
+from keyferry._core.user_info import hide_user_info
+from keyferry._core.values import Value, replace
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind, RegistryError
 from keyferry.explain.document import source_document
-from keyferry.explain.mirrors import mirrors_document
-from keyferry.images.answer import MissingInput
-from keyferry.pulls.mirrors.endpoints import Mirrors
+from keyferry.explain.explanation import MirrorTrap, PullVerdict
+from keyferry.images.answer import Answer, MissingInput
+from keyferry.images.keyring import Credential
+from keyferry.images.match import explain_match
+from keyferry.images.node.discover import ROOT_VARIABLE, Discovery
+from keyferry.images.node.settings import Node
+from keyferry.images.reference import normalise, registry_of
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors
 from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
 from keyferry.show.text import Mark, mark
-
-__all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
-
-
-class PullVerdict(StrEnum):
-    """Whether an image can be pulled."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
+from keyferry.workloads.request import RegistryOptions, Wait, wait_for
 
 
 class RegistryCheck(Value):
@@ -49,6 +47,11 @@ class RegistryCheck(Value):
         if self.is_blocked:
             return PullVerdict.NO
         return PullVerdict.UNKNOWN if self.depends_on_file else self._judge(self.attempts)
+
+    @property
+    def text(self) -> str:
+        """The verdict in one line."""
+        return verdict(self)
 
     def _judge(self, attempts: tuple[Attempt, ...]) -> PullVerdict:
         if any(attempt.worked for attempt in attempts):
@@ -110,6 +113,7 @@ class RegistryCheck(Value):
 
 # Only these errors are about the image; after any other error it is unknown whether it can be pulled.
 _SURE = (Kind.REFUSED, Kind.NOT_FOUND)
+
 _NO_RESPONSE = (Kind.UNREACHABLE, Kind.TIMEOUT)
 
 
@@ -119,6 +123,36 @@ def _is_sure(attempt: Attempt) -> bool:
         return attempt.kind in _SURE
     return all(
         each.error is not None and each.error.kind in _SURE and not each.doubt for each in attempt.answers
+    )
+
+
+def check_image(
+    image: str,
+    credentials: Sequence[Credential],
+    options: RegistryOptions,
+    mirrors: Mirrors | None = None,
+    *,
+    missing: tuple[MissingInput, ...] = (),
+    wait: Wait | None = None,
+) -> RegistryCheck:
+    """Ask the registry for *image* with each credential in order or, without any, anonymously; nothing is downloaded.
+
+    Where the container runtime may not read the file of its *mirrors*, it is asked without them, too.
+    """
+    from keyferry.pulls.registry.check import check_endpoints
+    from keyferry.pulls.registry.transport import RegistryRoute
+
+    if options.ca_file and not os.path.isfile(options.ca_file):
+        raise EnvironmentProblem(f"CA file {options.ca_file!r}: does not exist")
+    route = RegistryRoute(ca_file=options.ca_file, is_insecure=options.insecure)
+    seconds = options.timeout_seconds
+    without_file: tuple[Attempt, ...] = ()
+    with wait_for(wait, f"asking {registry_of(normalise(image))}", seconds):
+        attempts = check_endpoints(image, credentials, mirrors, route=route, timeout_seconds=seconds)
+        if mirrors is not None and mirrors.doubt:
+            without_file = check_endpoints(image, credentials, None, route=route, timeout_seconds=seconds)
+    return RegistryCheck(
+        image=image, attempts=attempts, missing=missing, mirrors=mirrors, without_file=without_file
     )
 
 
@@ -261,4 +295,155 @@ def _answer(answer: EndpointAnswer) -> dict[str, object]:
         "status": 0 if error is None else error.status,
         "message": "" if error is None else error.message,
         "doubt": answer.doubt,
+    }
+
+
+# Mirrors.
+
+
+def image_mirrors(
+    image: str, options: RegistryOptions, node: Node, found: Discovery, *, is_here: bool
+) -> Mirrors | None:
+    """Return where the node's container runtime goes for the image, and how; None if no file says anything about it.
+
+    Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
+    only those that options name.
+    """
+    if options.hosts_dir and not os.path.isdir(options.hosts_dir):
+        raise EnvironmentProblem(f"--hosts-dir {options.hosts_dir!r}: is not a folder")
+    is_named = options.hosts_dir or options.registries_conf
+    is_this_node = (is_here or found.kubelet is not None) and not node.elsewhere
+    if not (is_named or is_this_node):
+        return None
+    from keyferry.pulls.mirrors.endpoints import MirrorPlaces, running_places
+    from keyferry.pulls.mirrors.find import find_endpoints
+
+    places = MirrorPlaces(root=os.environ.get(ROOT_VARIABLE) or "/")
+    if is_named:
+        places = replace(places, hosts_dir=options.hosts_dir, registries_conf=options.registries_conf)
+    elif found.kubelet is not None:
+        endpoint = node.settings_of(found.kubelet).endpoint
+        socket = "" if endpoint is None else endpoint.value
+        places = running_places(node.kubelets.runtimes, socket, root=places.root)
+    return find_endpoints(image, places)
+
+
+def mirror_traps(answer: Answer, mirrors: Mirrors | None) -> tuple[Reason, ...]:
+    """Return what differs from a pull at the image's own registry."""
+    # Where the runtime asks the registry alone, a credential goes where it belongs, whatever the settings of TLS.
+    if mirrors is None or mirrors.is_registry_alone(answer.name.partition("/")[2]):
+        return ()
+    facts = mirrors_document(mirrors)
+    if mirrors.problem or mirrors.is_blocked:
+        trap = MirrorTrap.MIRROR_FILE if mirrors.problem else MirrorTrap.MIRROR_BLOCKED
+        return (
+            Reason(
+                stage=ReasonStage.TRAP, subject=mirrors.file, outcome=trap, text=str(mirrors), facts=facts
+            ),
+        )
+    registry = answer.name.partition("/")[0]
+    if mirrors.is_login_only and answer.credentials:
+        return ()  # a login of the runtime's own, which it does not use then
+    text = f"{_way(mirrors)}: {_who_gets_it(mirrors, registry, has_any=bool(answer.credentials))}"
+    return (
+        Reason(
+            stage=ReasonStage.TRAP, subject=mirrors.file, outcome=MirrorTrap.MIRROR, text=text, facts=facts
+        ),
+        *(_insecure(each, registry) for each in mirrors.others if _is_exposed(each, answer)),
+        *_patterns(answer, mirrors),
+    )
+
+
+def _way(mirrors: Mirrors) -> str:
+    doubt = f"; {mirrors.doubt}" if mirrors.doubt else ""
+    places = ", then ".join(map(_place, mirrors.endpoints))
+    return f"{mirrors.runtime} asks {places} ({mirrors.file}{doubt})"
+
+
+def _place(endpoint: Endpoint) -> str:
+    return f"{endpoint.url} (the registry itself)" if endpoint.is_registry else endpoint.url
+
+
+def _who_gets_it(mirrors: Mirrors, registry: str, *, has_any: bool) -> str:
+    """Return who gets the credential; as far as the runtime's code tells."""
+    looked_up = f"the kubelet looks up credentials for {registry}"
+    offers = {each.offer for each in mirrors.others or mirrors.endpoints}
+    logins = ", ".join(each.host for each in mirrors.endpoints if each.has_login)
+    if logins and not has_any:
+        return f"{looked_up} only and has none; {mirrors.runtime} then uses the login of its own for {logins}"
+    if offers == {CredentialOffer.OFFERED}:
+        if not has_any:
+            return f"{looked_up} only and has none, so the mirror gets none either"
+        return (
+            f"{looked_up} only, and {mirrors.runtime} offers them to each of these hosts that asks for one; "
+            "a mirror that does not accept them refuses, and the next one is asked"
+        )
+    if offers == {CredentialOffer.WITHHELD}:
+        return (
+            f"{looked_up} only, and {mirrors.runtime} does not send them to another host; a mirror that asks for a "
+            f"credential needs one in the auth file of {mirrors.runtime} (global_auth_file)"
+        )
+    return f"{looked_up} only; cannot tell which credential the other hosts get"
+
+
+def _is_exposed(endpoint: Endpoint, answer: Answer) -> bool:
+    return endpoint.is_insecure and endpoint.offer is CredentialOffer.OFFERED and bool(answer.credentials)
+
+
+def _insecure(endpoint: Endpoint, registry: str) -> Reason:
+    text = (
+        f"{endpoint.url} is set without TLS or without a check of its certificate: if it asks for a credential, it "
+        f"gets that of {registry}, which others on the network may then read"
+    )
+    return Reason(stage=ReasonStage.TRAP, subject=endpoint.url, outcome=MirrorTrap.MIRROR_INSECURE, text=text)
+
+
+def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
+    """Yield the patterns that are meant for a mirror: the kubelet never looks up a mirror's name."""
+    covering = dict(answer.matching)
+    for index, provider in enumerate(answer.providers):
+        for pattern in provider.match_images or () if index not in covering else ():
+            for each in mirrors.others:
+                if explain_match(pattern, f"{each.host}/{each.repository}").matched:
+                    shown = hide_user_info(pattern)
+                    text = (
+                        f"pattern {shown!r} of {provider.name!r} covers the mirror {each.host}, but the kubelet "
+                        f"matches the image's own name, {answer.name}: the plugin is not run for it"
+                    )
+                    facts: dict[str, object] = {"provider": provider.name}
+                    yield Reason(
+                        stage=ReasonStage.TRAP,
+                        subject=shown,
+                        outcome=MirrorTrap.MIRROR_PATTERN,
+                        text=text,
+                        facts=facts,
+                    )
+                    break
+
+
+def mirrors_document(mirrors: Mirrors) -> dict[str, object]:
+    """Return the mirrors as a document."""
+    return {
+        "runtime": str(mirrors.runtime),
+        "file": mirrors.file,
+        "hosts": list(mirrors.hosts),
+        "problem": mirrors.problem,
+        "doubt": mirrors.doubt,
+        "blocked": mirrors.is_blocked,
+        "endpoints": [
+            {
+                "url": each.url,
+                "host": each.host,
+                "api": each.api,
+                "repository": each.repository,
+                "registry": each.is_registry,
+                "credential": str(each.offer),
+                "insecure": each.is_insecure,
+                "login": each.has_login,
+                "ca": list(each.trust.ca_files),
+                "clientCertificates": [certificate for certificate, _ in each.trust.client_pairs],
+                "headers": [name for name, _ in each.trust.headers],
+            }
+            for each in mirrors.endpoints
+        ],
     }

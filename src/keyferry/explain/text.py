@@ -1,23 +1,24 @@
-"""An explanation as text for a terminal: the verdict with its cause, cures, at most three notes; wide, all stages."""
+"""Explanations as text for a terminal: the verdict with its cause, cures, at most three notes; wide, all stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import masked, printable, redact
-from keyferry.explain.explanation import Cure, Explanation
-from keyferry.explain.facts import Facts
-from keyferry.explain.registry import PullVerdict, attempt_lines
-from keyferry.explain.wording import may_use
-from keyferry.images.answer import Answer, ProvisionOutcome
+from keyferry._core.values import replace
+from keyferry.explain.explanation import Cure, Explanation, Facts, PullVerdict
+from keyferry.images.answer import Answer, MissingInput, ProvisionOutcome
 from keyferry.images.keyring import SourceKind
 from keyferry.images.match import MatchRule
 from keyferry.images.reasons.nearness import find_misses
 from keyferry.show.text import Mark, Whole, fold, mark, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["render"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.explain.gather import ExplainedImage, ExplainedPod
+    from keyferry.pulls.records.decide import Decision
 
 _MAX_NOTES = 3
 _MAX_KEYS = 3
@@ -49,7 +50,7 @@ def render(
     """
     notes = [*explanation.notes, *(reason.text for reason in _traps(explanation)), *_others(explanation)]
     shown = notes if is_wide else notes[:_MAX_NOTES]
-    blocks = ["\n".join((*_head(explanation), *fold(style(printable(subject), "dim"), "  ", "  ")))]
+    blocks = ["\n".join(_head(explanation.verdict, explanation.text, subject))]
     if explanation.cures:
         blocks.append("\n".join(line for cure in explanation.cures for line in _cure(cure)))
     if shown:
@@ -63,10 +64,53 @@ def render(
     return Lines("\n\n".join(filter(None, blocks)))
 
 
-def _head(explanation: Explanation) -> Iterator[str]:
-    sign, colour = _VERDICTS[explanation.verdict]
-    for number, line in enumerate(fold(printable(explanation.text), "  ", "  ")):
+def render_pods(pods: Sequence[ExplainedPod], *, is_wide: bool = False) -> Lines:
+    """Return the explanations of all images of *pods*, those that fail first in each pod."""
+    return Lines("\n\n".join(block for pod in pods for block in _pod_blocks(pod, is_wide=is_wide)))
+
+
+def _pod_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
+    yield from () if pod.inputs is None else banner_blocks(pod.inputs.banner)
+    yield from _image_blocks(pod, is_wide=is_wide)
+    about = [*([f"{pod.pod}: {pod.problem}"] if pod.problem else []), *pod.notes]
+    if about:
+        yield "\n".join(line for each in about for line in _marked(Mark.WARNING, printable(each)))
+
+
+def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
+    """Yield the explanation of each image; images of which the same is told are one block."""
+    order = (PullVerdict.NO, PullVerdict.UNKNOWN, PullVerdict.YES)
+    groups: dict[tuple[object, ...], list[ExplainedImage]] = {}
+    for each in sorted(pod.images, key=lambda image: order.index(image.verdict)):
+        # The wide form shows the stages of each image.
+        groups.setdefault((*each.told, each.image if is_wide else ""), []).append(each)
+    place = f" on node {pod.pod.node_name}" if pod.pod.node_name else " on no node"
+    notes: tuple[str, ...] = ()
+    for number, group in enumerate(groups.values(), 1):
+        titles = (f"{', '.join(map(str, each.containers))}: {each.image}" for each in group)
+        subject = f"{pod.pod}{place}, {'; '.join(titles)}"
+        explanation = group[0].explanation
+        if explanation is None:
+            yield "\n".join(_head(PullVerdict.NO, group[0].problem, subject))
+            continue
+        # What is noted of one image is not noted again of the next.
+        new = tuple(note for note in explanation.notes if note not in notes)
+        notes += new
+        is_last = number == len(groups)
+        yield render(replace(explanation, notes=new), is_wide=is_wide, subject=subject, is_last=is_last)
+
+
+def banner_blocks(banner: Sequence[str]) -> tuple[str, ...]:
+    """Return the problems of a config with which a kubelet does not start, as one block of text; none without any."""
+    lines = [line for each in banner for line in fold(printable(each), "", "  ")]
+    return ("\n".join(style(line, "bold", "red") for line in lines),) if lines else ()
+
+
+def _head(verdict: PullVerdict, text: str, subject: str) -> Iterator[str]:
+    sign, colour = _VERDICTS[verdict]
+    for number, line in enumerate(fold(printable(text), "  ", "  ")):
         yield f"{' ' if number else mark(sign)} {style(line.lstrip(), colour, 'bold')}"
+    yield from fold(style(printable(subject), "dim"), "  ", "  ")
 
 
 def _cure(cure: Cure) -> Iterator[str]:
@@ -116,7 +160,7 @@ def _stages(explanation: Explanation) -> tuple[tuple[str, Iterable[str]], ...]:
     facts = explanation.facts
     answer = facts.answer
     # Nothing is tried for an image that is used without a pull.
-    stages = () if may_use(facts) else (ReasonStage.DECISION,)
+    stages = () if facts.may_use else (ReasonStage.DECISION,)
     decisions = (printable(reason.text) for reason in _of(answer, *stages))
     return (
         ("what happened", _seen(facts)),
@@ -144,15 +188,41 @@ def _seen(facts: Facts) -> Iterator[str]:
 
 
 def _responses(facts: Facts) -> Iterator[str]:
-    return iter(()) if facts.check is None else attempt_lines(facts.check)
+    if facts.check is None:
+        return iter(())
+    from keyferry.explain.registry import attempt_lines
+
+    return attempt_lines(facts.check)
 
 
 def _access(facts: Facts) -> Iterator[str]:
     if facts.decision is None:
         return iter(())
-    from keyferry.explain.decision import decision_lines
+    return _decision_lines(facts.decision, facts.answer.missing)
 
-    return decision_lines(facts.decision, facts.answer.missing)
+
+def _decision_lines(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> Iterator[str]:
+    """Yield the decision in one line, then its reasons; the *missing* inputs may change it."""
+    from keyferry.pulls.records.access import UseOutcome, judge_use
+
+    if judge_use(decision, missing) is UseOutcome.UNKNOWN:
+        why = "; ".join(map(str, missing))
+        yield printable(f"cannot tell whether this pod may use the image on the node: {why}")
+    else:
+        yield _decision_verdict(decision)
+    for reason in decision.reasons[:-1]:
+        yield f"- {reason.stage} {printable(reason.subject)}: {printable(reason.text)}"
+
+
+def _decision_verdict(decision: Decision) -> str:
+    why = printable(decision.summary)
+    if not decision.situation.image_ref:
+        return f"the image must be pulled: {why}"
+    if decision.error is not None:
+        return f"the container does not start: {why}"
+    if decision.must_pull:
+        return f"the image is on the node, but this pod must pull it to verify its access: {why}"
+    return f"the image is on the node, and this pod may use it without a pull: {why}"
 
 
 def _of(answer: Answer, *stages: ReasonStage) -> Iterator[Reason]:

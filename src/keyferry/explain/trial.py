@@ -1,30 +1,38 @@
-"""Try the whole chain of a provider that receives service account tokens, link by link."""
+"""Try the whole chain of a provider that receives service account tokens, link by link, and show what is found."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 
-from keyferry._core.secrets import secret_values
+from keyferry._core.secrets import printable, redact, secret_values
 from keyferry._core.values import Value, replace
-from keyferry.clusters.session import ClusterSession
-from keyferry.errors import KeyferryError, Kind
-from keyferry.explain.account_links import (
+from keyferry.api.link_line import VARIABLE, LinkLine, decode_link
+from keyferry.errors import EnvironmentProblem, KeyferryError, Kind
+from keyferry.explain.links import (
     AccountQuestion,
     BoundTo,
+    Link,
+    LinkName,
+    LinkState,
+    Matched,
     account_link,
     claims_link,
     find_pod,
+    keys_link,
     node_link,
+    plugin_link,
+    provider_link,
+    registry_link,
     token_link,
 )
-from keyferry.explain.chain import Chain, Link, LinkName, LinkState
-from keyferry.explain.link_reports import LinkReports
-from keyferry.explain.plugin_links import Matched, keys_link, plugin_link, provider_link, registry_link
-from keyferry.explain.registry import RegistryCheck
+from keyferry.explain.registry import check_image, image_mirrors
 from keyferry.images.answer import Provision
 from keyferry.images.keyring import Credential
+from keyferry.images.load import ProviderSettings, make_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import (
     Pod,
     ServiceAccount,
@@ -32,42 +40,68 @@ from keyferry.images.provider.accounts import (
     StaticAccount,
     pick_annotations,
 )
-from keyferry.images.reference import ImageName
-
-__all__ = ["TrialInput", "TrialTools", "try_chain"]
+from keyferry.images.reference import parse_image
+from keyferry.show.documents import as_yaml, make_document
+from keyferry.show.text import Mark, fold, mark, wrap
+from keyferry.show.writer import style
+from keyferry.workloads.node import choose_node, plugin_environment
+from keyferry.workloads.request import Request, Wait
 
 # The account and the token could not be had, because the server gave no answer.
 _NO_ANSWER = (Kind.UNREACHABLE, Kind.TIMEOUT)
+_MOST_LINKS = 16
 
 
-class TrialInput(Value):
-    """What is tried: an image for an account, as the pod *pod*, with the provider *provider* if one is chosen."""
+class Chain(Value):
+    """The links from *account* to *image*; *notes* are about the node's files."""
 
-    image: ImageName
-    namespace: str
+    image: str
     account: str
-    pod: str = ""
-    provider: str = ""
-    config: str = ""
-    bin_dir: str = ""
-    kubectl: str = "kubectl"
-    timeout_seconds: float = 60.0
+    links: tuple[Link, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def culprit(self) -> Link | None:
+        """The first broken link, else the first whose state is unknown; None if all are in order.
+
+        A plugin's report of its own steps counts only if the plugin fails.
+        """
+        has_failed = any(
+            link.name == LinkName.PLUGIN and link.state is LinkState.BROKEN for link in self.links
+        )
+        counted = [link for link in self.links if has_failed or not link.is_report]
+        for state in (LinkState.BROKEN, LinkState.UNKNOWN):
+            for link in counted:
+                if link.state is state:
+                    return link
+        return None
+
+    @property
+    def state(self) -> LinkState:
+        """The state of the whole chain: that of the culprit, else OK."""
+        return LinkState.OK if self.culprit is None else self.culprit.state
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line."""
+        link = self.culprit
+        if link is None:
+            return f"yes: {self.account} can pull {self.image}"
+        if link.state is LinkState.UNKNOWN:
+            return f"cannot tell whether {self.account} can pull {self.image}: {link.text}"
+        return f"no: {self.account} cannot pull {self.image}: {link.text}"
 
 
-class TrialTools(Value):
-    """What the chain is tried with: the node's providers, a session of the cluster, and requests to the registry.
+def try_chain(request: Request, *, pod: str = "", provider: str = "", wait: Wait | None = None) -> Chain:
+    """Try each link from the service account of *request* to its image until one is broken.
 
-    The second argument of *open_providers* receives the standard error of each run, and returns what is left of it.
+    The token is bound to *pod*, if one is named, and *provider* chooses one of those that match. Errors of a step are
+    broken links. Raise ImageNameError, and EnvironmentProblem if no config or no folder of plugins is found, or if the
+    service account is not ``NAMESPACE/NAME``.
     """
-
-    open_providers: Callable[[ServiceAccounts | None, Callable[[bytes], bytes] | None], Providers]
-    open_session: Callable[[], ClusterSession]
-    check_registry: Callable[[Sequence[Credential]], RegistryCheck]
-
-
-def try_chain(asked: TrialInput, tools: TrialTools) -> Chain:
-    """Try each link until one is broken; errors of the library become broken links."""
-    trial = _Trial(asked, tools)
+    if request.contradiction:
+        raise EnvironmentProblem(request.contradiction)
+    trial = _Trial(request, pod, provider, wait)
     links: list[Link] = []
     is_over = False
     for name, step in trial.steps():
@@ -77,7 +111,12 @@ def try_chain(asked: TrialInput, tools: TrialTools) -> Chain:
         link = _attempt(name, step)
         links += (*trial.take_reports(link), link)
         is_over = _ends(links[-1])
-    return Chain(image=asked.image.text, account=f"{asked.namespace}/{asked.account}", links=tuple(links))
+    return Chain(
+        image=trial.image.text,
+        account=request.service_account,
+        links=tuple(links),
+        notes=trial.found.notes,
+    )
 
 
 def _attempt(name: LinkName, step: Callable[[], Link]) -> Link:
@@ -109,10 +148,14 @@ class _Trial:
     _provision: Provision | None = None
     _credentials: tuple[Credential, ...] = ()
 
-    def __init__(self, asked: TrialInput, tools: TrialTools) -> None:
-        self._asked = asked
-        self._tools = tools
-        self._pod = BoundTo(name=asked.pod)
+    def __init__(self, request: Request, pod: str, provider: str, wait: Wait | None) -> None:
+        self._request = request
+        self._node = choose_node(request, None)
+        self.found = discover(request.config, request.bin_dir, node=self._node)
+        self.image = parse_image(request.image)
+        self._wanted = provider
+        self._wait = wait
+        self._pod = BoundTo(name=pod)
         self._reports = LinkReports()
 
     def steps(self) -> tuple[tuple[LinkName, Callable[[], Link]], ...]:
@@ -125,50 +168,75 @@ class _Trial:
             (LinkName.CLAIMS, lambda: claims_link(self._question, self._issued, self._pod)),
             (LinkName.PLUGIN, self._run_plugin),
             (LinkName.KEYS, self._find_keys),
-            (LinkName.REGISTRY, lambda: registry_link(lambda: self._tools.check_registry(self._credentials))),
+            (LinkName.REGISTRY, self._ask_registry),
         )
 
+    def _open_providers(
+        self,
+        accounts: ServiceAccounts | None = None,
+        listen: Callable[[bytes], bytes] | None = None,
+    ) -> Providers:
+        """Return the node's providers; *listen* receives the standard error of each run, and returns the rest of it."""
+        variables = plugin_environment(self._request, self._node, self.found).variables
+        if listen is not None:
+            variables = {**(os.environ if variables is None else variables), VARIABLE: "1"}
+        settings = ProviderSettings(
+            service_accounts=accounts,
+            timeout_seconds=self._request.timeout_seconds,
+            withhold_env=frozenset(self._request.withhold_env),
+            environ=variables,
+            listen=listen,
+        )
+        return make_providers(self.found.config, self.found.bin_dir, settings)
+
     def _find_provider(self) -> Link:
-        providers = self._tools.open_providers(None, None)
-        link, matched = provider_link(providers, self._asked.image, wanted=self._asked.provider)
+        link, matched = provider_link(self._open_providers(), self.image, wanted=self._wanted)
         if matched is not None:
             self._matched = matched
         return link
 
     def _find_account(self) -> Link:
-        asked, attributes = self._asked, self._matched.config.token_attributes
+        attributes = self._matched.config.token_attributes
         assert attributes is not None  # noqa: S101 - the provider link checks it
+        namespace, _, name = self._request.service_account.rpartition("/")
         self._question = AccountQuestion(
-            namespace=asked.namespace,
-            name=asked.account,
+            namespace=namespace,
+            name=name,
             attributes=attributes,
-            session=self._tools.open_session(),
-            kubectl=asked.kubectl,
-            timeout_seconds=asked.timeout_seconds,
+            session=self._request.open_session(),
+            kubectl=self._kubectl(),
+            timeout_seconds=self._request.timeout_seconds,
         )
         link, account = account_link(self._question)
         if account is not None:
             self._account = account
         return link
 
+    def _kubectl(self) -> str:
+        """Return how kubectl is called for the same cluster."""
+        cluster = self._request.cluster
+        options = {"--kubeconfig": cluster.kubeconfig, "--context": cluster.context}
+        return shlex.join(
+            ("kubectl", *(word for name, value in options.items() if value for word in (name, value)))
+        )
+
     def _request_token(self) -> Link:
-        if self._asked.pod:
-            self._pod = find_pod(self._question, self._asked.pod)
+        if self._pod.name:
+            self._pod = find_pod(self._question, self._pod.name)
         link, self._issued = token_link(self._question, self._account, self._pod)
         return link
 
     def _run_plugin(self) -> Link:
-        asked = self._asked
         accounts = StaticAccount(account=self._account, token_text=self._issued.token)
-        providers = self._tools.open_providers(accounts, self._reports.take)
+        providers = self._open_providers(accounts, self._reports.take)
         provider = next(each for each in providers.providers if each.config.name == self._matched.config.name)
         pod = Pod(
-            namespace=asked.namespace,
+            namespace=self._question.namespace,
             name=self._pod.name,
             uid=self._pod.uid,
-            service_account_name=asked.account,
+            service_account_name=self._question.name,
         )
-        link, provision = plugin_link(provider, asked.image, pod, trace=self._trace_command())
+        link, provision = plugin_link(provider, self.image, pod, trace=self._trace_command())
         if provision is not None:
             self._provision = provision
         return link
@@ -191,16 +259,142 @@ class _Trial:
 
     def _find_keys(self) -> Link:
         assert self._provision is not None  # noqa: S101 - the plugin link sets it
-        link, self._credentials = keys_link(self._provision, self._asked.image)
+        link, self._credentials = keys_link(self._provision, self.image)
         return link
+
+    def _ask_registry(self) -> Link:
+        image, options = self.image.text, self._request.registry
+        mirrors = image_mirrors(image, options, self._node, self.found, is_here=True)
+        return registry_link(check_image(image, self._credentials, options, mirrors, wait=self._wait))
 
     def _trace_command(self) -> str:
         """Return the commands that record the plugin's run with a token of the same account."""
-        asked, name = self._asked, self._matched.config.name
-        token = f"{asked.kubectl} create token {shlex.quote(asked.account)} --namespace {shlex.quote(asked.namespace)}"
-        audience = shlex.quote(self._question.audience)
-        words = [f"{asked.bin_dir}/{name}", asked.image.text, "--config", asked.config, "--provider", name]
-        annotations, _ = pick_annotations(self._question.attributes, self._account.annotations or {})
+        question, name = self._question, self._matched.config.name
+        account = f"{shlex.quote(question.name)} --namespace {shlex.quote(question.namespace)}"
+        token = f"{question.kubectl} create token {account}"
+        plugin = f"{self.found.bin_dir}/{name}"
+        words = [plugin, self.image.text, "--config", self.found.config, "--provider", name]
+        annotations, _ = pick_annotations(question.attributes, self._account.annotations or {})
         words += [word for key, value in annotations.items() for word in ("--annotation", f"{key}={value}")]
         trace = f'keyferry plugin trace {shlex.join(words)} --service-account-token-file "$token"'
+        audience = shlex.quote(question.audience)
         return f'token=$(mktemp token.XXXXXX) && {token} --audience {audience} > "$token" && {trace}'
+
+
+# The steps that a plugin reports of itself, in lines on standard error.
+
+
+class LinkReports:
+    """Collects the lines of one run; nothing in them is trusted, and known secrets in them are masked."""
+
+    def __init__(self) -> None:
+        self._lines: list[LinkLine] = []
+
+    def take(self, stderr: bytes) -> bytes:
+        """Keep the links in *stderr*, and return the other lines; a line that is not valid stays there."""
+        rest = []
+        for line in stderr.splitlines(keepends=True):
+            found = decode_link(line.rstrip(b"\r\n"))
+            if found is None:
+                rest.append(line)
+            elif len(self._lines) < _MOST_LINKS:
+                self._lines.append(found)
+        return b"".join(rest)
+
+    def links(self, known: tuple[str, ...]) -> tuple[Link, ...]:
+        """Return the links in the plugin's order; *known* are the secrets of the run."""
+        return tuple(_link(line, known) for line in self._lines)
+
+
+def _link(line: LinkLine, known: tuple[str, ...]) -> Link:
+    facts = {name: _fact(value, known) for name, value in line.facts.items()}
+    return Link(
+        name=f"plugin/{line.name}",
+        state=LinkState(line.state),
+        text=redact(line.text, known),
+        facts=facts,
+        cure=redact(line.cure, known),
+        is_report=True,
+    )
+
+
+def _fact(value: object, known: tuple[str, ...]) -> object:
+    if isinstance(value, list):
+        return [redact(str(each), known) for each in value]
+    return redact(value, known) if isinstance(value, str) else value
+
+
+# The chain as a document and as text.
+
+
+def chain_document(chain: Chain) -> dict[str, object]:
+    """Return the chain as a document."""
+    culprit = chain.culprit
+    return make_document(
+        "PluginTrial",
+        image=chain.image,
+        serviceAccount=chain.account,
+        outcome=str(chain.state),
+        verdict=chain.verdict,
+        firstProblem=None if culprit is None else str(culprit.name),
+        links=[_link_document(link) for link in chain.links],
+    )
+
+
+def _link_document(link: Link) -> dict[str, object]:
+    return {
+        "name": str(link.name),
+        "state": str(link.state),
+        "text": link.text,
+        "facts": dict(link.facts),
+        "cure": link.cure,
+        "manifests": list(link.manifests),
+    }
+
+
+_MARKS = {
+    LinkState.OK: Mark.YES,
+    LinkState.BROKEN: Mark.NO,
+    LinkState.UNKNOWN: Mark.UNKNOWN,
+    LinkState.NOT_REACHED: Mark.SKIPPED,
+}
+
+_STYLES = {
+    LinkState.OK: "green",
+    LinkState.BROKEN: "red",
+    LinkState.UNKNOWN: "yellow",
+    LinkState.NOT_REACHED: "dim",
+}
+
+
+def chain_lines(chain: Chain) -> Iterator[str]:
+    """Yield the verdict, the cure of the first problem, and a paragraph for each link."""
+    for line in fold(printable(chain.verdict), rest="  "):
+        yield style(line, "bold", _STYLES[chain.state])
+    if chain.culprit is not None:
+        yield from _cure_lines(chain.culprit)
+    yield ""
+    for link in chain.links:
+        first, *others = wrap(_title(link), link.text)
+        yield mark(_MARKS[link.state]) + first[1:]
+        yield from others
+        for name, value in link.facts.items():
+            yield from wrap("", f"{name}: {_shown(value)}")
+
+
+def _title(link: Link) -> str:
+    """Return the name of a link; that of a plugin's own step has a mark, so that it is not taken for another."""
+    return f"> {link.name.partition('/')[2]} " if link.is_report else str(link.name)
+
+
+def _cure_lines(link: Link) -> Iterator[str]:
+    if link.cure:
+        yield ""
+        yield from wrap("cure", link.cure)
+    for at, manifest in enumerate(link.manifests):
+        yield "---" if at else ""
+        yield from as_yaml(manifest).removesuffix("\n").split("\n")
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

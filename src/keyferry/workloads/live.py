@@ -11,10 +11,9 @@ from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.api_calls import ApiAction, ApiProblem, Json, call_api
 from keyferry.errors import Kind
 from keyferry.workloads.events import PullEvent, pull_events
-from keyferry.workloads.objects import KubernetesObject, ObjectKind
+from keyferry.workloads.objects import RESOURCES, KubernetesObject, ObjectKind, Target
 from keyferry.workloads.pods import WorkloadPod, read_pod
 from keyferry.workloads.secrets import secret_names
-from keyferry.workloads.targets import RESOURCES, Target
 
 __all__ = ["LiveWorkload", "fetch_workload"]
 

@@ -54,6 +54,11 @@ class UnusedSecret(Value):
     secret: PullSecret | None = None
     error: PullSecretError | None = None
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether the pod lists it and it does not exist."""
+        return self.reason is UnusedReason.ABSENT
+
     def __str__(self) -> str:
         return self.text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.cli.progress import Speed, amount_text, progress_line, shortened, size_text
+from keyferry.cli.pull_progress import Speed, amount_text, progress_line, shortened, size_text
 from keyferry.pulls.request import Progress
 
 MIB = 1 << 20

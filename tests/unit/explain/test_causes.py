@@ -10,8 +10,7 @@ from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginExitError, RegistryError
 from keyferry.explain.causes import explain
 from keyferry.explain.evidence import Evidence, see
-from keyferry.explain.explanation import Explanation, Outcome
-from keyferry.explain.facts import Facts
+from keyferry.explain.explanation import Explanation, Facts, Outcome
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.facts import Facts
+from keyferry.explain.document import explanation_document
+from keyferry.explain.explanation import Facts
 from support.function_plugins import answering, provider, providers
 
 LOGIN = ("user", "hidden-password")

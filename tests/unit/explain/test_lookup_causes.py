@@ -7,8 +7,7 @@ import json
 from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginNotFoundError, RegistryError
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation import Explanation
-from keyferry.explain.facts import Facts
+from keyferry.explain.explanation import Explanation, Facts
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret

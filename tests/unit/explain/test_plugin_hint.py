@@ -11,7 +11,7 @@ from keyferry.errors import (
     PluginProtocolError,
     PolicyError,
 )
-from keyferry.explain.plugin_hint import plugin_command
+from keyferry.explain.cures import plugin_command
 
 TRACE = "keyferry plugin trace 'a bin/p' reg.io/a --config c.yaml -o text"
 

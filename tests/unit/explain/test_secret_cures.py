@@ -9,8 +9,7 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.errors import PluginTimeoutError
 from keyferry.explain.causes import explain
-from keyferry.explain.explanation import Explanation
-from keyferry.explain.facts import Facts
+from keyferry.explain.explanation import Explanation, Facts
 from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod

@@ -6,7 +6,7 @@ import pytest
 
 from keyferry.errors import PluginExitError
 from keyferry.explain.causes import explain
-from keyferry.explain.facts import Facts
+from keyferry.explain.explanation import Facts
 from keyferry.explain.text import render
 from keyferry.images.answer import Answer
 from support.function_plugins import answering, failing, provider, providers

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keyferry.workloads.objects import ObjectKind
-from keyferry.workloads.targets import Target, parse_target
+from keyferry.workloads.objects import ObjectKind, Target, parse_target
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from keyferry.agent.page.model import PageSnapshot, account_text, cure_of
 from keyferry.api.meta import format_time
 from keyferry.errors import ImageNameError
 from keyferry.explain.causes import explain
-from keyferry.explain.facts import Facts
+from keyferry.explain.explanation import Facts
 from keyferry.explain.lookup_causes import describe_miss
 from keyferry.images.answer import Answer, Provision, ProvisionOutcome
 from keyferry.images.provider.cache import shares_cache_key

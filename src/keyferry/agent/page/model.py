@@ -21,7 +21,7 @@ from keyferry.agent.journal import CallerUsage, Journal, JournalEntry, Usage, ow
 from keyferry.agent.refresh import SHORTEST_LIFE_NS, PlannedRefresh, Refresher, refresh_at_ns
 from keyferry.agent.settings import NAMES
 from keyferry.agent.state import AgentState, Reloader, ReloadOutcome
-from keyferry.explain.plugin_hint import plugin_command
+from keyferry.explain.cures import plugin_command
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.counters import BUCKETS, Counts

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Callable
-
-from keyferry.api.link_line import VARIABLE
 from keyferry.cli.exits import EXITS, Exit, WrongUsage, exit_code
-from keyferry.cli.frame.node_settings import plugin_environment
-from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_credentials, image_mirrors
+from keyferry.cli.image_arguments import add_registry_arguments, choose_wait, registry_options
 from keyferry.cli.options import (
     add_config_arguments,
     add_context_arguments,
     add_output_argument,
     add_run_arguments,
-    open_session,
 )
 from keyferry.errors import Kind
-from keyferry.explain.chain import Chain, LinkState, chain_document, chain_lines
-from keyferry.explain.trial import TrialInput, TrialTools, try_chain
-from keyferry.images.load import ProviderSettings, make_providers
-from keyferry.images.lookup import Providers
-from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.provider.accounts import ServiceAccounts
-from keyferry.images.reference import ImageName, parse_image
+from keyferry.explain.links import LinkState
+from keyferry.explain.trial import Chain, chain_document, chain_lines, try_chain
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines, report
+from keyferry.workloads.request import ClusterOptions, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,13 +77,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Try the chain, and print the verdict, the cure and the links."""
-    namespace, _, name = args.service_account.rpartition("/")
-    if not namespace or not name:
-        raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
-    found = discover(args.config, args.bin_dir, node=args.node)
-    report(*found.notes)
-    asked = _asked(args, found, namespace, name)
-    chain = try_chain(asked, _tools(args, found, asked.image))
+    request = Request(
+        image=args.image,
+        service_account=args.service_account,
+        config=args.config,
+        bin_dir=args.bin_dir,
+        timeout_seconds=args.timeout,
+        withhold_env=tuple(args.withhold_env),
+        env_from=args.env_from or "",
+        cluster=ClusterOptions(
+            context=args.context,
+            kubeconfig=args.kubeconfig,
+            cluster=args.cluster,
+            user=args.user,
+            proxy_url=args.proxy_url,
+            trust=args.trust,
+        ),
+        registry=registry_options(args),
+    )
+    if request.contradiction:
+        raise WrongUsage(request.contradiction)
+    chain = try_chain(request, pod=args.pod, provider=args.provider, wait=choose_wait())
+    report(*chain.notes)
     if args.output == "table":
         print(Lines("\n".join(chain_lines(chain))))
     else:
@@ -112,50 +116,3 @@ def code_for_chain(chain: Chain) -> Exit:
     if link.error is not None:
         return exit_code(link.error)
     return Exit.NO if link.kind is None else EXITS[link.kind]
-
-
-def _asked(args: argparse.Namespace, found: Discovery, namespace: str, name: str) -> TrialInput:
-    words = ["kubectl"]
-    for option in ("kubeconfig", "context"):
-        if value := getattr(args, option):
-            words += [f"--{option}", value]
-    return TrialInput(
-        image=parse_image(args.image),
-        namespace=namespace,
-        account=name,
-        pod=args.pod,
-        provider=args.provider,
-        config=found.config,
-        bin_dir=found.bin_dir,
-        kubectl=shlex.join(words),
-        timeout_seconds=args.timeout,
-    )
-
-
-def _tools(args: argparse.Namespace, found: Discovery, image: ImageName) -> TrialTools:
-    return TrialTools(
-        open_providers=lambda accounts, listen: _open_providers(args, found, accounts, listen),
-        open_session=lambda: open_session(args),
-        check_registry=lambda credentials: check_credentials(
-            args, image.repository, credentials, image_mirrors(args, found, is_here=True)
-        ),
-    )
-
-
-def _open_providers(
-    args: argparse.Namespace,
-    found: Discovery,
-    accounts: ServiceAccounts | None,
-    listen: Callable[[bytes], bytes] | None,
-) -> Providers:
-    variables = plugin_environment(args, found).variables
-    if listen is not None:
-        variables = {**(os.environ if variables is None else variables), VARIABLE: "1"}
-    settings = ProviderSettings(
-        service_accounts=accounts,
-        timeout_seconds=args.timeout,
-        withhold_env=frozenset(args.withhold_env),
-        environ=variables,
-        listen=listen,
-    )
-    return make_providers(found.config, found.bin_dir, settings)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from keyferry.cli.exits import Exit, most_severe
-from keyferry.cli.frame.image_lookup import missing_lines
-from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
+from keyferry.cli.frame.node_settings import node_policy, parse_policy
 from keyferry.cli.records.arguments import (
     add_image_arguments,
     add_record_arguments,
@@ -15,8 +14,9 @@ from keyferry.cli.records.arguments import (
     resolve_root,
 )
 from keyferry.cli.records.pods import read_uses
-from keyferry.explain.decision import decision_document
+from keyferry.explain.document import decision_document
 from keyferry.images.answer import distinct, missing_documents
+from keyferry.pulls.node_settings import settings_of_root
 from keyferry.pulls.records.access import (
     Change,
     NodeImages,
@@ -29,6 +29,7 @@ from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
+from keyferry.workloads.request import Request, missing_lines
 
 DESCRIPTION = """\
 Show what another verification policy would change on this node. For each given pod and each of its images,
@@ -69,7 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group, "--from-policy", "--from-allow", f"the current policy (default: the kubelet's, else {DEFAULT})"
     )
     group = parser.add_argument_group("pods")
-    parser.set_defaults(is_live=False, request_token=False, no_run=False)
     group.add_argument(
         "-f",
         "--filename",
@@ -142,7 +142,7 @@ def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) ->
         message = f"the current policy is unknown, so the kubelet's default {DEFAULT} is used"
         report(f"{message}; set it with --from-policy")
     turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
-    report(*missing_lines(distinct(*turned), args))
+    report(*missing_lines(distinct(*turned), Request()))
 
 
 def _use_document(change: Change) -> dict[str, object]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
-from keyferry.cli.frame.source_files import sources_of
-from keyferry.cli.frame.sources import Sources
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
@@ -17,8 +14,11 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
 from keyferry.pulls.records.decide import PodCredentials, pod_credentials
+from keyferry.workloads.inputs import Sources
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
+from keyferry.workloads.request import Request
+from keyferry.workloads.sources import sources_of
 
 
 def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ...]:
@@ -38,8 +38,7 @@ def _read_file(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
 
 def _uses_of(workload: WorkloadPod, objects: Sequence[KubernetesObject]) -> Iterator[ImageUse]:
     """Yield every image of a pod, with its secrets and its account out of *objects*."""
-    options = Namespace(service_account=None, service_account_token=None, namespace=None)
-    sources = sources_of(options, objects, workload)
+    sources = sources_of(Request(), objects, workload)
     pod = workload.pod
     account = _account(sources, pod)
     unknown = MissingInput(

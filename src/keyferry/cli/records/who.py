@@ -14,7 +14,7 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.output import entry_document, entry_lines, short_reference
 from keyferry.errors import RecordError
-from keyferry.explain.decision import decision_document
+from keyferry.explain.document import decision_document
 from keyferry.pulls.records.access import Access, AccessMatch, find_access
 from keyferry.pulls.records.decide import Decision
 from keyferry.pulls.records.policy import DEFAULT, POLICIES

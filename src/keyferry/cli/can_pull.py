@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import time
-from copy import copy
 
 from keyferry._core.secrets import printable
-from keyferry.cli.exits import Exit, most_severe
-from keyferry.cli.frame.image_lookup import (
-    ImageLookup,
+from keyferry.cli.exits import Exit, exit_code, most_severe
+from keyferry.cli.image_arguments import (
     add_lookup_arguments,
     add_question_arguments,
-    gather_inputs,
-    look_up,
-    look_up_image,
-    open_providers,
-    report_failed_plugins,
-)
-from keyferry.cli.frame.live_target import live_sources, read_target
-from keyferry.cli.frame.paste import command_line
-from keyferry.cli.frame.registry_arguments import (
     add_registry_arguments,
-    check_answer,
-    code_for_check,
-    image_mirrors,
+    choose_wait,
+    failed_plugin_lines,
+    name_target,
+    question_request,
+    registry_options,
 )
 from keyferry.cli.options import add_output_argument
-from keyferry.clusters.api_calls import ApiProblem
-from keyferry.errors import EnvironmentProblem, ImageNameError
+from keyferry.errors import EnvironmentProblem, ImageNameError, Kind
 from keyferry.explain.document import failures_document
 from keyferry.explain.evidence import AttemptKind, see
-from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
-from keyferry.explain.times import age_text
+from keyferry.explain.explanation import PullVerdict, age_text
+from keyferry.explain.registry import (
+    RegistryCheck,
+    check_document,
+    check_image,
+    describe_attempt,
+    image_mirrors,
+)
 from keyferry.images.answer import Answer, missing_documents
 from keyferry.images.reference import parse_image
 from keyferry.pulls.trial import Attempt
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table, fold
 from keyferry.show.writer import Lines, report, style
-from keyferry.workloads.live import LiveWorkload
+from keyferry.workloads.inputs import Inputs, read_sources, resolve, resolve_inputs
 from keyferry.workloads.pods import WorkloadPod
-from keyferry.workloads.targets import Target, parse_target
+from keyferry.workloads.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,69 +82,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the result, and the registry's response to each credential."""
-    target = parse_target(args.image)
-    if target is not None:
-        return _run_target(args, target)
-    lookup = look_up_image(args)
-    lookup.report(args)
-    check = _check(args, lookup)
+    request = question_request(args, **name_target(args.image), registry=registry_options(args))
+    if request.target:
+        return _run_target(args, request)
+    image = parse_image(args.image)  # reports a wrong image name before any file is read
+    inputs = resolve_inputs(request)
+    report(*inputs.sources.warnings)
+    answer = inputs.lookup(image, wait=choose_wait())
+    report(*inputs.notes_on(answer))
+    check = _check(inputs, answer)
     if check.other_way:
         report(check.other_way)
     if args.output == "table":
         print(_table(check))
     else:
-        print(render_document(_document(lookup.answer, check), args.output))
-    report_failed_plugins(lookup)
-    return code_for_check(lookup.answer, check)
+        print(render_document(_document(answer, check), args.output))
+    report(*failed_plugin_lines(answer, inputs))
+    return code_for_check(answer, check)
 
 
-def _run_target(args: argparse.Namespace, target: Target) -> int:
-    live = read_target(args, target)
-    if isinstance(live, ApiProblem):
-        report(str(live))
-        return Exit.REFUSED
-    inputs, providers = open_providers(args, gather_inputs(args, (), live_sources(args, live)))
-    if not live.pod.containers:
-        raise EnvironmentProblem(f"{live.pod} has no container with an image, so there is nothing to check")
+def _run_target(args: argparse.Namespace, request: Request) -> int:
+    (sources,) = read_sources(request, wait=choose_wait())
+    inputs, pod = resolve(request, sources), sources.workload
+    assert pod is not None  # noqa: S101 - a target is a pod
+    if not pod.containers:
+        raise EnvironmentProblem(f"{pod} has no container with an image, so there is nothing to check")
     checked: list[tuple[Answer, RegistryCheck]] = []
     lines: list[str] = []
     codes: list[Exit] = []
-    for image in live.pod.by_image:
-        own = copy(args)
-        own.image = image
+    for image in pod.by_image:
         try:
-            lookup = look_up(own, parse_image(image), inputs, providers)
+            answer = inputs.lookup(parse_image(image), wait=choose_wait())
         except ImageNameError as error:
             lines.append(f"InvalidImageName: {error}")
             codes.append(Exit.NO)
             continue
-        check = _check(own, lookup)
-        lines += (*lookup.lines(own), check.other_way, _last_failure(args, live, image))
-        checked.append((lookup.answer, check))
-        codes.append(code_for_check(lookup.answer, check))
+        check = _check(inputs, answer)
+        lines += (*inputs.notes_on(answer), check.other_way, _last_failure(inputs, pod, image))
+        checked.append((answer, check))
+        codes.append(code_for_check(answer, check))
     # What is true of several images is told once.
     report(*filter(None, dict.fromkeys(lines)))
     if args.output == "table":
         print(Lines("\n\n".join(_table(check) for _, check in checked)))
     else:
-        print(render_document(_list_document(live.pod, checked), args.output))
+        print(render_document(_list_document(pod, checked), args.output))
     return most_severe(codes)
 
 
-def _last_failure(args: argparse.Namespace, live: LiveWorkload, image: str) -> str:
+def _last_failure(inputs: Inputs, pod: WorkloadPod, image: str) -> str:
     """Return that the kubelet's own last attempt failed, which says more than this check; empty if none did."""
-    evidence = see(live.pod, live.pod.by_image[image], live.events, now=time.time())
+    evidence = see(pod, pod.by_image[image], inputs.sources.events, now=time.time())
     attempt = evidence.last_attempt
     if attempt.kind is not AttemptKind.FAILED:
         return ""
     when = "" if attempt.at is None else f", {age_text(attempt.at, evidence.now)}"
-    command = command_line(args, "explain", args.image)
+    command = inputs.request.explain_command()
     return f"{image}: the kubelet's own last attempt failed{when}; to see why, try: {command}"
 
 
-def _check(args: argparse.Namespace, lookup: ImageLookup) -> RegistryCheck:
-    mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
-    return check_answer(args, lookup.answer, mirrors)
+def _check(inputs: Inputs, answer: Answer) -> RegistryCheck:
+    options = inputs.request.registry
+    mirrors = image_mirrors(answer.image, options, inputs.node, inputs.found, is_here=True)
+    return check_image(
+        answer.image, answer.credentials, options, mirrors, missing=answer.missing, wait=choose_wait()
+    )
+
+
+def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
+    """Return 1 if the runtime blocks the image, else 0 if it can be pulled.
+
+    Else return the code of the plugin failure that left no credential. Else return 6, or 124 after a timeout, if the
+    registry's response does not decide the matter, and the registry error's code if it does.
+    """
+    if check.is_blocked:
+        return Exit.NO
+    if check.verdict is PullVerdict.YES:
+        return Exit.OK
+    if check.error is not None and answer.kubelet_failures and not answer.credentials:
+        return exit_code(answer.kubelet_failures[0].error)
+    if check.verdict is PullVerdict.UNKNOWN or check.error is None:
+        return Exit.TIMEOUT if check.kind is Kind.TIMEOUT else Exit.UNKNOWN
+    return exit_code(check.error)
 
 
 def _list_document(pod: WorkloadPod, checked: list[tuple[Answer, RegistryCheck]]) -> dict[str, object]:
@@ -162,9 +177,7 @@ def _list_document(pod: WorkloadPod, checked: list[tuple[Answer, RegistryCheck]]
 
 def _table(check: RegistryCheck) -> Lines:
     rows = fitting_table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), list(map(_row, check.attempts)))
-    head = (
-        style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(verdict(check)), rest="  ")
-    )
+    head = (style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(check.text), rest="  "))
     return Lines("\n".join((*head, "", rows)))
 
 

@@ -1,32 +1,34 @@
-"""Changes to pull secrets that give a pod a credential, with commands to paste.
+"""Changes that give a pod a credential or a lookup its inputs, with commands to paste.
 
 No command destroys anything. A value comes from a variable of the shell that runs the command, and the command does
-not run if the variable is not set. What is written over is saved first, to a new file that only the user can read. What
-others may use is only added to: an object is patched, since 'kubectl apply' takes away what was applied before.
+not run if the variable is not set. What is written over is saved first, to a new file that only the user can read, and
+so are secrets and tokens. What others may use is only added to: an object is patched, since 'kubectl apply' takes away
+what was applied before.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.secrets import redact
-from keyferry.errors import PullSecretError
-from keyferry.explain.explanation import Cure
-from keyferry.explain.facts import Facts
+from keyferry.errors import KeyferryError, Kind, PluginError, PullSecretError
+from keyferry.explain.explanation import Cure, Facts
+from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, LookupOutcome, MissingInput
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.keyring import Credential
 from keyferry.images.provider.accounts import Pod
-from keyferry.images.reference import registry_of
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
-
-__all__ = ["new_secret", "recreated_pod", "renewed_secret", "used_secret"]
 
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
 # No password is ever written here; a shell runs nothing if one of these is not set or empty.
 _USER, _PASSWORD = '"${REGISTRY_USERNAME:?}"', '"${REGISTRY_PASSWORD:?}"'
 _TYPE, _KEY = next(iter(SECRET_KEYS.items()))
+
+
+# Pull secrets.
 
 
 def new_secret(facts: Facts) -> tuple[Cure, ...]:
@@ -38,10 +40,9 @@ def new_secret(facts: Facts) -> tuple[Cure, ...]:
         return ()
     names = (*facts.secret_names, *(facts.account_secrets or ()))
     name = next(each for each in _names() if each not in names)
-    registry = registry_of(facts.answer.name)
     create = Cure(
         text="create a pull secret; if there is a secret of that name already, choose another here and below",
-        lines=(_create_secret(registry, pod.namespace, name),),
+        lines=(_create_secret(facts.registry, pod.namespace, name),),
     )
     return (create, _listed_secret(facts, pod, name))
 
@@ -97,7 +98,7 @@ def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[C
     """
     if facts.is_static:
         return (_node_login(facts),)
-    secret, registry = _find_secret(facts, name), registry_of(facts.answer.name)
+    secret, registry = _find_secret(facts, name), facts.registry
     keys = list(dict.fromkeys(each.key for each in credentials))
     if secret.type == _TYPE and len(keys) == 1 and list(read_pull_secret(secret) or ()) == keys:
         user = credentials[0].username
@@ -163,12 +164,11 @@ def used_secret(facts: Facts, unused: UnusedSecret) -> tuple[Cure, ...]:
 
 
 def _create_absent(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
-    registry = registry_of(facts.answer.name)
     is_listed = unused.reason is UnusedReason.ABSENT or unused.name in facts.secret_names
     then = "; the kubelet's next attempt uses it" if is_listed else ""
     yield Cure(
         text=f"create it in {pod.namespace!r}{then}",
-        lines=(_create_secret(registry, pod.namespace, unused.name),),
+        lines=(_create_secret(facts.registry, pod.namespace, unused.name),),
     )
     if not is_listed:
         yield _listed_secret(facts, pod, unused.name)
@@ -209,14 +209,13 @@ def _type_of_data(secret: PullSecret | None) -> str:
 
 
 def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
-    registry = registry_of(facts.answer.name)
     secret = unused.secret or PullSecret(namespace=pod.namespace, name=unused.name, type=_TYPE, data={})
     if secret.type == _TYPE:
-        what = f"write secret {unused.name!r} again, here with one entry, for {registry}"
+        what = f"write secret {unused.name!r} again, here with one entry, for {facts.registry}"
         kept = "the one of now, with its other entries"
-        yield from _changed(facts, secret, what, _rewrite_line(secret, registry), kept)
+        yield from _changed(facts, secret, what, _rewrite_line(secret, facts.registry), kept)
     else:
-        yield from _edited(facts, secret, f"write an entry for {registry} {_place_of(secret)}")
+        yield from _edited(facts, secret, f"write an entry for {facts.registry} {_place_of(secret)}")
 
 
 def _create_pod_again(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:  # noqa: ARG001 - one signature for all
@@ -245,7 +244,7 @@ def _node_login(facts: Facts) -> Cure:
 
     The API server lets no kubelet read secrets for such a pod, of which it has only a copy.
     """
-    registry = registry_of(facts.answer.name)
+    registry = facts.registry
     config = facts.config_path or "the kubelet's provider config"
     login = facts.config.get("dockerConfig") or "config.json in the kubelet's root directory"
     return Cure(
@@ -310,3 +309,74 @@ def _create_secret(registry: str, namespace: str, name: str, username: str = "")
         f"kubectl create secret docker-registry {shlex.quote(name)} -n {shlex.quote(namespace)} "
         f"--docker-server={shlex.quote(registry)} --docker-username={user} --docker-password={_PASSWORD}"
     )
+
+
+# Inputs of the lookup.
+
+
+def input_cures(facts: Facts) -> Iterator[Cure]:
+    """Yield how to give each missing input, and the command that tries the way of a token that is refused."""
+    answer = facts.answer
+    for at, (missing, hint) in enumerate(zip(answer.missing, facts.hints, strict=False)):
+        # The verdict names the first one.
+        is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and facts.check is None
+        text = hint.removeprefix(f"{missing}; ") if is_told else hint
+        yield Cure(text=text, lines=tuple(_input_lines(facts, missing)))
+    if facts.try_command:
+        yield Cure(
+            text="see which step from the service account to the registry fails", lines=(facts.try_command,)
+        )
+
+
+def _input_lines(facts: Facts, missing: MissingInput) -> Iterator[str]:
+    command = facts.command
+    if not command or missing.instead:
+        return
+    if missing is next((each for each in facts.answer.missing if each.input in ACCOUNT_INPUTS), None):
+        yield from facts.account_lines
+    elif missing.input is LookupInput.PULL_SECRET and facts.pod is not None:
+        name, namespace = shlex.quote(missing.name), shlex.quote(facts.pod.namespace)
+        new_file = f"secret=$(mktemp {shlex.quote(f'{missing.name}.XXXXXX')})"
+        get = f'kubectl get secret {name} -n {namespace} -o yaml > "$secret"'
+        yield f'{new_file} && {get} && {command} --secret "$secret"'
+    elif missing.input is LookupInput.DOCKER_CONFIG:
+        yield f"{command} --docker-config {shlex.quote(missing.name)}"
+    elif missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN:
+        namespace, _, name = missing.name.partition("/")
+        create = f"kubectl create token {shlex.quote(name)} -n {shlex.quote(namespace)}{_audience(facts)}"
+        yield (
+            f'token=$(mktemp token.XXXXXX) && {create} > "$token" && {command} --service-account-token "$token"'
+        )
+
+
+def _audience(facts: Facts) -> str:
+    """Return the option for the audience of the first provider that lacks a token."""
+    answer = facts.answer
+    lacking = {each.provider for each in answer.provisions if each.missing}
+    for provider in answer.providers:
+        if provider.name in lacking and provider.token_attributes is not None:
+            return f" --audience {shlex.quote(provider.token_attributes.service_account_token_audience)}"
+    return ""
+
+
+# Plugins.
+
+
+def plugin_command(error: KeyferryError, provider: str, image: str, config: str, bin_dir: str) -> str:
+    """Return the command to try after *error* of a provider for *image*; empty if no command shows more."""
+    if not isinstance(error, PluginError) or not bin_dir:
+        return ""
+    if error.kind is Kind.NOT_FOUND:
+        return lint_command(config, bin_dir)
+    return trace_command(provider, image, config, bin_dir)
+
+
+def lint_command(config: str, bin_dir: str) -> str:
+    """Return the command that lists the plugins that are missing; empty without a config."""
+    return shlex.join(("keyferry", "lint", config, "--bin-dir", bin_dir)) if config else ""
+
+
+def trace_command(provider: str, image: str, config: str, bin_dir: str) -> str:
+    """Return the command that shows a plugin's request and response."""
+    options = ("--config", config) if config else ()
+    return shlex.join(("keyferry", "plugin", "trace", join(bin_dir, provider), image, *options, "-o", "text"))

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from keyferry._core.user_info import hide_user_info
-from keyferry.cli.exits import WrongUsage
-from keyferry.cli.frame.image_lookup import add_lookup_arguments, add_question_arguments, look_up_image
-from keyferry.cli.frame.registry_arguments import add_registry_arguments
-from keyferry.cli.frame.source_files import note_pod_names, pods_of, read_given_objects, sources_of
-from keyferry.cli.image.access import add_access_arguments
-from keyferry.cli.image.explained import Seen, banner_blocks, exit_code_of, explain_image, find_unread
+from keyferry.cli.exits import Exit, WrongUsage, most_severe
+from keyferry.cli.image_arguments import (
+    add_lookup_arguments,
+    add_question_arguments,
+    add_registry_arguments,
+    add_root_arguments,
+    choose_wait,
+    name_target,
+    question_request,
+    record_options,
+    registry_options,
+)
 from keyferry.cli.options import add_output_argument
-from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.text import render
+from keyferry.errors import PolicyError
+from keyferry.explain.document import explanation_document, pods_document
+from keyferry.explain.explanation import Outcome
+from keyferry.explain.gather import ExplainedPod, explain_inputs, explain_pod
+from keyferry.explain.text import banner_blocks, render, render_pods
+from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import render_document
-from keyferry.show.writer import Lines
-from keyferry.workloads.events import events_about
-from keyferry.workloads.targets import parse_target
+from keyferry.show.writer import Lines, report
+from keyferry.workloads.inputs import Sources, read_sources, resolve
+from keyferry.workloads.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-
-    from keyferry.workloads.objects import KubernetesObject
-    from keyferry.workloads.pods import WorkloadPod
 
 DESCRIPTION = """\
 Explain why an image of a pod is pulled or not, or which credentials a kubelet has for an image.
@@ -73,6 +80,15 @@ examples:
   keyferry explain registry.example/app -o json | jq '.traps[].text'"""
 
 FORMATS = ("table", "wide", "json", "yaml")
+_EXITS = {
+    Outcome.RUNS: Exit.OK,
+    Outcome.FOUND: Exit.OK,
+    Outcome.PLUGIN_FAILED: Exit.PLUGIN,
+    Outcome.REFUSED: Exit.REFUSED,
+    Outcome.CHANGED: Exit.UNKNOWN,
+    Outcome.NOT_TRIED: Exit.UNKNOWN,
+    Outcome.UNKNOWN: Exit.UNKNOWN,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,44 +112,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_lookup_arguments(parser, "the pod or workload, and of ")
     add_registry_arguments(parser, "--check-registry")
-    add_access_arguments(parser)
+    group = add_root_arguments(
+        parser,
+        "whether this pod may use the image that is on the node",
+        "the kubelet's root, which has its pull records (default: the running kubelet's, else "
+        f"{KUBELET_ROOT}, if any option of this group is given)",
+    )
+    there = group.add_mutually_exclusive_group()
+    there.add_argument(
+        "--cri",
+        metavar="SOCKET",
+        default="",
+        help="look up the image in this container runtime; 'auto' finds this node's runtime",
+    )
+    there.add_argument("--image-id", metavar="ID", default="", help="the image's id in the container runtime")
     add_question_arguments(parser)
+
+
+def make_request(args: argparse.Namespace) -> Request:
+    """Return what the command line asks; raise WrongUsage."""
+    return question_request(
+        args,
+        **name_target(args.image),
+        no_run=args.no_run,
+        check_registry=args.check_registry,
+        registry=registry_options(args),
+        records=record_options(args, args.image_id),
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
-    target = parse_target(args.image or "")
-    if target is not None:
-        from keyferry.cli.image.explain_pods import explain_target
-
-        return explain_target(args, target)
-    if args.image:
-        parse_image(args.image)  # reports a wrong image name before any file is read
-    elif not (args.filename or args.pod):
+    request = make_request(args)
+    if request.image:
+        parse_image(request.image)  # reports a wrong image name before any file is read
+    elif not (request.target or request.filename):
         raise WrongUsage("expected an image, a pod such as pod/web, or -f FILE")
-    objects = read_given_objects(args)
-    pods = pods_of(args, objects, (args.image,) if args.image else ())
-    if args.image and len(pods) <= 1:
-        note_pod_names(args, pods, (args.image,))
-        return _explain_one(args, objects, pods[0] if pods else None)
-    from keyferry.cli.image.explain_pods import explain_files
+    sources = read_sources(request, wait=choose_wait())
+    try:
+        if request.image and len(sources) == 1:
+            return _explain_one(args, request, sources[0])
+        return _explain_all(args, request, sources)
+    except PolicyError as error:
+        if not (args.policy or args.allow):
+            raise
+        raise WrongUsage(str(error)) from None
 
-    return explain_files(args, objects, pods)
 
-
-def _explain_one(
-    args: argparse.Namespace, objects: Sequence[KubernetesObject], pod: WorkloadPod | None
-) -> int:
-    lookup = look_up_image(args, sources_of(args, objects, pod, (args.image,)))
-    seen = Seen()
-    if pod is not None:
-        events, unread = events_about(pod.workload, objects), find_unread(args, lookup.inputs)
-        seen = Seen(pod=pod, containers=pod.using(args.image), events=events, unread=unread)
-    explanation = explain_image(args, lookup, (args.image,), seen)
+def _explain_one(args: argparse.Namespace, request: Request, sources: Sources) -> int:
+    inputs = resolve(request, sources)
+    explanation = explain_inputs(inputs, request.image, wait=choose_wait())
+    report(*explanation.facts.warnings)
     if args.output in ("json", "yaml"):
         print(render_document(explanation_document(explanation), args.output))
     else:
-        is_wide = args.all_patterns or args.output == "wide"
-        text = render(explanation, is_wide=is_wide, subject=f"image {hide_user_info(args.image)}")
-        print(Lines("\n\n".join((*banner_blocks(lookup.inputs), text))))
-    return exit_code_of(explanation)
+        text = render(explanation, is_wide=_is_wide(args), subject=f"image {hide_user_info(request.image)}")
+        print(Lines("\n\n".join((*banner_blocks(inputs.banner), text))))
+    return exit_code_of(explanation.outcome)
+
+
+def _explain_all(args: argparse.Namespace, request: Request, sources: Sequence[Sources]) -> int:
+    pods = [explain_pod(request, each, wait=choose_wait()) for each in sources]
+    explained = [each.explanation for pod in pods for each in pod.images if each.explanation is not None]
+    report(*(warning for each in explained for warning in each.facts.warnings))
+    if args.output in ("json", "yaml"):
+        print(render_document(pods_document(pods), args.output))
+    else:
+        print(render_pods(pods, is_wide=_is_wide(args)))
+    return most_severe(_codes(pods))
+
+
+def _is_wide(args: argparse.Namespace) -> bool:
+    return bool(args.all_patterns) or args.output == "wide"
+
+
+def _codes(pods: Sequence[ExplainedPod]) -> Iterator[Exit]:
+    """Yield the exit code of each pod without images, then of each image; one without an explanation is not pulled."""
+    yield from (Exit.ENVIRONMENT for pod in pods if pod.problem)
+    for pod in pods:
+        for each in pod.images:
+            yield Exit.NO if each.explanation is None else exit_code_of(each.explanation.outcome)
+
+
+def exit_code_of(outcome: Outcome) -> Exit:
+    """Return the exit code of an outcome, however it became known: 1 for every failure that has none of its own."""
+    return _EXITS.get(outcome, Exit.NO)

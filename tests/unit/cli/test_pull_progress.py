@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from keyferry.cli.image.pull_output import kept_lines
-from keyferry.cli.image.pull_progress import ProgressReporter
+from keyferry.cli.pull import kept_lines
+from keyferry.cli.pull_progress import ProgressReporter
 from keyferry.pulls.request import Progress
 from support.plugins import wait_until
 

@@ -8,19 +8,22 @@ from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, masked, printable
-from keyferry.cli.frame.image_lookup import (
-    add_image_and_output_arguments,
+from keyferry.cli.image_arguments import (
     add_lookup_arguments,
     add_question_arguments,
+    choose_wait,
     code_for,
-    look_up_image,
-    report_failed_plugins,
+    failed_plugin_lines,
+    question_request,
 )
+from keyferry.cli.options import add_output_argument
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
+from keyferry.images.reference import parse_image
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report, write_exact
+from keyferry.workloads.inputs import resolve_inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,18 +57,21 @@ FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``keyferry get``."""
-    add_image_and_output_arguments(parser, FORMATS)
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
     add_question_arguments(parser)
-    parser.set_defaults(is_start=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; report failures on standard error."""
-    lookup = look_up_image(args)
-    lookup.report(args)
-    answer = lookup.answer
+    image = parse_image(args.image)  # reports a wrong image name before any file is read
+    request = question_request(args, image=args.image, is_start=True)
+    inputs = resolve_inputs(request)
+    report(*inputs.sources.warnings)
+    answer = inputs.lookup(image, wait=choose_wait())
+    report(*inputs.notes_on(answer))
     text = _WRITERS[args.output](answer, args.reveal)
     if args.output == "env":
         write_exact(text.encode("utf-8", "surrogateescape"))
@@ -73,11 +79,8 @@ def run(args: argparse.Namespace) -> int:
         print(text)
     said = _NONE.get(answer.outcome)
     if said is not None:
-        from keyferry.cli.frame.paste import command_line
-
-        hint = f"try: {command_line(args, 'explain', answer.image)}"
-        report(f"no credentials for {answer.name}{said}; {hint}")
-    report_failed_plugins(lookup)
+        report(f"no credentials for {answer.name}{said}; try: {request.explain_command()}")
+    report(*failed_plugin_lines(answer, inputs))
     return code_for(answer)
 
 

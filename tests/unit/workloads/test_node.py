@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
 import pytest
 
-from keyferry.cli.frame.machine import add_node_files
-from keyferry.cli.frame.sources import Sources
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.node.settings import Node
+from keyferry.workloads.node import find_docker_config
+from keyferry.workloads.request import Request
 from support.kubelets import Processes
 
 NOBODY = 65534
 
 
-def options(node: Node, docker_config: str | None) -> argparse.Namespace:
-    """The options of a command that say nothing but this."""
-    return argparse.Namespace(
-        config=None,
-        bin_dir=None,
-        docker_config=docker_config,
-        node=node,
-        here=False,
-        is_question=True,
-    )
-
-
 def missing_config(node: Node, docker_config: str | None) -> list[MissingInput]:
     """What is said to be missing of the node's docker config."""
-    missing = add_node_files(options(node, docker_config), Sources()).missing
-    return [each for each in missing if each.input is LookupInput.DOCKER_CONFIG]
+    return list(find_docker_config(Request(docker_config=docker_config), node, None).missing)
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -1,36 +1,91 @@
-"""The links of a chain that the cluster holds: the account, its token, the kubelets' permission, the claims."""
+"""The links of a chain from a service account to an image: how each is checked, what is found, and its cure."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Mapping
+from enum import StrEnum
 
 from keyferry._core.jwt_claims import JwtError, read_claims
-from keyferry._core.user_info import hide_in_url
+from keyferry._core.secrets import MASK
+from keyferry._core.user_info import hide_in_url, hide_user_info
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent
-from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
+from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_instant
 from keyferry.clusters.api_calls import ApiAction, ApiProblem, BoundPod, call_api, request_token, review
 from keyferry.clusters.session import ClusterSession
-from keyferry.errors import Kind
-from keyferry.explain.chain import Link, LinkName, LinkState
-from keyferry.images.keyring import ServiceAccountRef
-from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
+from keyferry.errors import KeyferryError, Kind, MatchError
+from keyferry.explain.explanation import PullVerdict
+from keyferry.explain.registry import RegistryCheck, describe_attempt
+from keyferry.images.answer import Provision, ProvisionOutcome
+from keyferry.images.keyring import Credential, ServiceAccountRef, lookup_all
+from keyferry.images.lookup import Providers
+from keyferry.images.match import PatternIndex, explain_match, normalise_key
+from keyferry.images.provider.accounts import (
+    Pod,
+    ServiceAccount,
+    pick_annotations,
+)
+from keyferry.images.provider.provider import Provider
+from keyferry.images.reference import ImageName, registry_of
+from keyferry.kit.lab.secrets import shown_key
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
 from keyferry.workloads.pods import token_audiences
 from keyferry.workloads.rbac import node_manifests, user_manifests
 from keyferry.workloads.tokens import NodeTokens, PermissionReason, review_node
 
-__all__ = ["AccountQuestion", "BoundTo", "account_link", "claims_link", "node_link", "token_link"]
-
 Json = dict[str, object]
-
+# A longer user name may be a secret.
+_LONGEST_NAME = 64
 _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR = 401, 403, 500
 _SECOND = 1_000_000_000
 _NO_USER = "YOUR-USER"
 _APPLY = "as an administrator of the cluster, permit it with 'kubectl apply -f -' and these objects"
+
+
+class LinkName(StrEnum):
+    """The links of a chain, in order."""
+
+    PROVIDER = "provider"
+    ACCOUNT = "account"
+    TOKEN = "token"  # noqa: S105 - the name of a link
+    NODE = "node"
+    CLAIMS = "claims"
+    PLUGIN = "plugin"
+    KEYS = "keys"
+    REGISTRY = "registry"
+
+
+class LinkState(StrEnum):
+    """The state of a link."""
+
+    OK = "ok"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+    NOT_REACHED = "notReached"
+
+
+class Link(Value):
+    """One link: what was found as a sentence and as facts, and the cure if it is not in order.
+
+    *manifests* are Kubernetes objects that cure it. *kind* is the kind of the problem, and *error* the problem itself
+    if it is an exception. A link that *is_report* is a step of the plugin by its own report, named ``plugin/NAME``.
+    """
+
+    name: str
+    state: LinkState
+    text: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    cure: str = ""
+    manifests: tuple[Json, ...] = ()
+    kind: Kind | None = None
+    error: KeyferryError | None = None
+    is_report: bool = False
+
+
+# The links that the cluster holds: the account, its token, the kubelets' permission, the claims.
 
 
 class AccountQuestion(Value):
@@ -151,7 +206,7 @@ def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo)
 def _problem_link(name: LinkName, question: AccountQuestion, problem: ApiProblem, absent_cure: str) -> Link:
     """Return the link of a request that the server refused, with what permits it."""
     cure = ""
-    manifests: tuple[Json, ...] = ()
+    manifests: tuple[dict[str, object], ...] = ()
     if problem.kind is Kind.NOT_FOUND:
         cure = absent_cure
     elif problem.status == _UNAUTHORIZED:
@@ -264,3 +319,153 @@ def _bound_pod(claims: Mapping[str, object]) -> str:
     details = claims.get("kubernetes.io")
     pod = details.get("pod") if isinstance(details, dict) else None
     return str(pod.get("name", "")) if isinstance(pod, dict) else ""
+
+
+# The links that the node and the registry hold: the provider, its plugin's response, the registry.
+
+_ATTRIBUTES = (
+    "tokenAttributes: {serviceAccountTokenAudience: AUDIENCE, cacheType: ServiceAccount, "
+    "requireServiceAccount: true}"
+)
+
+
+class Matched(Value):
+    """The provider that is tried, and the pattern that covers the image."""
+
+    config: CredentialProvider
+    pattern: str
+
+
+def provider_link(providers: Providers, image: ImageName, *, wanted: str = "") -> tuple[Link, Matched | None]:
+    """Find the provider that covers the image and receives service account tokens; *wanted* chooses one by name."""
+    configs = providers.configs
+    index = PatternIndex(
+        (owner, each) for owner, config in enumerate(configs) for each in config.match_images or ()
+    )
+    covering = [
+        Matched(config=configs[owner], pattern=pattern) for owner, pattern in index.match(image.repository)
+    ]
+    chosen = [each for each in covering if not wanted or each.config.name == wanted]
+    if not chosen:
+        return _no_provider(configs, covering, image, wanted), None
+    with_tokens = [each for each in chosen if _audience(each.config)]
+    if not with_tokens:
+        name = chosen[0].config.name
+        text = f"provider {name!r} has no tokenAttributes: the kubelet passes it no service account token"
+        cure = f"add this to provider {name!r}, with the audience that it expects: {_ATTRIBUTES}"
+        return Link(
+            name=LinkName.PROVIDER, state=LinkState.BROKEN, text=text, cure=cure, kind=Kind.ABSENT
+        ), None
+    return _provider_link(with_tokens[0], covering), with_tokens[0]
+
+
+def _audience(config: CredentialProvider) -> str:
+    attributes = config.token_attributes
+    return "" if attributes is None else attributes.service_account_token_audience
+
+
+def _no_provider(
+    configs: tuple[CredentialProvider, ...], covering: list[Matched], image: ImageName, wanted: str
+) -> Link:
+    names = ", ".join(config.name for config in configs) or "none"
+    if wanted and wanted not in {config.name for config in configs}:
+        text = f"the config has no provider {wanted!r}, found {names}"
+        return Link(name=LinkName.PROVIDER, state=LinkState.BROKEN, text=text, kind=Kind.ABSENT)
+    which = f"provider {wanted!r} does not match" if covering or wanted else "no provider matches"
+    cure = f"add a pattern such as {registry_of(image.repository)!r} to matchImages of the provider"
+    facts = {"providers": names}
+    return Link(
+        name=LinkName.PROVIDER,
+        state=LinkState.BROKEN,
+        text=f"{which} the image",
+        facts=facts,
+        cure=cure,
+        kind=Kind.ABSENT,
+    )
+
+
+def _provider_link(matched: Matched, covering: list[Matched]) -> Link:
+    config, attributes = matched.config, matched.config.token_attributes
+    facts: dict[str, object] = {"pattern": hide_user_info(matched.pattern), "audience": _audience(config)}
+    if attributes is not None:
+        facts["cacheType"] = attributes.cache_type
+    others = [each.config.name for each in covering if each is not matched]
+    if others:
+        facts["other providers that match"] = others
+    return Link(
+        name=LinkName.PROVIDER, state=LinkState.OK, text=f"{config.name!r} matches the image", facts=facts
+    )
+
+
+def plugin_link(
+    provider: Provider, image: ImageName, pod: Pod, *, trace: str
+) -> tuple[Link, Provision | None]:
+    """Run the plugin as the kubelet does; *trace* is the command that shows the exchange."""
+    provision = provider.provide(image.repository, pod)
+    if provision.error is not None or provision.outcome is not ProvisionOutcome.RAN:
+        problem = provision.error
+        text = str(problem) if problem is not None else provision.skipped
+        cure = f"see the whole exchange with: {trace}"
+        return Link(name=LinkName.PLUGIN, state=LinkState.BROKEN, text=text, cure=cure, error=problem), None
+    number = len(provision.auth)
+    facts: dict[str, object] = {
+        "keys": [shown_key(key) for key in provision.auth],
+        "cacheKeyType": provision.cache_key_type,
+        "seconds": round(provision.seconds or 0.0, 3),
+    }
+    text = f"{provider.name!r} responds with {number} {'entry' if number == 1 else 'entries'}"
+    return Link(name=LinkName.PLUGIN, state=LinkState.OK, text=text, facts=facts), provision
+
+
+def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Credential, ...]]:
+    """Find the credentials that the kubelet would try, in order."""
+    credentials = tuple(lookup_all((provision.keyring,), image.repository))
+    if credentials:
+        facts = {"keys": [f"{shown_key(each.key)} (user {_user_name(each)})" for each in credentials]}
+        number = len(credentials)
+        text = f"{number} {'credential matches' if number == 1 else 'credentials match'} the image"
+        return Link(name=LinkName.KEYS, state=LinkState.OK, text=text, facts=facts), credentials
+    reasons = [_why_not(key, image.repository) for key in provision.auth]
+    text = "no key of the response matches the image" if reasons else "the response has no credentials"
+    cure = f"a key such as {registry_of(image.repository)!r} in the plugin's response would match"
+    facts = {"reasons": reasons} if reasons else {}
+    return Link(
+        name=LinkName.KEYS, state=LinkState.BROKEN, text=text, facts=facts, cure=cure, kind=Kind.ABSENT
+    ), ()
+
+
+def _user_name(credential: Credential) -> str:
+    # A user name may be as secret as a password, if the plugin mixes up the two.
+    return repr(credential.username) if len(credential.username) <= _LONGEST_NAME else MASK
+
+
+def _why_not(key: str, repository: str) -> str:
+    try:
+        why = explain_match(normalise_key(key), repository).why
+    except MatchError as error:
+        why = error.message
+    shown = shown_key(key)
+    return "a key that is not the name of a registry" if shown == MASK else f"{shown}: {why}"
+
+
+def registry_link(checked: RegistryCheck) -> Link:
+    """Tell what the registry responds to each credential."""
+    facts = {"responses": [f"{attempt.who}: {describe_attempt(attempt)}" for attempt in checked.attempts]}
+    text = checked.text
+    if checked.verdict is PullVerdict.YES:
+        return Link(name=LinkName.REGISTRY, state=LinkState.OK, text=text, facts=facts)
+    state = LinkState.UNKNOWN if checked.verdict is PullVerdict.UNKNOWN else LinkState.BROKEN
+    cure = (
+        ""
+        if state is LinkState.UNKNOWN
+        else "let the role or identity of the account pull from the repository"
+    )
+    return Link(
+        name=LinkName.REGISTRY,
+        state=state,
+        text=text,
+        facts=facts,
+        cure=cure,
+        kind=checked.kind,
+        error=checked.error,
+    )

@@ -1,1 +1,0 @@
-"""Commands about images: get, explain, can-pull, pull."""
