@@ -76,13 +76,9 @@ def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> Regis
             status, date = answer.head.status, answer.head.value("date")
     except (HttpError, RegistryError) as error:
         return RegistryProbe(registry=registry, problem=str(error))
-    return RegistryProbe(registry=registry, status=status, skew_seconds=_skew(date, clock()))
-
-
-def _skew(date: str, now_ns: int) -> float | None:
-    """Return how far a server's date is ahead of this machine's clock; None if it is absent or not a date."""
     sent_at = parse_date(date)
-    return None if sent_at is None else sent_at - now_ns / 1e9
+    skew = None if sent_at is None else sent_at - clock() / 1e9
+    return RegistryProbe(registry=registry, status=status, skew_seconds=skew)
 
 
 def ask_runtime(socket: str, timeout_seconds: float) -> tuple[RuntimeInfo | None, str]:

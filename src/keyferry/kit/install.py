@@ -39,10 +39,10 @@ _MODE = 0o755
 _FOLDER_MODE, _CONFIG_MODE = 0o755, 0o644
 _CHECKSUM_END = ".sha256"
 # The kernel truncates a "#!" line at this length.
-_LONGEST_FIRST_LINE = 127
+_MAX_FIRST_LINE = 127
 _OWN_LINES = 4  # of a launcher, after those that name the interpreter
 # More than a launcher can have.
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _CHECK_SECONDS = 60
 _NO_FUNCTION, _NEEDS_ARGUMENTS = 110, 111
 _CHECK = f"""\
@@ -104,56 +104,20 @@ class ProgramState(StrEnum):
     FOREIGN = "foreign"
 
 
+_IMAGE, _CLUSTER = PluginKind.IMAGE, PluginKind.CLUSTER
 PLUGINS = {
-    plugin.name: plugin
-    for plugin in (
-        Plugin(
-            name="ecr",
-            upstream="ecr-credential-provider",
-            kind=PluginKind.IMAGE,
-            about="Amazon ECR, private and public",
-        ),
-        Plugin(
-            name="gcr",
-            upstream="auth-provider-gcp",
-            kind=PluginKind.IMAGE,
-            about="Google Container Registry and Artifact Registry",
-        ),
-        Plugin(
-            name="acr",
-            upstream="acr-credential-provider",
-            kind=PluginKind.IMAGE,
-            about="Azure Container Registry",
-        ),
-        Plugin(
-            name="static",
-            upstream="",
-            kind=PluginKind.IMAGE,
-            about="docker config files and directories of secrets",
-        ),
-        Plugin(
-            name="docker-helper", upstream="", kind=PluginKind.IMAGE, about="any docker-credential-* program"
-        ),
-        Plugin(
-            name="federate",
-            upstream="",
-            kind=PluginKind.IMAGE,
-            about="any registry that trusts an OpenID Connect issuer",
-        ),
-        Plugin(
-            name="eks",
-            upstream="aws-iam-authenticator",
-            kind=PluginKind.CLUSTER,
-            about="Amazon EKS, by a presigned STS request",
-        ),
-        Plugin(name="gke", upstream="gke-gcloud-auth-plugin", kind=PluginKind.CLUSTER, about="Google GKE"),
-        Plugin(name="aks", upstream="kubelogin", kind=PluginKind.CLUSTER, about="Azure AKS, by Entra ID"),
-        Plugin(
-            name="oidc",
-            upstream="kubectl-oidc_login",
-            kind=PluginKind.CLUSTER,
-            about="any OpenID Connect issuer",
-        ),
+    name: Plugin(name=name, upstream=upstream, kind=kind, about=about)
+    for name, upstream, kind, about in (
+        ("ecr", "ecr-credential-provider", _IMAGE, "Amazon ECR, private and public"),
+        ("gcr", "auth-provider-gcp", _IMAGE, "Google Container Registry and Artifact Registry"),
+        ("acr", "acr-credential-provider", _IMAGE, "Azure Container Registry"),
+        ("static", "", _IMAGE, "docker config files and directories of secrets"),
+        ("docker-helper", "", _IMAGE, "any docker-credential-* program"),
+        ("federate", "", _IMAGE, "any registry that trusts an OpenID Connect issuer"),
+        ("eks", "aws-iam-authenticator", _CLUSTER, "Amazon EKS, by a presigned STS request"),
+        ("gke", "gke-gcloud-auth-plugin", _CLUSTER, "Google GKE"),
+        ("aks", "kubelogin", _CLUSTER, "Azure AKS, by Entra ID"),
+        ("oidc", "kubectl-oidc_login", _CLUSTER, "any OpenID Connect issuer"),
     )
 }
 
@@ -231,7 +195,7 @@ def _state_of(plugin: Plugin | OwnPlugin, folder: Folder, name: str) -> tuple[Pr
         return ProgramState.FOREIGN, ""
     fd = folder.open(name)
     with open(fd, "rb") as stream:
-        data = stream.read(_MOST_BYTES)
+        data = stream.read(_MAX_BYTES)
         mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
     python = _python_of(plugin, os.fsdecode(data).splitlines())
     if not python:
@@ -292,7 +256,7 @@ def is_written_here(path: str, data: bytes) -> bool:
         with open_folder(folder or os.curdir, is_strict=True) as opened:
             fd = opened.open(name)
         with open(fd, "rb") as stream:
-            return stream.read(_MOST_BYTES) == _checksum(path, data)
+            return stream.read(_MAX_BYTES) == _checksum(path, data)
     except OSError:
         return False
 
@@ -346,7 +310,7 @@ def _first_lines(executable: str) -> str:
         raise EnvironmentProblem(f"the path of this Python, {executable!r}, cannot be written into a program")
     line = f"#!{executable} -IS\n"
     is_plain = executable.isascii() and not any(mark in executable for mark in " \t")
-    if is_plain and len(line) <= _LONGEST_FIRST_LINE:
+    if is_plain and len(line) <= _MAX_FIRST_LINE:
         return line
     # The path's bytes may be in any encoding; latin-1 can decode all of them.
     coding = "" if executable.isascii() else "# -*- coding: latin-1 -*-\n"

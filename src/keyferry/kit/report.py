@@ -28,6 +28,8 @@ __all__ = [
     "to_junit",
 ]
 
+_MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO: Mark.INFO}
+
 
 class Status(StrEnum):
     """The status of a check: *unchecked* if its premise did not hold, *skipped* if an option excludes it."""
@@ -119,9 +121,6 @@ class Report(Value):
         return not self.failures(Severity.ERROR)
 
 
-_MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO: Mark.INFO}
-
-
 def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
     """Yield a block for each failed check, the checks that were not made by reason, and the notes.
 
@@ -211,9 +210,6 @@ def _block(broken: ReportedViolation) -> Iterator[str]:
     yield f"    {'repeat':<10}{printable(broken.repeat)}"
 
 
-_COUNTED = (Status.PASSED, Status.UNCHECKED, Status.SKIPPED)
-
-
 def to_document(report: Report) -> dict[str, object]:
     """Return the report as a JSON document."""
     return make_document(
@@ -228,7 +224,10 @@ def to_document(report: Report) -> dict[str, object]:
         **({"fixFirst": report.fix_first} if report.fix_first else {}),
         summary={
             **{f"{severity}s": len(report.failures(severity)) for severity in SEVERITIES},
-            **{str(status): report.count(status) for status in _COUNTED},
+            **{
+                str(status): report.count(status)
+                for status in (Status.PASSED, Status.UNCHECKED, Status.SKIPPED)
+            },
         },
         results=[_result_document(result) for result in report.results],
     )
