@@ -14,8 +14,7 @@ from keyferry._core.secrets import mask_arguments, printable
 from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig
 from keyferry.cli.exits import Exit, WrongUsage, exit_code
-from keyferry.cli.frame.paste import command_line
-from keyferry.cli.hints import kubeconfig_hint
+from keyferry.cli.hints import command_line, kubeconfig_hint
 from keyferry.cli.options import (
     add_context_arguments,
     add_kubeconfig_argument,
