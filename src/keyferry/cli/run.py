@@ -80,11 +80,11 @@ COMMANDS = {
         module="keyferry.cli.plugin.group", summary="create, test, trace and install credential plugins"
     ),
     "agent": Entry(
-        module="keyferry.cli.agent.group",
+        module="keyferry.cli.agent",
         summary="run the node agent: one shared cache for everybody on this node",
     ),
     "bridge": Entry(
-        module="keyferry.cli.bridge.group",
+        module="keyferry.cli.bridge",
         summary="connect the kubelet and docker's tools to the node agent, reversibly",
     ),
     "demo": Entry(

@@ -23,7 +23,7 @@ from keyferry.agent.settings import (
 )
 from keyferry.agent.state import load_state
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
-from keyferry.cli.agent.arguments import default_of, short_duration
+from keyferry.cli.agent import default_of, short_duration
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.node.settings import Node
 

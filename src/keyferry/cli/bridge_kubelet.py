@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime, timedelta
 
 from keyferry._core.secrets import printable
@@ -24,7 +25,6 @@ from keyferry.bridge.kubelet_install import (
     remove_socket_folder,
     uninstall,
 )
-from keyferry.cli.bridge.kubelet_usage import usage_problem
 from keyferry.cli.exits import Exit, WrongUsage, most_severe, report_failure
 from keyferry.cli.options import add_config_arguments, add_output_argument
 from keyferry.errors import EnvironmentProblem, KeyferryError
@@ -33,11 +33,6 @@ from keyferry.images.node.discover import Discovery, discover
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import table
 from keyferry.show.writer import Lines, report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
 
 DESCRIPTION = """\
 Put a shim into the kubelet's folder of plugins. The kubelet executes the shim, which asks the node agent and
@@ -68,9 +63,10 @@ TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
 # Set in every container of a pod, where folders of the node are missing unless they are mounted.
 _POD_VARIABLE = "KUBERNETES_SERVICE_HOST"
+_OVERFLOW_USER = 65534
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of ``keyferry bridge kubelet``."""
     parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the provider whose shim is uninstalled")
@@ -120,9 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Namespace) -> int:
     """Install, uninstall or list."""
-    problem = usage_problem(args)
+    problem = _usage_problem(args)
     if problem:
         raise WrongUsage(problem)
     found = discover(args.config, args.bin_dir, node=args.node, needs_config=False)
@@ -135,7 +131,60 @@ def run(args: argparse.Namespace) -> int:
     return _status(found, args.output)
 
 
-def _install(args: argparse.Namespace, found: Discovery) -> int:
+def _usage_problem(args: Namespace) -> str:
+    """Return what is wrong with the arguments; empty if nothing is."""
+    return _place_problem(args) or _name_problem(args) or _socket_problem(args)
+
+
+def _place_problem(args: Namespace) -> str:
+    is_install, has_place = args.action == "install", args.in_front_of is not None or args.beside is not None
+    wrong = {
+        "nothing to install; give --in-front-of NAME or --beside": is_install and not has_place,
+        f"--in-front-of and --beside are for install, not for {args.action}": not is_install and has_place,
+        "--plugin is for --beside; in front of a plugin, that plugin is run without the agent": (
+            args.plugin and args.beside is None
+        ),
+        "--match-images is for --beside; in front of a plugin, the config has its provider already": (
+            args.match_images and args.beside is None
+        ),
+        "--dry-run is for --match-images": args.dry_run and not args.match_images,
+        "--native FILE is not a shim in Python; leave one of them out": (
+            args.native and args.shim == "python"
+        ),
+    }
+    return next((problem for problem, is_so in wrong.items() if is_so), "")
+
+
+def _name_problem(args: Namespace) -> str:
+    if args.action == "uninstall":
+        return "" if (args.name is None) == args.all else "uninstall takes the NAME of a provider, or --all"
+    if args.all or args.name is not None:
+        return f"only uninstall takes {'--all' if args.all else 'a NAME'}"
+    return ""
+
+
+def _socket_problem(args: Namespace) -> str:
+    if args.socket != "auto" and not args.socket.startswith("/"):
+        return f"--socket {args.socket!r}: not an absolute path"
+    option = "--replace-others" if args.replace_others else "--agent-user"
+    if not args.replace_others and args.agent_user is None:
+        return ""
+    if args.action != "install" or args.socket == "auto":
+        return f"{option} is for install, with --socket PATH"
+    return _user_problem(args)
+
+
+def _user_problem(args: Namespace) -> str:
+    if args.agent_user is None:
+        return ""
+    if args.agent_user < 0:
+        return f"--agent-user {args.agent_user}: not the number of a user"
+    if args.agent_user == _OVERFLOW_USER:
+        return f"--agent-user {_OVERFLOW_USER}: this is every user that a user namespace does not know"
+    return ""
+
+
+def _install(args: Namespace, found: Discovery) -> int:
     program = _program(args)
     if args.agent_user is not None:
         give_socket_folder(args.socket, args.agent_user)
@@ -156,7 +205,7 @@ def _install(args: argparse.Namespace, found: Discovery) -> int:
     return Exit.OK
 
 
-def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
+def _replace_others(args: Namespace, found: Discovery) -> None:
     """Uninstall the other shims of the same socket, as far as no config of a kubelet can name them."""
     kept = args.beside if args.in_front_of is None else args.in_front_of
     for shim in list_shims(found.bin_dir):
@@ -171,7 +220,7 @@ def _replace_others(args: argparse.Namespace, found: Discovery) -> None:
         )
 
 
-def _program(args: argparse.Namespace) -> bytes:
+def _program(args: Namespace) -> bytes:
     native = args.native or ("" if args.shim == "python" else find_native_shim())
     if not native and args.shim == "native":
         raise EnvironmentProblem(
@@ -181,7 +230,7 @@ def _program(args: argparse.Namespace) -> bytes:
     return read_native_shim(native) if native else python_shim()
 
 
-def _uninstall_all(args: argparse.Namespace, found: Discovery) -> int:
+def _uninstall_all(args: Namespace, found: Discovery) -> int:
     names = [shim.name for shim in list_shims(found.bin_dir)] if args.all else [args.name]
     # One that cannot be removed is no reason to leave the others.
     codes = [_try_uninstall(name, found) for name in names] if len(names) > 1 else []
@@ -208,7 +257,7 @@ def _remove_socket(path: str) -> None:
         report(f"the folder of {path} stays, since it has other files: {', '.join(others)}")
 
 
-def _plan_entry(args: argparse.Namespace, found: Discovery) -> FileChange:
+def _plan_entry(args: Namespace, found: Discovery) -> FileChange:
     """Show the change of the kubelet's config; it is linted before anything is written."""
     from keyferry.bridge.kubelet_entry import plan_entry_install
 
@@ -226,7 +275,7 @@ def _print_diff(change: FileChange) -> None:
 
 
 def _install_beside(
-    args: argparse.Namespace, found: Discovery, program: bytes, change: FileChange | None
+    args: Namespace, found: Discovery, program: bytes, change: FileChange | None
 ) -> InstalledShim:
     # The program first: a kubelet does not start if one of its config is missing.
     shim = install_beside(

@@ -1,1 +1,0 @@
-"""Commands about the node agent: ``keyferry agent``."""

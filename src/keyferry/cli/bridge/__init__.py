@@ -1,1 +1,0 @@
-"""``keyferry bridge``: the kubelet and docker's tools on the node agent."""
