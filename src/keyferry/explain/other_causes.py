@@ -30,7 +30,7 @@ def find_other_cause(facts: Facts) -> Cause | None:
     return None if failure is None or tell is None else tell(facts, failure)
 
 
-def _of(*kinds: FailureKind) -> Callable[[_Tell], _Tell]:
+def _cause_of(*kinds: FailureKind) -> Callable[[_Tell], _Tell]:
     """Return a decorator that enters a function for failures of *kinds*."""
 
     def enter(tell: _Tell) -> _Tell:
@@ -95,7 +95,7 @@ def _hosts_entry(facts: Facts, failure: PullFailure) -> str:
     return failure.host
 
 
-@_of(FailureKind.NOT_FOUND)
+@_cause_of(FailureKind.NOT_FOUND)
 def _no_such_image(facts: Facts, failure: PullFailure) -> Cause:
     users = " and ".join(who(each) for each in facts.answer.credentials)
     whom, access = users, f"give {users} access to it"
@@ -111,7 +111,7 @@ def _no_such_image(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.LAYER)
+@_cause_of(FailureKind.LAYER)
 def _no_such_layer(facts: Facts, failure: PullFailure) -> Cause:
     where = f" at {_host(facts, failure)}" if failure.role is HostRole.STORE else ""
     text = "push the image again, with all its layers, or ask who runs the registry what became of them"
@@ -121,7 +121,7 @@ def _no_such_layer(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.STORE)
+@_cause_of(FailureKind.STORE)
 def _store_refuses(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     text = (
@@ -134,7 +134,7 @@ def _store_refuses(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.DNS)
+@_cause_of(FailureKind.DNS)
 def _unknown_host(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node cannot resolve {_party(facts, failure)}: {failure.detail}"
@@ -148,7 +148,7 @@ def _unknown_host(facts: Facts, failure: PullFailure) -> Cause:
     return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
-@_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
+@_cause_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 def _unreachable(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node cannot reach {_party(facts, failure)}: {failure.detail}"
@@ -164,20 +164,20 @@ def _unreachable(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.CANCELED)
+@_cause_of(FailureKind.CANCELED)
 def _given_up(facts: Facts, failure: PullFailure) -> Cause:
     text = "if it is given up again, see in the log of the container runtime why, on the node"
     cause = f"the container runtime or the kubelet gave up the pull, or was stopped: {failure.detail}"
     return Cause(cause=cause, cures=(wait_cure(facts), Cure(text=text, lines=(_RUNTIME_LOG,))))
 
 
-@_of(FailureKind.RUNTIME)
+@_cause_of(FailureKind.RUNTIME)
 def _runtime(_: Facts, failure: PullFailure) -> Cause:
     cures = (Cure(text="see the log of the container runtime, on the node", lines=(_RUNTIME_LOG,)),)
     return Cause(cause=f"the container runtime itself fails: {failure.text}", cures=cures)
 
 
-@_of(FailureKind.AUTHORITY)
+@_cause_of(FailureKind.AUTHORITY)
 def _untrusted(facts: Facts, failure: PullFailure) -> Cause:
     entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     cause = f"the node does not trust the certificate of {_party(facts, failure)}: {failure.detail}"
@@ -197,7 +197,7 @@ def _untrusted(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.CERTIFICATE)
+@_cause_of(FailureKind.CERTIFICATE)
 def _bad_certificate(facts: Facts, failure: PullFailure) -> Cause:
     host = _host(facts, failure)
     cause = f"the node does not accept the certificate of {_party(facts, failure)}: {failure.detail}"
@@ -212,7 +212,7 @@ def _bad_certificate(facts: Facts, failure: PullFailure) -> Cause:
     return Cause(cause=cause, cures=(Cure(text=text, lines=_pasted(host, line)),))
 
 
-@_of(FailureKind.CLIENT_CERTIFICATE)
+@_cause_of(FailureKind.CLIENT_CERTIFICATE)
 def _no_client_certificate(facts: Facts, failure: PullFailure) -> Cause:
     entry, folder = _hosts_entry(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     party = _party(facts, failure)
@@ -233,7 +233,7 @@ def _no_client_certificate(facts: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.PROTOCOL)
+@_cause_of(FailureKind.PROTOCOL)
 def _other_protocol(facts: Facts, failure: PullFailure) -> Cause:
     host, folder = _host(facts, failure), f"{_HOSTS_DIR}/{facts.registry}"
     cause = f"the node and {_party(facts, failure)} do not speak the same protocol: {failure.detail}"
@@ -249,7 +249,7 @@ def _other_protocol(facts: Facts, failure: PullFailure) -> Cause:
     return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
 
 
-@_of(FailureKind.RATE_LIMIT)
+@_cause_of(FailureKind.RATE_LIMIT)
 def _rate_limit(facts: Facts, failure: PullFailure) -> Cause:
     cause = f"{_party(facts, failure)} limits the number of pulls, and the limit is reached: {failure.detail}"
     wait = wait_cure(facts)
@@ -259,13 +259,13 @@ def _rate_limit(facts: Facts, failure: PullFailure) -> Cause:
     return Cause(cause=cause, cures=(more, *new_secret(facts)))
 
 
-@_of(FailureKind.SERVER)
+@_cause_of(FailureKind.SERVER)
 def _server(facts: Facts, failure: PullFailure) -> Cause:
     cures = (wait_cure(facts), Cure(text="or ask who runs the registry"))
     return Cause(cause=f"{_party(facts, failure)} itself fails: {failure.detail}", cures=cures)
 
 
-@_of(FailureKind.PLATFORM)
+@_cause_of(FailureKind.PLATFORM)
 def _platform(_: Facts, failure: PullFailure) -> Cause:
     text = "build the image for it, or let the pod run on nodes that it is built for (nodeSelector)"
     return Cause(
@@ -273,14 +273,14 @@ def _platform(_: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.DISK)
+@_cause_of(FailureKind.DISK)
 def _disk(facts: Facts, failure: PullFailure) -> Cause:
     where = f" {facts.node_name}" if facts.node_name else ""
     cures = (Cure(text="free space on the node", lines=("df -h",)),)
     return Cause(cause=f"the disk of node{where} is full: {failure.detail}", cures=cures)
 
 
-@_of(FailureKind.POLICY)
+@_cause_of(FailureKind.POLICY)
 def _policy(_: Facts, failure: PullFailure) -> Cause:
     text = "sign the image, or ask who sets that policy on the node"
     return Cause(
@@ -289,7 +289,7 @@ def _policy(_: Facts, failure: PullFailure) -> Cause:
     )
 
 
-@_of(FailureKind.NAME)
+@_cause_of(FailureKind.NAME)
 def _bad_name(_: Facts, failure: PullFailure) -> Cause:
     return Cause(
         cause=f"the name of the image is not valid: {failure.text}",

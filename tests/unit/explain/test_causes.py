@@ -16,6 +16,7 @@ from keyferry.images.answer import Answer, LookupInput, MissingInput
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import Pod
+from keyferry.pulls.failure_text import FailureKind
 from keyferry.pulls.mirrors.endpoints import Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.trial import Attempt
 from keyferry.workloads.events import pull_events
@@ -221,6 +222,14 @@ OTHERS = {
         f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": dial tcp 127.0.0.1:1: connect: connection refused',
         "cannot reach reg.io: connection refused",
     ),
+    "timeout": (
+        f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": dial tcp 127.0.0.1:1: i/o timeout',
+        "cannot reach reg.io: i/o timeout",
+    ),
+    "name": (
+        f'Failed to apply default image tag "{IMAGE}": couldn\'t parse image name: invalid reference format',
+        "the name of the image is not valid",
+    ),
     "dns": (
         f'{_RESOLVE}failed to do request: Head "https://reg.io/v2/": dial tcp: lookup reg.io on 10.0.0.1:53: '
         "no such host",
@@ -288,6 +297,27 @@ def test_a_reason_that_is_no_credential_comes_first(kind: str, has_credential: b
     assert said in found.text
     assert found.cures
     assert any("no credential is found" in note for note in found.notes) is not has_credential
+
+
+# Kinds that credentials, the pod itself or a later attempt decide about, or that nothing is known about.
+TOLD_ELSEWHERE = {
+    FailureKind.REFUSED,
+    FailureKind.EXPIRED,
+    FailureKind.HIDDEN,
+    FailureKind.QPS,
+    FailureKind.NEVER,
+    FailureKind.SECRET,
+    FailureKind.UNKNOWN,
+}
+
+
+def test_every_kind_of_failure_is_explained() -> None:
+    """One that is new needs a function in other_causes, and its text above."""
+    attempts = [
+        seen(("Failed", message), waiting="ErrImagePull").last_attempt for message, _ in OTHERS.values()
+    ]
+    kinds = {attempt.failure.kind for attempt in attempts if attempt.failure is not None}
+    assert kinds == set(FailureKind) - TOLD_ELSEWHERE
 
 
 @pytest.mark.parametrize("has_credential", [True, False])
