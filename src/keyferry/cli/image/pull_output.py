@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry.cli.progress import amount_text, size_text
-from keyferry.cli.records.output import entry_document, short_reference
+from keyferry.cli.records import entry_document, short_reference
 from keyferry.errors import ImageNameError, ImagePullError, KeyferryError
 from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
