@@ -20,10 +20,16 @@ from keyferry.errors import EnvironmentProblem, RecordError, TimeError
 from keyferry.explain.decision import decision_document
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.settings import Node
-from keyferry.pulls.cri import connect_runtime
-from keyferry.pulls.records.access import Access, AccessMatch, NodeImage, find_access, parse_crictl_images
+from keyferry.pulls.records.access import (
+    Access,
+    AccessMatch,
+    NodeImage,
+    entry_document,
+    find_access,
+    parse_crictl_images,
+)
 from keyferry.pulls.records.decide import Decision, describe_entry
-from keyferry.pulls.records.format import shorten
+from keyferry.pulls.records.format import short_reference, shorten
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.pulls.records.records import (
     PresentImage,
@@ -62,7 +68,6 @@ examples:
   crictl images -o json > images.json; sudo keyferry records prune --images images.json"""
 
 Json = dict[str, object]
-_SHORT = 19
 _LIST_HEADER = ("IMAGE", "WHO", "UPDATED", "REFERENCE")
 _SECOND_NS = 1_000_000_000
 _PRUNE_HEADER = ("REFERENCE", "UPDATED", "NAMES")
@@ -123,6 +128,8 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
         return None
     listed: tuple[PresentImage, ...] = ()
     if args.cri:
+        from keyferry.pulls.cri import connect_runtime
+
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             listed = runtime.list_images()
     if args.images is not None:
@@ -154,26 +161,6 @@ def _record_document(record: ImagePulledRecord, *, reveal: bool = False) -> Json
     }
 
 
-def entry_document(entry: ImagePullCredentials, *, reveal: bool = False) -> Json:
-    """Return who may use an image under one name, as a document."""
-    return {
-        "everyPodOfTheNode": entry.node_pods_accessible,
-        "secrets": [
-            {
-                "namespace": secret.namespace,
-                "name": secret.name,
-                "uid": secret.uid,
-                "credentialHash": secret.credential_hash if reveal else shorten(secret.credential_hash),
-            }
-            for secret in entry.kubernetes_secrets
-        ],
-        "serviceAccounts": [
-            {"namespace": account.namespace, "name": account.name, "uid": account.uid}
-            for account in entry.kubernetes_service_accounts
-        ],
-    }
-
-
 def _entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[str]:
     """Return who may use an image under one name, one line for each."""
     if entry.node_pods_accessible:
@@ -193,11 +180,6 @@ def _entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[s
 def _time_text(record: ImagePulledRecord) -> str:
     """Return the time of a record's last change; empty if it has none."""
     return "" if record.last_updated_ns == NO_TIME_NS else format_instant(record.last_updated_ns)
-
-
-def short_reference(image_ref: str) -> str:
-    """Return a digest in the short form that tools usually show; any other reference unchanged."""
-    return image_ref[:_SHORT] if image_ref.startswith("sha256:") else image_ref
 
 
 def _add_list_arguments(parser: argparse.ArgumentParser) -> None:

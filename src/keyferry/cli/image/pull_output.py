@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry.cli.progress import amount_text, size_text
-from keyferry.cli.records import entry_document, short_reference
 from keyferry.errors import ImageNameError, ImagePullError, KeyferryError
 from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
+from keyferry.pulls.records.access import entry_document
 from keyferry.pulls.records.decide import describe_entry
+from keyferry.pulls.records.format import short_reference
 from keyferry.pulls.request import ALWAYS, Progress, PullAction, PullOutcome
 from keyferry.pulls.trial import Attempt, kind_of, most_telling
 from keyferry.show.documents import make_document
