@@ -18,7 +18,6 @@ from keyferry.cli.image_arguments import (
 )
 from keyferry.cli.options import add_output_argument, parse_seconds
 from keyferry.cli.pull_progress import ProgressReporter, amount_text, run_in_parallel, size_text
-from keyferry.cli.records.output import entry_document, short_reference
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, Kind
 from keyferry.explain.document import decision_document, failures_document, source_document
 from keyferry.images.keyring import Credential
@@ -26,7 +25,9 @@ from keyferry.images.node.settings import Node
 from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.pulls.manifest import parse_platform
 from keyferry.pulls.puller import Puller, open_target
+from keyferry.pulls.records.access import entry_document
 from keyferry.pulls.records.decide import describe_entry
+from keyferry.pulls.records.format import short_reference
 from keyferry.pulls.records.records import Records, load_records
 from keyferry.pulls.registry.transport import RegistryRoute
 from keyferry.pulls.request import (

@@ -69,7 +69,7 @@ COMMANDS = {
         summary="show what changes between two provider configs, and for which images",
     ),
     "records": Entry(
-        module="keyferry.cli.records.group",
+        module="keyferry.cli.records",
         summary="show and maintain the records of who may use the images of this node",
     ),
     "kube": Entry(

@@ -32,7 +32,7 @@ from keyferry.pulls.manifest import (
 )
 from keyferry.pulls.registry.client import Fetched, Registry, RegistryAccess
 from keyferry.pulls.registry.transport import RegistryRoute, Transport
-from keyferry.pulls.request import OnProgress, Progress, PullOptions
+from keyferry.pulls.request import Progress, PullOptions
 from keyferry.pulls.trial import AttemptResult
 
 _DEEPEST = 3
@@ -97,7 +97,7 @@ class LayoutTarget:
             if self._is_closed:
                 connection.cancel()
         try:
-            return self._pull(image, credential, connection, options.on_progress)
+            return self._pull(image, credential, options, connection)
         finally:
             with self._lock:
                 self._under_way.discard(connection)
@@ -113,8 +113,8 @@ class LayoutTarget:
         self,
         image: ImageName,
         credential: Credential | None,
+        options: PullOptions,
         connection: _Connection,
-        on_progress: OnProgress | None,
     ) -> AttemptResult:
         self._layout.prepare()
         with closing(connection.transport):
@@ -123,7 +123,7 @@ class LayoutTarget:
                 raise RegistryError(registry.name, 0, "cancelled", Kind.ERROR)
             try:
                 fetched, manifest = self._find_manifest(registry, image)
-                meter = Meter(manifest, self._layout, on_progress)
+                meter = Meter(manifest, self._layout, options.on_progress)
                 platform = self._fetch(manifest, _Fetcher(registry, self._layout, connection, meter))
             except ContentError as error:
                 raise RegistryError(registry.name, 0, f"{image.text!r}: {error}", Kind.CONTENT) from None

@@ -12,9 +12,7 @@ from typing import Self
 from keyferry.images.lookup import Providers
 from keyferry.images.node.settings import Node
 from keyferry.images.reference import ImageName
-from keyferry.pulls.cri import RuntimeTarget, connect_runtime
 from keyferry.pulls.kubelet_guard import check_runtime
-from keyferry.pulls.layout_target import LayoutTarget
 from keyferry.pulls.manifest import Platform, parse_platform
 from keyferry.pulls.operation import BackOff, PullContext, PullOperation
 from keyferry.pulls.records.records import PullCounters, Records
@@ -134,9 +132,13 @@ def open_target(
             raise ValueError(
                 "a container runtime pulls for its own platform; give a platform only with a folder"
             )
+        from keyferry.pulls.cri import RuntimeTarget, connect_runtime
+
         return RuntimeTarget(connect_runtime(cri))
     if cri:
         raise ValueError("pull into a container runtime or into a folder, not both")
+    from keyferry.pulls.layout_target import LayoutTarget
+
     wanted = parse_platform(platform) if isinstance(platform, str) and platform else platform
     return LayoutTarget(to, platform=wanted or None, route=route)
 

@@ -12,6 +12,7 @@ from keyferry.errors import DocumentError, EnvironmentProblem, ImageNameError
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.reference import normalise, parse_image, trim
 from keyferry.pulls.records.decide import Decision, DecisionRule, PodCredentials
+from keyferry.pulls.records.format import shorten
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import PresentImage, Records
 
@@ -172,6 +173,26 @@ def _match(name: str, image: str) -> AccessMatch | None:
         return AccessMatch.ANOTHER_SPELLING if normalise(image) == normalise(name) else None
     except ImageNameError:
         return None
+
+
+def entry_document(entry: ImagePullCredentials, *, reveal: bool = False) -> dict[str, object]:
+    """Return who may use an image under one name, as a document; hashes are shortened unless *reveal* is set."""
+    return {
+        "everyPodOfTheNode": entry.node_pods_accessible,
+        "secrets": [
+            {
+                "namespace": secret.namespace,
+                "name": secret.name,
+                "uid": secret.uid,
+                "credentialHash": secret.credential_hash if reveal else shorten(secret.credential_hash),
+            }
+            for secret in entry.kubernetes_secrets
+        ],
+        "serviceAccounts": [
+            {"namespace": account.namespace, "name": account.name, "uid": account.uid}
+            for account in entry.kubernetes_service_accounts
+        ],
+    }
 
 
 class ImageUse(Value):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PREFIX = "sha256-"
 _SHOWN_CHARACTERS = 8
+_SHORT_REFERENCE = len("sha256:") + 12
 _STAGE = "couldn't get version/kind; json parse error: "
 
 
@@ -51,6 +52,11 @@ def shorten(credential_hash: str) -> str:
     if len(credential_hash) <= _SHOWN_CHARACTERS:
         return credential_hash and "..."
     return credential_hash[:_SHOWN_CHARACTERS] + "..."
+
+
+def short_reference(image_ref: str) -> str:
+    """Return a digest in the short form that tools usually show; any other reference unchanged."""
+    return image_ref[:_SHORT_REFERENCE] if image_ref.startswith("sha256:") else image_ref
 
 
 class Decoded(Generic[T]):

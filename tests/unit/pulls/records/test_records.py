@@ -1,4 +1,4 @@
-"""Intents, records, decisions, recovery and pruning of one node."""
+"""The manager of records: intents, records, decisions, recovery, pruning and opening."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.errors import EnvironmentProblem, RecordError
+from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
 from keyferry.pulls.records.decide import PodCredentials
 from keyferry.pulls.records.disk import Disk
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.records import Records, inspect_records, open_records
+from keyferry.pulls.records.records import Records, inspect_records, load_records, open_records
 from keyferry.pulls.records.store import CacheSizes
 from support.records import IMAGE, NAME, REF, CountingDisk, Present, open_quickly, plant, secret, with_secrets
 
@@ -329,3 +329,18 @@ def test_a_pull_that_ends_between_two_looks_is_not_missed(tmp_path: Path) -> Non
     other.record_intent(IMAGE)
     decision = records.decide(IMAGE, REF)
     assert (decision.must_pull, decision.rule) == (True, "stranger")
+
+
+def test_a_missing_folder_says_where_records_are(tmp_path: Path) -> None:
+    """Looking at nothing is an error with a way out."""
+    with pytest.raises(EnvironmentProblem, match="--root"):
+        inspect_records(str(tmp_path))
+
+
+def test_the_door_checks_the_policy(tmp_path: Path) -> None:
+    """A policy that makes no sense is refused before anything is made."""
+    with pytest.raises(PolicyError):
+        load_records(str(tmp_path), policy="Sometimes")
+    assert list(tmp_path.iterdir()) == []
+    records = load_records(str(tmp_path), policy="NeverVerifyAllowlistedImages", allowlist=["reg.example/*"])
+    assert not records.decide(IMAGE, REF).must_pull

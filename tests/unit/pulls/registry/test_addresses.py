@@ -1,4 +1,4 @@
-"""Which addresses a server may lead us to."""
+"""Where a registry may send us: addresses of every kind, and those of this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from keyferry.pulls.registry.addresses import (
     is_loopback,
     is_loopback_name,
+    is_machine_address,
     is_this_machine,
     literal_address,
     why_forbidden,
@@ -166,3 +167,20 @@ def test_an_address_is_seen_in_every_spelling(host: str, address: str) -> None:
 )
 def test_this_machine_is_known_by_name(host: str, expected: bool) -> None:
     assert is_loopback_name(host) is expected
+
+
+OTHERS = ("192.0.2.1", "8.8.8.8")
+
+
+@pytest.mark.parametrize("platform", [sys.platform, "another"])
+def test_loopback_is_this_machine(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert is_machine_address(ip_address("127.0.0.1"))
+
+
+@pytest.mark.parametrize("platform", [sys.platform, "another"])
+@pytest.mark.parametrize("address", OTHERS)
+def test_the_world_is_not(monkeypatch: pytest.MonkeyPatch, platform: str, address: str) -> None:
+    """Whether there is a route to it or none."""
+    monkeypatch.setattr(sys, "platform", platform)
+    assert not is_machine_address(ip_address(address))

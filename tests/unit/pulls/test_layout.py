@@ -1,4 +1,4 @@
-"""The folder of an OCI layout, and its index."""
+"""The files of a layout: whole or not there, whoever dies or reads."""
 
 from __future__ import annotations
 

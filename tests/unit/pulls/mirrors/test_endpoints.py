@@ -1,4 +1,4 @@
-"""Which files count: those of the runtime that serves the kubelet, as its own flags name them."""
+"""Where the files of container runtimes are."""
 
 from __future__ import annotations
 

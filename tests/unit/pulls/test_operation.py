@@ -1,10 +1,12 @@
-"""Waits between failed pulls grow and end as the kubelet's do."""
+"""The steps of a pull: the back-off, and the errors with the kubelet's texts."""
 
 from __future__ import annotations
 
-from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.operation import BackOff
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
+from keyferry.pulls.operation import BackOff, pull_error
+from keyferry.pulls.trial import Attempt
 from support.plugins import SteppedClock
+from support.pulling import refusal
 
 KEY, OTHER = ("pod", "image"), ("another pod", "image")
 ERROR = EnvironmentProblem("no")
@@ -70,3 +72,16 @@ def test_sweeping_forgets_only_what_is_old() -> None:
     back_off.sweep()
     assert back_off.last_error(KEY) is None
     assert back_off.last_error(OTHER) is ERROR
+
+
+IMAGE, NAME = "reg.io/team/app:v1", "reg.io/team/app"
+
+
+def test_what_says_more_than_a_refusal_is_the_cause() -> None:
+    """One credential was refused, the other came further: the image is not there."""
+    missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
+    attempts = tuple(Attempt(credential=None, error=error) for error in (refusal(), missing, refusal()))
+    error = pull_error(IMAGE, attempts)
+    assert error.kind == "not-found"
+    assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
+    assert pull_error(IMAGE, attempts[:1]).kind == "refused"

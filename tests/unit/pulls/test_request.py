@@ -1,4 +1,4 @@
-"""The pull policy that Kubernetes fills in where a pod has none."""
+"""What is asked of a pull: the pull policy and its default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pod's need of an image: look, decide, pull, record, wait; with the kubelet's words and counts."""
+"""Pulling as the kubelet does: order, records, policies, back-off and outcomes."""
 
 from __future__ import annotations
 

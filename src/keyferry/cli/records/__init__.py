@@ -1,1 +1,0 @@
-"""Commands about pull records: ``keyferry records``."""
