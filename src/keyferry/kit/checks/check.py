@@ -9,7 +9,7 @@ from keyferry._core.values import Value, fields
 from keyferry.kit.lab.evidence import Evidence, Violation
 from keyferry.kit.plugin import PluginKind
 
-__all__ = ["Check", "Code", "Judge", "check", "find_check"]
+__all__ = ["Check", "Code", "Judge", "check", "declared"]
 
 Judge = Callable[[Evidence], Iterator[Violation]]
 _KINDS = {"KP1": (PluginKind.IMAGE,), "KP2": (PluginKind.CLUSTER,), "KP3": tuple(PluginKind)}
@@ -37,7 +37,8 @@ class Check(Code):
     judge: Judge
 
 
-_checks: dict[str, Check] = {}
+# By code, those of the modules that are imported; the catalogue has all.
+declared: dict[str, Check] = {}
 
 
 def check(code: Code, *, needs: tuple[str, ...]) -> Callable[[Judge], Judge]:
@@ -49,18 +50,9 @@ def check(code: Code, *, needs: tuple[str, ...]) -> Callable[[Judge], Judge]:
     """
 
     def declare(judge: Judge) -> Judge:
-        if code.code in _checks:
+        if code.code in declared:
             raise ValueError(f"{code.code} has a check already")
-        _checks[code.code] = Check(**fields(code), needs=needs, judge=judge)
+        declared[code.code] = Check(**fields(code), needs=needs, judge=judge)
         return judge
 
     return declare
-
-
-def find_check(code: Code) -> Check:
-    """Return the check of *code*; raise LookupError if no function has it as its code."""
-    if code.code not in _checks:
-        raise LookupError(
-            f"{code.code} has no check: decorate a function with @check({code.code}, needs=...)"
-        )
-    return _checks[code.code]
