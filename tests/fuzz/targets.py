@@ -59,7 +59,7 @@ from keyferry.images.provider.plugin import decode_response
 from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.invoke.kuberc import read_kuberc
 from keyferry.lint.agent_config import check_agent_config
-from keyferry.lint.federation.decode import decode_federation
+from keyferry.lint.federation import decode_federation
 from keyferry.pulls.layout.index import IndexEntry, add_entry, read_index
 from keyferry.pulls.manifest import ContentError, read_config_platform, read_manifest
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
@@ -548,7 +548,7 @@ def read_federations(data: bytes) -> object:
 def read_settings(data: bytes) -> object:
     """Read the agent's config."""
     checked = check_agent_config("agent.yaml", data)
-    return list(map(str, (*checked.refusals, *checked.suspicions)))
+    return list(map(str, checked.findings))
 
 
 OBJECTS = Files("objects.yaml")

@@ -15,10 +15,9 @@ from keyferry.bridge.docker.install import plan_docker_install
 from keyferry.bridge.file_change import apply_change
 from keyferry.bridge.kubelet.install import install_in_front, uninstall
 from keyferry.bridge.kubelet.program import python_shim
-from keyferry.cli.lint.fix import write_file
 from keyferry.invoke.shim import IN_FRONT, LINK, is_shim
 from keyferry.kit.scaffold.install import PLUGINS, install, launcher_text, write_config
-from keyferry.lint.fixes.rounds import FixedFile
+from keyferry.lint.fixes import FixedFile, write_file
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.platform import Platform

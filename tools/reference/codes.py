@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from keyferry.kit.codes.catalogue import CHECKS, Check, checks_for
 from keyferry.kit.plugin_kind import PluginKind
-from keyferry.lint.codes.catalogue import CODES, Code
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.code import Code
 from reference.tables import table
 
 __all__ = ["kit_page", "lint_page"]

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from keyferry._core.documents import Document, read_document
-from keyferry._core.paths import Path, format_path
+from keyferry._core.paths import Path
+from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry._net.listen_address import parse_listen_address, why_too_long
-from keyferry.api.agentconfig.v1alpha1 import (
-    API_VERSION,
-    KIND,
-    AccessRule,
-    AgentConfig,
-    ManageRule,
-)
-from keyferry.api.codec import Refused, describe_empty, place_problem, read_typed
+from keyferry.api.agentconfig.v1alpha1 import API_VERSION, KIND, AccessRule, AgentConfig, ManageRule
+from keyferry.api.codec import Refused, describe_empty, read_typed
 from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.match import parse_pattern
-from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
-from keyferry.lint.kubeconfig.files import check_writers
+from keyferry.lint.code import Code, Finding, Rules, finding_of
 from keyferry.lint.report import FileKind, LintReport, make_report
-
-__all__ = [
-    "OVERFLOW_ID",
-    "CheckedAgentConfig",
-    "check_agent_config",
-    "lint_agent_config",
-]
+from keyferry.lint.source import NotingReader, SourceFile, find_unknown_fields, find_writers
 
 # The user and group that a kernel shows for ids that have no number in the reader's user namespace.
 OVERFLOW_ID = 65534
-_SYNTAX, _FOREIGN, _TYPE, _UNKNOWN, _REPEATED = "KF501", "KF502", "KF503", "KF504", "KF505"
-_RANGE, _NOBODY, _BOTH, _PATTERN = "KF510", "KF511", "KF512", "KF513"
-_WRITABLE, _OVERFLOW, _EVERYTHING = "KF550", "KF551", "KF552"
 _SECOND = 1_000_000_000
 # The least and the most of each number; durations are in nanoseconds.
 RANGES: dict[str, tuple[int, int]] = {
@@ -52,69 +37,123 @@ WORDS: dict[str, tuple[str, ...]] = {
     "logFormat": ("text", "json"),
 }
 
+agent_rule = Rules[AgentConfig]()
+
+
+KF501 = Code(
+    "KF501",
+    Severity.ERROR,
+    "the agent's config is not valid YAML or JSON",
+    why="the agent does not start with it; a running agent keeps its old config",
+    fix="correct the syntax at the given position",
+)
+KF502 = Code(
+    "KF502",
+    Severity.ERROR,
+    "the file is not an AgentConfig of a known version",
+    why="only AgentConfig of keyferry.dev/v1alpha1 is read",
+    fix="correct apiVersion and kind",
+)
+KF503 = Code(
+    "KF503",
+    Severity.ERROR,
+    "a value has the wrong type",
+    why="nothing is converted",
+    fix="use the expected type",
+)
+KF504 = Code(
+    "KF504",
+    Severity.ERROR,
+    "unknown field",
+    why="a misspelled setting or rule would have no effect",
+    fix="correct the spelling or remove the field",
+)
+KF505 = Code(
+    "KF505",
+    Severity.ERROR,
+    "a key is given more than once",
+    why="only one of the values could count",
+    fix="keep one of them",
+)
+
 
 class CheckedAgentConfig(Value):
-    """A config and its problems; it has no *refusals* if the agent accepts it."""
+    """A config and its problems."""
 
     config: AgentConfig
-    refusals: tuple[Problem, ...] = ()
-    suspicions: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def refusals(self) -> tuple[Problem, ...]:
+        """The problems for which the agent refuses the config."""
+        return tuple(each.as_problem() for each in self.findings if each.severity is Severity.ERROR)
 
 
-def lint_agent_config(path: str, data: bytes) -> LintReport:
-    """Return all problems of the agent's config *path*, whose content is *data*."""
-    checked = check_agent_config(path, data)
-    writers = check_writers(path, "and choose who gets credentials", _WRITABLE)
-    problems = (*checked.refusals, *checked.suspicions, *writers)
-    return make_report(FileKind.AGENT_CONFIG, path, problems, "")
+KF550 = Code(
+    "KF550",
+    Severity.WARNING,
+    "other users can write the agent's config",
+    why="a user who can write it decides who gets the node's credentials",
+    fix="run chmod go-w on the file",
+)
 
 
-def check_agent_config(path: str, data: bytes) -> CheckedAgentConfig:
+def lint_agent_config(source: SourceFile) -> LintReport:
+    """Return all problems of the agent's config."""
+    checked = check_agent_config(source.path, source.data, source.read)
+    writers = find_writers(KF550, source.path, "and choose who gets credentials")
+    return make_report(FileKind.AGENT_CONFIG, source, (*checked.findings, *writers))
+
+
+def check_agent_config(
+    path: str, data: bytes, read: Callable[[bytes], Document] = read_document
+) -> CheckedAgentConfig:
     """Decode and check the agent's config *path*, whose content is *data*."""
-    read = read_typed(path, data, read_document, syntax_code=_SYNTAX, type_code=_TYPE)
-    if isinstance(read, Refused):
-        return CheckedAgentConfig(config=AgentConfig(), refusals=(read.problem,))
-    document = read.document
-    if (read.api_version, read.kind) != (API_VERSION, KIND):
-        found = f"found apiVersion {read.api_version!r} and kind {read.kind!r}"
+    typed = read_typed(path, data, read, syntax_code=KF501.code, type_code=KF503.code)
+    if isinstance(typed, Refused):
+        return CheckedAgentConfig(config=AgentConfig(), findings=(finding_of(typed.problem),))
+    document = typed.document
+    if (typed.api_version, typed.kind) != (API_VERSION, KIND):
+        found = f"found apiVersion {typed.api_version!r} and kind {typed.kind!r}"
         if document.value is None:
             found = describe_empty(data)
-        problem = Problem("", f"{found}, expected {API_VERSION!r} and {KIND!r}", code=_FOREIGN)
-        return CheckedAgentConfig(
-            config=AgentConfig(), refusals=(place_problem(problem, path, document, ()),)
-        )
+        foreign = KF502.at(message=f"{found}, expected {API_VERSION!r} and {KIND!r}")
+        return CheckedAgentConfig(config=AgentConfig(), findings=(foreign.placed(path, document),))
     reader = NotingReader()
     config = AgentConfig.from_document(document.value, reader)
-    refusals = [*_check_fields(document, reader), *_check_settings(config), *_check_rules(config)]
+    findings = (*_check_form(document, reader), *agent_rule.check(config))
     return CheckedAgentConfig(
-        config=config,
-        refusals=tuple(_place(path, document, *refusal) for refusal in refusals),
-        suspicions=tuple(_place(path, document, *suspicion) for suspicion in _suspect_rules(config)),
+        config=config, findings=tuple(finding.placed(path, document) for finding in findings)
     )
 
 
-_Found = tuple[Path, str, str]
-
-
-def _place(path: str, document: Document, at: Path, code: str, message: str) -> Problem:
-    return place_problem(Problem(format_path(at), message, code=code), path, document, at)
-
-
-def _check_fields(document: Document, reader: NotingReader) -> Iterator[_Found]:
-    for at, message in unknown_fields(reader, "the agent does not start with it"):
-        yield at, _UNKNOWN, message
+def _check_form(document: Document, reader: NotingReader) -> Iterator[Finding]:
+    yield from find_unknown_fields(KF504, reader, "the agent does not start with it")
     for each in document.duplicates:
-        yield each.path, _REPEATED, f"the key is given more than once, first in line {each.first.line}"
+        yield KF505.at(
+            *each.path, message=f"the key is given more than once, first in line {each.first.line}"
+        )
     for at, problem in reader.problems:
         if problem.kind is not Kind.STRICT:
-            yield at, _TYPE, problem.message
+            yield KF503.at(*at, message=problem.message)
 
 
-def _check_settings(config: AgentConfig) -> Iterator[_Found]:
+KF510 = Code(
+    "KF510",
+    Severity.ERROR,
+    "the value of a setting is out of range",
+    why="the agent could not work with it",
+    fix="use a value in the range of the message",
+)
+
+
+@agent_rule(KF510)
+def settings(config: AgentConfig) -> Iterator[Finding]:
+    """Settings with a value that the agent cannot work with."""
     for name, value in config.settings.items():
         problem = why_wrong(name, value)
         if problem:
-            yield (name,), _RANGE, problem
+            yield KF510.at(name, message=problem)
 
 
 def why_wrong(name: str, value: str | int | bool) -> str:  # noqa: FBT001 - the value of any setting
@@ -149,39 +188,81 @@ def _is_mode(text: str) -> bool:
     return len(text) == 4 and text[0] == "0" and all(digit in "01234567" for digit in text)
 
 
-def _check_rules(config: AgentConfig) -> Iterator[_Found]:
-    for index, rule in enumerate(config.access or ()):
-        at: Path = ("access", index)
-        yield from _check_principals(at, rule)
+KF511 = Code(
+    "KF511",
+    Severity.ERROR,
+    "a rule names no user, or no registry",
+    why="such a rule has no effect, which is not what its author intended",
+    fix="add uids or gids, and registries or everyRegistry",
+)
+KF512 = Code(
+    "KF512",
+    Severity.ERROR,
+    "a rule has both registries and everyRegistry",
+    why="one of them would have no effect",
+    fix="keep one of them",
+)
+KF513 = Code(
+    "KF513",
+    Severity.ERROR,
+    "a registry of a rule is not a valid pattern",
+    why="it matches no image",
+    fix="use a pattern as in matchImages of a provider config",
+)
+
+
+@agent_rule(KF511, KF512, KF513)
+def access(config: AgentConfig) -> Iterator[Finding]:
+    """Rules that have no effect, or not the one that was meant."""
+    for at, rule in _rules(config):
+        if not rule.uids and not rule.gids:
+            yield KF511.at(*at, message="the rule names nobody; add uids or gids")
+        if not isinstance(rule, AccessRule):
+            continue
         if rule.every_registry and rule.registries:
-            yield at, _BOTH, "the rule has registries and everyRegistry, expected one of them"
+            yield KF512.at(*at, message="the rule has registries and everyRegistry, expected one of them")
         if not rule.every_registry and not rule.registries:
-            yield at, _NOBODY, "the rule names no registry; add registries, or 'everyRegistry: true'"
+            yield KF511.at(
+                *at, message="the rule names no registry; add registries, or 'everyRegistry: true'"
+            )
         for number, pattern in enumerate(rule.registries):
             try:
                 parse_pattern(pattern)
             except MatchError as error:
-                yield (*at, "registries", number), _PATTERN, error.message
-    for index, manager in enumerate(config.manage or ()):
-        yield from _check_principals(("manage", index), manager)
+                yield KF513.at(*at, "registries", number, message=error.message)
 
 
-def _check_principals(at: Path, rule: AccessRule | ManageRule) -> Iterator[_Found]:
-    if not rule.uids and not rule.gids:
-        yield at, _NOBODY, "the rule names nobody; add uids or gids"
-
-
-def _suspect_rules(config: AgentConfig) -> Iterator[_Found]:
+def _rules(config: AgentConfig) -> Iterator[tuple[Path, AccessRule | ManageRule]]:
     for index, rule in enumerate(config.access or ()):
-        if rule.every_registry and any((*(uid for uid in rule.uids if uid), *rule.gids)):
-            message = "users other than root get every registry; list the registries, if not all are meant"
-            yield ("access", index), _EVERYTHING, message
-        yield from _suspect_principals(("access", index), rule)
+        yield ("access", index), rule
     for index, manager in enumerate(config.manage or ()):
-        yield from _suspect_principals(("manage", index), manager)
+        yield ("manage", index), manager
 
 
-def _suspect_principals(at: Path, rule: AccessRule | ManageRule) -> Iterator[_Found]:
-    if OVERFLOW_ID in (*rule.uids, *rule.gids):
-        message = f"{OVERFLOW_ID} stands for every user of a foreign user namespace, and for nobody"
-        yield at, _OVERFLOW, message
+KF551 = Code(
+    "KF551",
+    Severity.WARNING,
+    "a rule names the overflow user or group, 65534",
+    why="every user of a foreign user namespace has this id, and so do many services that run as nobody",
+    fix="run the client as a user of its own and name that",
+)
+KF552 = Code(
+    "KF552",
+    Severity.WARNING,
+    "a rule gives every registry to a user who is not root",
+    why="this user gets the node's credentials for each registry, also those of later providers",
+    fix="list the registries, if not all are meant",
+)
+
+
+@agent_rule(KF551, KF552)
+def wide_access(config: AgentConfig) -> Iterator[Finding]:
+    """Rules that give more than was probably meant."""
+    for at, rule in _rules(config):
+        is_wide = isinstance(rule, AccessRule) and rule.every_registry
+        if is_wide and any((*(uid for uid in rule.uids if uid), *rule.gids)):
+            message = "users other than root get every registry; list the registries, if not all are meant"
+            yield KF552.at(*at, message=message)
+        if OVERFLOW_ID in (*rule.uids, *rule.gids):
+            message = f"{OVERFLOW_ID} stands for every user of a foreign user namespace, and for nobody"
+            yield KF551.at(*at, message=message)

@@ -13,7 +13,7 @@ from keyferry.cli.frame.commands import COMMANDS, Command
 from keyferry.cli.frame.parser import make_parser
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.scaffold.install import PLUGINS
-from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.catalogue import CODES
 
 __all__ = ["CONTEXTS", "CompletedCommand", "Option", "all_commands", "plain"]
 

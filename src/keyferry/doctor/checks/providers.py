@@ -10,7 +10,7 @@ from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, Provide
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.kubelet import BIN_DIR_FLAG
-from keyferry.lint.report import Finding
+from keyferry.lint.code import Finding
 
 __all__ = ["check_config", "check_patterns", "check_plugins"]
 

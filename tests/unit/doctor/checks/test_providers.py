@@ -9,7 +9,8 @@ from keyferry.doctor.health import HealthLevel, HealthSection, NodeHealth
 from keyferry.doctor.hints import Hints
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelets
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.code import Finding
+from keyferry.lint.report import LintReport
 
 NOBODY = KubeletFacts(kubelets=Kubelets())
 FOUND = Discovery(config="/c", bin_dir="/b", config_from="given", bin_dir_from="given")

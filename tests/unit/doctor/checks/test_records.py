@@ -9,7 +9,8 @@ from keyferry.doctor.checks.records import check_disk, check_records
 from keyferry.doctor.facts import DiskFacts, RecordsFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.code import Finding
+from keyferry.lint.report import LintReport
 
 FACTS = RecordsFacts(root="/r", policy="AlwaysVerify", policy_from="its file")
 
