@@ -58,8 +58,8 @@ from keyferry.images.provider.agent import read_answer as read_provider_answer
 from keyferry.images.provider.plugin import decode_response
 from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.invoke.kuberc import read_kuberc
-from keyferry.lint.agent_config import check_agent_config
-from keyferry.lint.federation import decode_federation
+from keyferry.lint.kinds.agent_config import check_agent_config
+from keyferry.lint.kinds.federation import decode_federation
 from keyferry.pulls.layout.index import IndexEntry, add_entry, read_index
 from keyferry.pulls.manifest import ContentError, read_config_platform, read_manifest
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from keyferry.lint.code import Finding
-from keyferry.lint.federation import FederationFile
-from keyferry.lint.providers import lint
+from keyferry.lint.kinds.federation import FederationFile
+from keyferry.lint.kinds.providers import lint
 from keyferry.lint.report import LintReport
 from keyferry.lint.run import LintRequest, find_federations, lint_files
 from keyferry.lint.source import read_source

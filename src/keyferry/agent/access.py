@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from keyferry._core.values import Value
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
 from keyferry.images.match import PatternIndex
-from keyferry.lint.agent_config import OVERFLOW_ID
+from keyferry.lint.kinds.agent_config import OVERFLOW_ID
 
 __all__ = ["AccessPolicy", "Caller", "CallerRights"]
 

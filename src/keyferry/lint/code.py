@@ -1,6 +1,8 @@
 """What every linter is made of: codes, the rules that report them, and findings.
 
-A code stands beside its rule, in the module of its kind of file::
+A code stands beside its rule, in the module of its kind of file below ``keyferry.lint.kinds``. It has a free number of
+that module's hundred; in KF1, KF2, KF3 and KF6, the numbers below 50 are for errors. The catalogue, the docs and
+``--list`` find it by themselves::
 
     KF176 = Code(
         "KF176",

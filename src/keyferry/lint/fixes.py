@@ -22,8 +22,8 @@ from keyferry.api.kubeletconfig.v1 import API_VERSION as CONFIG_V1
 from keyferry.errors import Detail, DocumentError, EnvironmentProblem, MatchError
 from keyferry.images.config.refusals import respelt
 from keyferry.images.match import Pattern, parse_pattern
-from keyferry.lint import patterns
 from keyferry.lint.code import Finding
+from keyferry.lint.kinds import patterns
 from keyferry.lint.report import LintReport
 from keyferry.lint.secrets import visible_lines
 from keyferry.lint.source import SourceFile

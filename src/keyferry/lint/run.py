@@ -19,8 +19,8 @@ from keyferry.lint.versions import LATEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.lint.federation import FederationFile
     from keyferry.lint.fixes import FixedFile
+    from keyferry.lint.kinds.federation import FederationFile
 
 # The files whose problems depend on the version.
 _VERSIONED = (FileKind.PROVIDERS, FileKind.KUBELET_CONFIG)
@@ -160,20 +160,20 @@ def lint_any(
     """
     source = source or read_source(path)
     if source is None and os.path.isdir(path):
-        from keyferry.lint.records import is_records_folder, lint_records
+        from keyferry.lint.kinds.records import is_records_folder, lint_records
 
         if is_records_folder(path):
             return lint_records(path)
     kind = _kind_of(source) if source else FileKind.PROVIDERS
     # A kubelet refuses its own config in the place of a provider config.
     if kind is FileKind.KUBELET_CONFIG and source and not is_read_by_kubelet:
-        from keyferry.lint.kubelet_config import lint_kubelet_config
+        from keyferry.lint.kinds.kubelet_config import lint_kubelet_config
 
         return lint_kubelet_config(source, kubernetes, gates)
     lint_other = _find_linter(kind)
     if source and lint_other:
         return lint_other(source)
-    from keyferry.lint.providers import lint
+    from keyferry.lint.kinds.providers import lint
 
     def lint_providers(data: bytes | None) -> LintReport:
         return lint(
@@ -195,23 +195,23 @@ def lint_any(
 def _find_linter(kind: FileKind) -> Callable[[SourceFile], LintReport] | None:
     """Return the linter of a kind whose files are linted alone; each loads only what it needs."""
     if kind is FileKind.AGENT_CONFIG:
-        from keyferry.lint.agent_config import lint_agent_config
+        from keyferry.lint.kinds.agent_config import lint_agent_config
 
         return lint_agent_config
     if kind is FileKind.FEDERATION:
-        from keyferry.lint.federation import lint_federation
+        from keyferry.lint.kinds.federation import lint_federation
 
         return lint_federation
     if kind is FileKind.KUBECONFIG:
-        from keyferry.lint.kubeconfig import lint_kubeconfig
+        from keyferry.lint.kinds.kubeconfig import lint_kubeconfig
 
         return lint_kubeconfig
     if kind is FileKind.KUBERC:
-        from keyferry.lint.kuberc import lint_kuberc
+        from keyferry.lint.kinds.kuberc import lint_kuberc
 
         return lint_kuberc
     if kind is FileKind.PULL_RECORD:
-        from keyferry.lint.records import lint_record_file
+        from keyferry.lint.kinds.records import lint_record_file
 
         return lint_record_file
     return None
@@ -223,7 +223,7 @@ def _kind_of(source: SourceFile) -> FileKind:
 
 def _lint_inner_federation(path: str, data: bytes) -> LintReport:
     """Lint a FederationConfig inside *path*; what is found of the file itself is not about the config."""
-    from keyferry.lint.federation import lint_federation
+    from keyferry.lint.kinds.federation import lint_federation
 
     report = lint_federation(SourceFile.parse(path, data))
     return replace(report, findings=tuple(each for each in report.findings if each.line is not None))
@@ -234,7 +234,7 @@ def find_federations(sources: Iterable[SourceFile]) -> Iterator[FederationFile]:
     for source in sources:
         if FEDERATION.encode() not in source.data:
             continue
-        from keyferry.lint.federation import decode_federation
+        from keyferry.lint.kinds.federation import decode_federation
 
         kind = _kind_of(source)
         if kind is FileKind.FEDERATION:
@@ -267,6 +267,6 @@ def _provider_audiences(path: str, data: bytes | None) -> Iterator[str]:
 
 
 def _federation_audiences(path: str, data: bytes) -> Iterator[str]:
-    from keyferry.lint.federation import decode_federation, kubelet_audiences
+    from keyferry.lint.kinds.federation import decode_federation, kubelet_audiences
 
     yield from kubelet_audiences(decode_federation(path, data).config)

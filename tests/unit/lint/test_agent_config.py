@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
-from keyferry.lint.agent_config import check_agent_config
+from keyferry.lint.kinds.agent_config import check_agent_config
 from keyferry.lint.report import FileKind
 from keyferry.lint.run import lint_any
 

@@ -9,7 +9,7 @@ import pytest
 
 from keyferry.api.federation.presets import PRESETS
 from keyferry.errors import ProvideError
-from keyferry.lint.federation import decode_federation
+from keyferry.lint.kinds.federation import decode_federation
 from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.run import lint_any
 from keyferry_plugins.federation.config import read_federation

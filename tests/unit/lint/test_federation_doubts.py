@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.federation import decode_federation, find_doubts
+from keyferry.lint.kinds.federation import decode_federation, find_doubts
 from keyferry.lint.report import LintReport
 from keyferry.lint.run import lint_any
 from support.lint import codes, write

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.federation_providers import check_federations
+from keyferry.lint.kinds.federation_providers import check_federations
 from keyferry.lint.report import LintReport
 from keyferry.lint.run import lint_any
 from support.federation import AUDIENCE, ISSUER, rule_of, write_config

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from keyferry.lint.catalogue import CODES
-from keyferry.lint.kubeconfig import lint_kubeconfig
+from keyferry.lint.kinds.kubeconfig import lint_kubeconfig
 from keyferry.lint.report import LintReport
 from keyferry.lint.source import SourceFile
 from support.certificates import key_pem, make_certificate, make_key

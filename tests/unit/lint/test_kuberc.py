@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.kuberc import lint_kuberc
+from keyferry.lint.kinds.kuberc import lint_kuberc
 from keyferry.lint.report import LintReport
 from keyferry.lint.source import SourceFile
 from support.parts import root

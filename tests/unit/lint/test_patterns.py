@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.providers import lint
+from keyferry.lint.kinds.providers import lint
 from support.lint import SECRET, config, lint_provider, only, write
 
 PATTERNS = [

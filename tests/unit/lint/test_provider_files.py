@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.invoke.shim import MARK
-from keyferry.lint.providers import lint
+from keyferry.lint.kinds.providers import lint
 from support.lint import codes, config, only, write
 from support.parts import root
 

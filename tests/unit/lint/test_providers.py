@@ -12,7 +12,7 @@ from keyferry.errors import ConfigError, Problem
 from keyferry.images.config.validate import GATE
 from keyferry.images.load import check_config, load_providers
 from keyferry.lint.code import Finding
-from keyferry.lint.providers import lint
+from keyferry.lint.kinds.providers import lint
 from support.lint import codes, config, lint_provider, only, write
 
 VECTORS = Path(__file__).resolve().parents[2] / "conformance" / "vectors" / "provider_config.json"

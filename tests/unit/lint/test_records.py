@@ -14,7 +14,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_intent,
     encode_record,
 )
-from keyferry.lint.records import lint_records
+from keyferry.lint.kinds.records import lint_records
 from keyferry.pulls.records.hashes import file_name
 from support.lint import codes
 from support.parts import root as as_root

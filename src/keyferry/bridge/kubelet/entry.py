@@ -16,7 +16,7 @@ from keyferry._core.severity import Severity
 from keyferry.bridge.file_change import FileChange, check_edit, make_diff, make_part_diff, read_text
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.read import read_config
-from keyferry.lint.providers import lint
+from keyferry.lint.kinds.providers import lint
 
 __all__ = ["plan_entry_install", "plan_entry_uninstall"]
 

@@ -11,9 +11,9 @@ from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import discover
 from keyferry.kit.scaffold.install import config_text, is_written_here
-from keyferry.lint.federation import FederationFile, decode_federation, find_doubts
-from keyferry.lint.federation_providers import check_federations, named_config
 from keyferry.lint.fixes import FixedFile, masked_diff
+from keyferry.lint.kinds.federation import FederationFile, decode_federation, find_doubts
+from keyferry.lint.kinds.federation_providers import check_federations, named_config
 from keyferry.lint.recognise import recognise
 from keyferry.lint.report import FileKind
 from keyferry.show.writer import report

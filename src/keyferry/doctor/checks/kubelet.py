@@ -11,7 +11,7 @@ from keyferry.doctor.hints import Hints
 from keyferry.images.node.changes import Newer
 from keyferry.images.node.kubelet import Kubelet
 from keyferry.images.node.settings import RECORDS_GATE
-from keyferry.lint.kubelet_config import describe_panic
+from keyferry.lint.kinds.kubelet_config import describe_panic
 from keyferry.lint.versions import MAX_PARALLEL_PULLS, panics_beyond
 
 __all__ = ["check_kubelet"]

@@ -23,7 +23,7 @@ from keyferry.api.meta import format_duration
 from keyferry.errors import MatchError, ProvideError
 from keyferry.images.match import Pattern, matches, parse_pattern
 from keyferry.lint.code import Code, Finding, Rules
-from keyferry.lint.federation import FederationFile, decode_federation, interpret_federation
+from keyferry.lint.kinds.federation import FederationFile, decode_federation, interpret_federation
 
 _PROGRAM = "keyferry-federate"
 _MOST_BYTES = 1 << 20

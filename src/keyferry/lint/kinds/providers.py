@@ -27,9 +27,9 @@ from keyferry.images.config.refusals import Causes, LoadStage, Refusals, find_re
 from keyferry.images.config.validate import PROVIDER_API_VERSIONS, plugin_path
 from keyferry.invoke.shim import BEHIND, LINK, plugin_behind
 from keyferry.lint.code import Code, Finding, Rules, finding_of, in_order
-from keyferry.lint.federation import FederationFile
-from keyferry.lint.federation_providers import check_federations, is_federate
-from keyferry.lint.patterns import check_patterns, find_shared_patterns
+from keyferry.lint.kinds.federation import FederationFile
+from keyferry.lint.kinds.federation_providers import check_federations, is_federate
+from keyferry.lint.kinds.patterns import check_patterns, find_shared_patterns
 from keyferry.lint.report import LintReport
 from keyferry.lint.secrets import is_loader, looks_secret, refers_to_variable, secret_arguments
 from keyferry.lint.source import SourceFile, find_later_document, who_writes

@@ -31,7 +31,7 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, 
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.code import Code, Finding, Rules, finding_of
-from keyferry.lint.kubeconfig_entries import (
+from keyferry.lint.kinds.kubeconfig_entries import (
     KF264,
     KF270,
     KF271,
