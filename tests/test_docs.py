@@ -15,7 +15,7 @@ import pytest
 import keyferry
 from keyferry import errors
 from keyferry.kit.checks.catalogue import CHECKS
-from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.catalogue import CODES
 from support.fake_cloud import Reply, serving
 from support.plugins import write_executable
 from support.public_names import API, SDK

@@ -23,7 +23,7 @@ import keyferry
 from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.policy import PluginPolicy
-from keyferry.lint.dispatch import lint_any
+from keyferry.lint.run import lint_any
 from support.certificates import key_pem, make_certificate, make_key
 from support.plugins import write_executable
 

@@ -58,8 +58,8 @@ from keyferry.images.provider.agent import read_answer as read_provider_answer
 from keyferry.images.provider.plugin import decode_response
 from keyferry.images.reference import ImageName, parse_image, trim
 from keyferry.invoke.kuberc import read_kuberc
-from keyferry.lint.agent_config import check_agent_config
-from keyferry.lint.federation.decode import decode_federation
+from keyferry.lint.kinds.agent_config import check_agent_config
+from keyferry.lint.kinds.federation import decode_federation
 from keyferry.pulls.layout import IndexEntry, add_entry, read_index
 from keyferry.pulls.manifest import ContentError, Platform, read_config_platform, read_manifest
 from keyferry.pulls.mirrors.endpoints import MirrorPlaces
@@ -547,7 +547,7 @@ def read_federations(data: bytes) -> object:
 def read_settings(data: bytes) -> object:
     """Read the agent's config."""
     checked = check_agent_config("agent.yaml", data)
-    return list(map(str, (*checked.refusals, *checked.suspicions)))
+    return list(map(str, checked.findings))
 
 
 OBJECTS = Files("objects.yaml")

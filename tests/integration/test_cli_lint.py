@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from keyferry.cli.main import main
-from keyferry.lint.codes.catalogue import CODES
-from keyferry.lint.fixes.corrections import FIXABLE_CODES
-from keyferry.lint.providers.config import lint
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.fixes import FIXABLE_CODES
+from keyferry.lint.kinds.providers import lint
 from support.commands import run_keyferry
 from support.lint import write
 from support.parts import BEYOND_CI

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from keyferry.cli.main import main
-from keyferry.lint.codes.catalogue import CODES
-from keyferry.lint.dispatch import lint_any
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.run import lint_any
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 from support.schemas import check_output

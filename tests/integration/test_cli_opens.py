@@ -97,3 +97,15 @@ def test_a_kubelet_and_its_config_are_looked_at_once(
     assert looked_at[str(home / str(pid) / "cmdline")] == 1
     assert looked_at[str(home / str(pid) / "environ")] == 1
     assert opened[str(node.config)] == 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["CredentialProviderConfig", "FederationConfig", "Config", "Preference", "AgentConfig"]
+)
+@pytest.mark.parametrize("versions", ["1.36", "1.33,1.36"])
+def test_lint_reads_its_file_once(tmp_path: Path, kind: str, versions: str) -> None:
+    """Of whatever kind it is, and for as many versions as are asked for."""
+    path = tmp_path / "config.yaml"
+    path.write_text(f"kind: {kind}\n")
+    opened = opened_by(tmp_path, "lint", str(path), "--kubernetes", versions, "-o", "diff")
+    assert Counter(opened)[str(path)] == 1

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from keyferry.api.federation.presets import PRESETS
-from keyferry.lint.dispatch import find_federations, lint_any
+from keyferry.lint.run import lint_any
 from support.commands import run_keyferry
 from support.fake_cloud import Received, Reply
 from support.federation import (
@@ -408,4 +408,3 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     done = run_keyferry("plugin", "install", "federate", *options, cwd=tmp_path)
     assert done.returncode == 3
     assert "'nope.yaml' cannot be read" in done.stderr
-    assert list(find_federations(["nope.yaml"])) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.cli.run import COMMANDS
-from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.catalogue import CODES
 from support.commands import run_keyferry
 from support.parts import need
 from support.plugins import write_executable

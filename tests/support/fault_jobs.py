@@ -14,10 +14,9 @@ from keyferry.agent.sockets import bind_socket
 from keyferry.bridge.docker_config import plan_docker_install
 from keyferry.bridge.file_change import apply_change
 from keyferry.bridge.kubelet_install import install_in_front, python_shim, uninstall
-from keyferry.cli.lint.fix import write_file
 from keyferry.invoke.shim import IN_FRONT, LINK, is_shim
 from keyferry.kit.install import PLUGINS, install, launcher_text, write_config
-from keyferry.lint.fixes.rounds import FixedFile
+from keyferry.lint.fixes import FixedFile, write_file
 from keyferry.pulls.layout import IndexEntry, Layout
 from keyferry.pulls.manifest import Platform
 from support.images import digest_of

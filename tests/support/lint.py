@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from keyferry.lint.providers.config import lint
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.code import Finding
+from keyferry.lint.kinds.federation import FederationFile
+from keyferry.lint.kinds.providers import lint
+from keyferry.lint.report import LintReport
+from keyferry.lint.run import LintRequest, find_federations, lint_files
+from keyferry.lint.source import read_source
 
 SECRET = "hunter2-hunter2"
 
@@ -45,3 +50,14 @@ def lint_provider(folder: Path, **fields: object) -> LintReport:
 def only(report: LintReport) -> Finding:
     assert len(report.findings) == 1, report.findings
     return report.findings[0]
+
+
+def lint_target(path: str, *, bin_dir: str | None = None, **options: Any) -> LintReport:
+    """Lint one file as the command does; *options* are fields of the request."""
+    (report,) = lint_files(LintRequest(targets=((path, bin_dir),), **options)).reports
+    return report
+
+
+def federations(*paths: str) -> tuple[FederationFile, ...]:
+    """The federation configs in files."""
+    return tuple(find_federations(filter(None, map(read_source, paths))))

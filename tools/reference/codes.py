@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from keyferry.kit.checks.catalogue import CHECKS, checks_for
 from keyferry.kit.checks.check import Check
 from keyferry.kit.plugin import PluginKind
-from keyferry.lint.codes.catalogue import CODES, Code
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.code import Code
 from reference.tables import table
 
 __all__ = ["kit_page", "lint_page"]

@@ -19,7 +19,7 @@ from keyferry.api.federation.v1alpha1 import (
     FederationRule,
 )
 from keyferry.cli.agent import HELP, KUBELET_FLAGS, default_of, short_duration
-from keyferry.lint.agent_config import RANGES, WORDS, why_wrong
+from keyferry.lint.kinds.agent_config import RANGES, WORDS, why_wrong
 from reference.fields import find_fields
 from reference.tables import table
 

@@ -15,7 +15,7 @@ from keyferry.agent.refresh import MAX_AT_ONCE
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
 from keyferry.images.lookup import MAX_THREADS
 from keyferry.images.match import PatternIndex
-from keyferry.lint.agent_config import OVERFLOW_ID
+from keyferry.lint.kinds.agent_config import OVERFLOW_ID
 
 _ROOT = 0
 _MAX_CALLERS = 1024

@@ -17,7 +17,7 @@ from keyferry.images.node.discover import discover
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
 from keyferry.images.node.settings import Node
 from keyferry.images.provider.agent import check_variable
-from keyferry.lint.agent_config import check_agent_config, why_wrong
+from keyferry.lint.kinds.agent_config import check_agent_config, why_wrong
 
 DEFAULT_CONFIG = "/etc/keyferry/agent.yaml"
 CONFIG_VARIABLE = "KEYFERRY_AGENT_CONFIG"

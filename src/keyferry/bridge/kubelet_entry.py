@@ -16,7 +16,7 @@ from keyferry._core.severity import Severity
 from keyferry.bridge.file_change import FileChange, make_diff, make_part_diff, read_text
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.config.read import read_config
-from keyferry.lint.providers.config import lint
+from keyferry.lint.kinds.providers import lint
 
 # For answers of a plugin behind the shim that name no duration; those of the agent say that they are not to be cached.
 _DURATION = "10m"

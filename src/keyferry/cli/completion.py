@@ -11,7 +11,7 @@ from keyferry.cli.parser import make_parser
 from keyferry.cli.run import COMMANDS, load_command
 from keyferry.kit.checks.catalogue import CHECKS
 from keyferry.kit.install import PLUGINS
-from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.catalogue import CODES
 from keyferry.show.writer import Lines
 
 DESCRIPTION = """\

@@ -61,7 +61,7 @@ COMMANDS = {
         summary="check this machine as a node, and name the next command to type",
     ),
     "lint": Entry(
-        module="keyferry.cli.lint.command",
+        module="keyferry.cli.lint",
         summary="list every problem of a config file, with line and column",
     ),
     "diff": Entry(

@@ -36,8 +36,8 @@ from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Node
 from keyferry.images.reference import parse_image, registry_of
 from keyferry.invoke.shim import BEHIND, LINK, is_shim, plugin_behind
-from keyferry.lint.providers.config import lint
-from keyferry.lint.records.folder import lint_records
+from keyferry.lint.kinds.providers import lint
+from keyferry.lint.kinds.records import lint_records
 from keyferry.lint.versions import LATEST
 from keyferry.pulls.cri import SOCKETS
 from keyferry.pulls.mirrors.endpoints import (

@@ -12,7 +12,7 @@ from keyferry.doctor.health import HealthLevel, HealthLine, Hints, make_line
 from keyferry.images.node.changes import Newer
 from keyferry.images.node.kubelet import Kubelet
 from keyferry.images.node.settings import RECORDS_GATE
-from keyferry.lint.kubelet_config import describe_panic
+from keyferry.lint.kinds.kubelet_config import describe_panic
 from keyferry.lint.report import LintReport
 from keyferry.lint.versions import MAX_PARALLEL_PULLS, panics_beyond
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors

@@ -19,7 +19,7 @@ from keyferry.doctor.facts import (
 )
 from keyferry.doctor.health import HealthLevel, HealthLine, Hints, make_line
 from keyferry.images.node.kubelet import BIN_DIR_FLAG
-from keyferry.lint.report import Finding
+from keyferry.lint.code import Finding
 
 # The codes of lint about the bin dir and its executables.
 _PLUGIN_CODES = ("KF140", "KF141", "KF142", "KF190", "KF191", "KF192", "KF193")

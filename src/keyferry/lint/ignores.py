@@ -11,16 +11,24 @@ from collections.abc import Iterator
 
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value, replace
-from keyferry.errors import Problem
-from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE
-from keyferry.lint.report import Finding, LintReport, finding_of, place_of
+from keyferry.lint.code import Code, Finding, in_order
+from keyferry.lint.report import LintReport
 from keyferry.lint.source import SourceFile
 
-__all__ = ["apply_ignores"]
-
-_USELESS = "KF050"
 _COMMENT = re.compile(r"(?:^|(?<=\s))#\s*keyferry:\s*ignore\b(?P<codes>[^:#]*?)(?:(?::|--|#).*)?$")
 _SEPARATOR = re.compile(r"[\s,]+")
+
+
+KF050 = Code(
+    "KF050",
+    Severity.INFO,
+    "an ignore comment has no effect",
+    why=(
+        "a comment '# keyferry: ignore CODE' applies to its own line, or to the next one if it stands alone; errors "
+        "cannot be ignored, because they stop a kubelet or kubectl all the same"
+    ),
+    fix="remove the comment or the code, or correct it",
+)
 
 
 class _Ignore(Value):
@@ -48,7 +56,7 @@ def apply_ignores(report: LintReport) -> LintReport:
     hidden = set(suppressed)
     kept = [each for each in report.findings if each not in hidden]
     kept += [each for each in useless if each is not None]
-    return replace(report, findings=tuple(sorted(kept, key=place_of)), suppressed=tuple(suppressed))
+    return replace(report, findings=in_order(kept), suppressed=tuple(suppressed))
 
 
 def _ignores(source: SourceFile) -> Iterator[_Ignore]:
@@ -77,16 +85,18 @@ def _next_content(lines: list[str], number: int) -> int:
 
 def _useless(ignore: _Ignore, report: LintReport) -> Finding | None:
     """Return the finding about a comment that suppresses nothing; None if it may do so on another machine."""
-    if ignore.code in ON_THIS_MACHINE and CODES[ignore.code].severity is not Severity.ERROR:
+    from keyferry.lint.catalogue import CODES
+
+    code = CODES.get(ignore.code)
+    if code is not None and code.on_this_machine and code.severity is not Severity.ERROR:
         return None
     there = (each for each in report.findings if (each.file, each.line) == (ignore.file, ignore.target))
     if not ignore.code:
         message = "the comment names no code; write for example '# keyferry: ignore KF162'"
-    elif ignore.code not in CODES:
+    elif code is None:
         message = f"{ignore.code!r} is not a code; 'keyferry lint --list' shows all"
     elif any(each.code == ignore.code for each in there):
         message = f"{ignore.code} is an error, which cannot be ignored"
     else:
         message = f"there is no {ignore.code} in line {ignore.target}; remove it from the comment"
-    problem = Problem("", message, code=_USELESS, file=ignore.file, line=ignore.line, column=ignore.column)
-    return finding_of(problem)
+    return KF050.of_file(ignore.file, message, ignore.line, ignore.column)

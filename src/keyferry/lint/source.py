@@ -1,243 +1,158 @@
-"""The lines of a linted file as they may be shown: without values that may be secrets."""
+"""A linted file: its bytes and its document, read once, and what may be wrong with any file, whatever its kind."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Iterator
+import os
+import stat
+from collections.abc import Iterator, Mapping
 
-from keyferry._core.documents import Document, read_document
+from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.paths import Path
-from keyferry._core.positions import Position
-from keyferry._core.secrets import MASK, redact
 from keyferry._core.values import Value, field
-from keyferry.api.federation.presets import PRESETS, load_preset
-from keyferry.errors import DocumentError
+from keyferry.api.wire import Reader
+from keyferry.clusters.kubeconfig.trust import UNJUDGED, why_untrusted
+from keyferry.errors import DocumentError, EnvironmentProblem, Kind
+from keyferry.lint.code import Code, Finding
 
-__all__ = ["SourceFile", "VisibleLine", "token_length", "visible_lines", "visible_source"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-# Fields whose values are never secrets; what looks like one is masked all the same.
-_OPEN_FIELD_NAMES = """
-    apiVersion kind name matchImages defaultCacheDuration serviceAccountTokenAudience cacheType
-    requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
-    server current-context namespace command interactiveMode installHint provideClusterInfo
-    certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
-    insecure-skip-tls-verify credentialPluginPolicy sha256 version
-    registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
-    socket socketMode socketGroup providerConfig binDir pluginTimeout refreshIdle cacheEntries cacheBytes
-    connections stopTimeout page metrics logLevel logFormat uids gids
-    maxParallelImagePulls imageCredentialProviderConfigFile imageCredentialProviderBinDir
-"""
-_OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
-# Of these, addresses, which are not shown if they may have a user name and password.
-_ADDRESSES = frozenset({"matchImages", "server", "proxy-url", "registries", "issuer", "audience", "url"})
-# Fields that are names in a context, and objects with secrets elsewhere.
-_NAMES_IN_CONTEXTS = frozenset({"user", "cluster"})
-_KEY = re.compile(
-    r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])"""
-)
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+""")
-_FIELD = re.compile(r"""(\s*(?:-\s+)*(?:\{\s*)?["']?([A-Za-z][\w.-]*)["']?\s*:)(.*)""", re.DOTALL)
-_WORD = re.compile(r"""[^\s,\[\]{}"':]+""")
-# A scalar in quotes that ends on its line.
-_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
-# What may follow a value in flow style, and what may be on lines between two values.
-_BRACKETS = re.compile(r"[\s,\[\]{}]*")
-_CLOSING = re.compile(r"[\s,\]}]*")
-_BETWEEN = re.compile(r"[\s,\[\]{}-]*(?:#.*)?", re.DOTALL)
-# References that a shell or Kubernetes would expand: they name a secret, and are none.
-_REFERENCES = re.compile(r"\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\)")
-# Such as in a comment; a name may have an '@' as well, but no ':' before it.
-_USER_INFO = re.compile(r"""(?:(?<=[\s"'\[,])|\A)[^\s"'/,\[:]+:[^\s"'/,\[]+@""")
+# A config of thousands of providers has a tenth of it, and the time for a line grows faster than its length.
+MOST_BYTES = 1 << 24
 
 
 class SourceFile(Value):
-    """The content of a linted file."""
+    """The content of a linted file, and its document; *error* is why there is none."""
 
     path: str
     data: bytes = field(repr=False)
+    document: Document | None = field(default=None, repr=False)
+    error: DocumentError | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, path: str, data: bytes) -> SourceFile:
+        """Return the file *path*, whose content is *data*."""
+        try:
+            return cls(path=path, data=data, document=read_document(data, quoting=True))
+        except DocumentError as error:
+            return cls(path=path, data=data, error=error)
+
+    def read(self, data: bytes) -> Document:
+        """Return the document of this file, as a reader of *data* does; raise DocumentError if there is none."""
+        if data == self.data and self.document is not None:
+            return self.document
+        if data == self.data and self.error is not None:
+            raise self.error
+        return read_document(data, quoting=True)
+
+    @property
+    def is_yaml(self) -> bool:
+        """Whether the document was read as YAML."""
+        return self.document is not None and self.document.format is DocumentFormat.YAML
 
 
-class VisibleLine(Value):
-    """A line as it may be shown; *masks* are what was replaced: from, to, and the length of what is there instead."""
+def read_source(path: str) -> SourceFile | None:
+    """Read a file, or something that can be read only once, such as a pipe.
 
-    text: str
-    masked: str = field(repr=False)
-    masks: tuple[tuple[int, int, int], ...] = ()
-
-    def column(self, written: int) -> int:
-        """Return where the character is shown that is *written* in this column of the file; both begin at 1."""
-        at, shift = written - 1, 0
-        for start, end, length in self.masks:
-            if end <= at:
-                shift += length - (end - start)
-            else:
-                at = min(at, start)
-                break
-        at += shift
-        if self.text[:at] == self.masked[:at]:
-            return at + 1
-        # Something before it was masked because of its shape.
-        return len(self.text) - len(self.text.lstrip()) + 1
-
-
-def visible_lines(data: bytes) -> list[str]:
-    """Return the texts of ``visible_source``."""
-    return [line.text for line in visible_source(data)]
-
-
-def visible_source(data: bytes) -> list[VisibleLine]:
-    """Return the lines of a file with a mask in place of every value that may be a secret.
-
-    A value is shown only if its field never has a secret, or if it is a reference to a variable; arguments and the
-    values of variables are masked. If the text cannot be parsed, its lines are judged one by one. A file that is one
-    plain value has no line to show, as all of it may be a secret.
+    Return None for a directory and for a file that cannot be read, which the linter of provider configs reports. Raise
+    EnvironmentProblem if there are more than MOST_BYTES.
     """
-    lines = data.decode("utf-8", "replace").split("\n")
-    try:
-        document = read_document(data)
-    except DocumentError:
-        return [VisibleLine(text=_without_shapes(_guarded(line)), masked=line) for line in lines]
-    if document.value is not None and not isinstance(document.value, (dict, list)):
-        return []
-    masked = _MaskedLines(lines)
-    for hidden in reversed(list(_hidden(document))):
-        masked.hide(hidden)
-    return [
-        VisibleLine(
-            text=_without_shapes(line), masked=line, masks=tuple(reversed(masked.masks.get(number, ())))
-        )
-        for number, line in enumerate(masked.lines)
-    ]
-
-
-def token_length(line: str, column: int) -> int:
-    """Return the length of the key or value at *column*, which begins at 1."""
-    found = _TOKEN.match(line, column - 1)
-    return len(found[0]) if found else 1
-
-
-def _without_shapes(line: str) -> str:
-    return _USER_INFO.sub(f"{MASK}@", redact(line.rstrip("\r")))
-
-
-class _Hidden(Value):
-    """A value that is not shown: where it or its key begins, and where the next one begins, if there is one."""
-
-    value: object = field(repr=False)
-    start: Position
-    end: Position | None
-    has_key: bool
-
-
-def _hidden(document: Document) -> Iterator[_Hidden]:
-    """Yield the values that are not shown, in the order of the document."""
-    positions = document.positions
-    order = sorted({(each.line, each.column) for each in positions.values()})
-    # A key that a merge or an alias brought has no position of its own.
-    paths = [(path, value) for path, value in _hidden_paths(document.value, ()) if path in positions]
-    for path, value in sorted(paths, key=lambda each: (positions[each[0]].line, positions[each[0]].column)):
-        start = positions[path]
-        at = bisect_right(order, (start.line, start.column))
-        end = Position(line=order[at][0], column=order[at][1]) if at < len(order) else None
-        yield _Hidden(value=value, start=start, end=end, has_key=isinstance(path[-1], str))
-
-
-def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[tuple[Path, object]]:
-    """Yield the values that are not shown, with their paths; *name* is that of the nearest field."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _hidden_paths(child, (*at, key), key)
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _hidden_paths(child, (*at, index), name)
-    elif at and value is not None and not isinstance(value, bool) and not _is_open(name, at, value):
-        yield at, value
-
-
-def _is_open(name: str, at: Path, value: object) -> bool:
-    if isinstance(value, str) and value and not _REFERENCES.sub("", value):
-        return True
-    if name in _NAMES_IN_CONTEXTS:
-        return "context" in at[-2:-1]
-    if at[0] == "rules" and at[2:3] == ("params",):
-        return at[3:] == (name,) and name in _open_parameters() and "@" not in str(value)
-    return name in _OPEN_FIELDS and not (name in _ADDRESSES and "@" in str(value))
-
-
-def _open_parameters() -> set[str]:
-    """Return the parameters of presets that are not secrets, which a FederationConfig has as texts."""
-    presets = filter(None, map(load_preset, PRESETS))
-    return {name for each in presets for name, known in each.parameters.items() if not known.is_secret}
-
-
-class _MaskedLines:
-    """The lines of a file, whose values are masked from the last to the first, so that columns stay as they are."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        self.masks: dict[int, list[tuple[int, int, int]]] = {}
-
-    def hide(self, hidden: _Hidden) -> None:
-        """Mask a value, up to the next one."""
-        first, end = hidden.start.line - 1, hidden.end
-        last = end.line - 1 if end else len(self.lines) - 1
-        line, at = self.lines[first], hidden.start.column - 1
-        key = _KEY.match(line, at) if hidden.has_key else None
-        at = key.end() if key else at
-        stop = end.column - 1 if end and first == last else len(line)
-        scalar = _scalar_end(line, at, stop, hidden.value) if key or not hidden.has_key else None
-        if scalar is not None:
-            stop = scalar
-        elif end and first == last:
-            stop = _separator(line, at, stop)
-        mask = MASK if scalar is None else _reference(hidden.value) + MASK
-        self._replace(first, at, stop, f" {mask}" if key else mask)
-        for number in range(first + 1, last + 1):
-            line = self.lines[number]
-            head = end.column - 1 if end and number == last else len(line)
-            is_between = scalar is not None and _BETWEEN.fullmatch(line[:head])
-            if line[:head].strip(" \t-\r") and not is_between:
-                self._replace(number, 0, head, MASK)
-
-    def _replace(self, number: int, start: int, stop: int, text: str) -> None:
-        line = self.lines[number]
-        self.lines[number] = line[:start] + text + line[stop:]
-        self.masks.setdefault(number, []).append((start, stop, len(text)))
-
-
-def _reference(value: object) -> str:
-    """Return the reference to a variable that a path begins with."""
-    found = _REFERENCES.match(value) if isinstance(value, str) else None
-    return f"{found[0]}/" if found and found.string.startswith("/", found.end()) else ""
-
-
-def _scalar_end(line: str, at: int, stop: int, value: object) -> int | None:
-    """Return where a scalar ends, if it is certain that it ends on its line and nothing but brackets follows."""
-    begin = at + len(line[at:stop]) - len(line[at:stop].lstrip(" \t"))
-    quoted = _QUOTED.match(line, begin, stop)
-    if quoted:
-        end = quoted.end()
-    elif isinstance(value, str) and value and line.startswith(value, begin):
-        end = begin + len(value)
-    else:
+    if os.path.isdir(path):
         return None
-    # Between two values of one line there may be the brackets around the next one.
-    rest = line[end:stop]
-    allowed = _CLOSING if stop == len(line) else _BRACKETS
-    return end if allowed.fullmatch(rest) else None
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    if len(data) > MOST_BYTES:
+        raise EnvironmentProblem(f"{path} is not linted: it has more than {MOST_BYTES >> 20} MiB")
+    return SourceFile.parse(path, data)
 
 
-def _separator(line: str, start: int, end: int) -> int:
-    """Return where the separator before the next value begins: its comma, or the brackets around it."""
-    found = re.search(r"[\s,\[\]{}]*$", line[start:end])
-    return start + found.start() if found else end
+def find_later_document(code: Code, path: str, data: bytes) -> Iterator[Finding]:
+    """Yield a finding at the start of the second YAML document that is not empty, if there is one."""
+    start = _second_document(data)
+    if start is not None:
+        message = "only the first YAML document is read: everything from this '---' on is ignored"
+        yield code.of_file(path, message, *start)
 
 
-def _guarded(line: str) -> str:
-    """Return a line of a text that cannot be parsed, without values that are not known to be harmless."""
-    found = _FIELD.match(line)
-    if found and found[2] in _OPEN_FIELDS and "{" not in line and "@" not in line:
-        return line
-    head, rest = (found[1], found[3]) if found else ("", line)
-    return head + _WORD.sub(lambda word: MASK if word[0].strip("-") else word[0], rest)
+def _second_document(data: bytes) -> tuple[int, int] | None:
+    # A text with NULs is UTF-16.
+    if b"---" not in data[1:] and b"\0" not in data:
+        return None
+    import yaml
+
+    start, number = (1, 1), 0
+    try:
+        for event in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.DocumentStartEvent):
+                mark, number = event.start_mark, number + 1
+                start = (mark.line + 1, mark.column + 1) if mark else start
+            elif number > 1 and isinstance(event, yaml.NodeEvent):
+                is_empty = isinstance(event, yaml.ScalarEvent) and not event.value and not event.style
+                if not is_empty:
+                    return start
+    except yaml.YAMLError:
+        # The kubelet does not parse the later documents, so it ignores them even if they are invalid.
+        return start if number > 1 else None
+    return None
+
+
+def who_writes(mode: int) -> str:
+    """Return who can write a file of this mode besides its owner; empty if nobody can."""
+    if mode & stat.S_IWOTH:
+        return "everybody"
+    return "its group" if mode & stat.S_IWGRP else ""
+
+
+def find_writers(code: Code, path: str, consequence: str) -> Iterator[Finding]:
+    """Yield who besides its user could have written *path*, by the rule with which keyferry trusts a file."""
+    try:
+        why = why_untrusted(path, os.stat(path))
+    except (OSError, ValueError):
+        why = UNJUDGED
+    if why:
+        message = (
+            f"{why}: other users can change this file {consequence}; keep it in a folder that only you or root can "
+            f"write, and make it yours with chown and chmod go-w {path}"
+        )
+        yield code.of_file(path, message)
+
+
+class NotingReader(Reader):
+    """A strict reader that records the known fields of each object."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        super().__init__(sort_keys=True)
+        self.known: dict[Path, tuple[str, ...]] = {}
+
+    def struct(self, value: object, path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Record the names of the fields, then read them."""
+        self.known[path] = tuple(fields)
+        return super().struct(value, path, fields)
+
+
+def find_unknown_fields(code: Code, reader: NotingReader, consequence: str) -> Iterator[Finding]:
+    """Yield the unknown fields that a reader found, each with the field that was probably intended."""
+    for at, problem in reader.problems:
+        if problem.kind is Kind.STRICT:
+            hint = _guess_field(str(at[-1]), reader.known.get(at[:-1], ()))
+            yield code.at(*at, message=f"unknown field: {consequence}{hint}")
+
+
+def _guess_field(name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    squeezed = {_squeeze(field): field for field in known}
+    close = get_close_matches(_squeeze(name), squeezed, 1, 0.75)
+    if not close:
+        return f"; expected one of {', '.join(known)}"
+    return f"; did you mean {squeezed[close[0]]!r}?"
+
+
+def _squeeze(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

@@ -1,15 +1,11 @@
-"""The rules for provider configs in each Kubernetes version."""
+"""The Kubernetes versions whose rules lint knows, and what each of them supports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from keyferry._core.gotext import quote
-from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
-from keyferry.errors import Kind, Problem
-from keyferry.images.config.read import ReadConfig
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.settings import RECORDS_GATE
 
@@ -23,7 +19,7 @@ MAX_PARALLEL_PULLS = 31
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
 
 
-class Rules(Value):
+class Features(Value):
     """The features of provider configs that one Kubernetes version supports."""
 
     version: str
@@ -33,13 +29,13 @@ class Rules(Value):
     gate: bool
 
 
-def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
-    """Return the rules of a version, such as ``1.34`` or ``v1.34.2``, with *gates*; raise ValueError if it is not one.
+def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Features:
+    """Return the features of a version, such as ``1.34`` or ``v1.34.2``, with *gates*.
 
-    A version that is newer than all known ones has the rules of the newest.
+    Raise ValueError if it is not one. A version that is newer than all known ones has the rules of the newest.
     """
     minor = _minor(kubernetes)
-    return Rules(
+    return Features(
         version=f"1.{minor}",
         directory=minor >= _DIRECTORY,
         token_attributes=minor >= _TOKENS,
@@ -69,43 +65,3 @@ def _minor(kubernetes: str) -> int:
             f"Kubernetes {kubernetes} is not supported: the v1 provider config exists since 1.{_OLDEST}"
         )
     return minor
-
-
-def refuse_directory(path: str, rules: Rules) -> Problem:
-    """Return the refusal of a config directory by a kubelet that reads only single files."""
-    message = (
-        f"the config is a directory, which Kubernetes {rules.version} does not support; "
-        "use one file (directories are supported since 1.34)"
-    )
-    place = f"{quote(path)}: read {path}: is a directory"
-    text = f"unable to read external registry credential provider configuration from {place}"
-    return Problem("", message, code="KF112", kubernetes_text=text, file=path)
-
-
-def newer_fields(config: ReadConfig, rules: Rules) -> Iterator[Problem]:
-    """Yield the fields that a version does not support yet."""
-    for location in config.locations:
-        for field, is_known, since in (
-            (("tokenAttributes",), rules.token_attributes, "1.33"),
-            (("tokenAttributes", "cacheType"), rules.cache_type or not rules.token_attributes, "1.34"),
-        ):
-            at: Path = ("providers", location.index, *field)
-            document = location.file.document
-            if not is_known and document is not None and at in document.positions:
-                yield location.problem(field, _newer(at, since, rules))
-
-
-def _newer(at: Path, since: str, rules: Rules) -> Problem:
-    path = format_path(at)
-    message = (
-        f"unknown field in Kubernetes {rules.version}: {at[-1]} exists since {since}; remove "
-        "it for these nodes"
-    )
-    return Problem(path, message, code="KF138", kubernetes_text=f'unknown field "{path}"', kind=Kind.STRICT)
-
-
-def is_checked(problem: Problem, rules: Rules) -> bool:
-    """Return whether a version makes the check that found *problem*."""
-    if problem.code == "KF137":
-        return rules.cache_type
-    return rules.token_attributes or not problem.code.startswith("KF13")

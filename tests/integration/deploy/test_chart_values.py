@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from keyferry.api.agentconfig.v1alpha1 import API_VERSION, DURATIONS, KIND, NUMBERS, SWITCHES, TEXTS
-from keyferry.lint.agent_config import RANGES, WORDS, check_agent_config
+from keyferry.lint.kinds.agent_config import RANGES, WORDS, check_agent_config
 from support import manifests
 from support.manifests import CHART, NAMESPACE, run_helm
 

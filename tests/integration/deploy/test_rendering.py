@@ -10,7 +10,7 @@ import yaml
 
 import keyferry
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, WellKnownConfig
-from keyferry.lint.agent_config import check_agent_config
+from keyferry.lint.kinds.agent_config import check_agent_config
 from support import manifests
 from support.commands import run_keyferry
 from support.manifests import CHART, COMPONENTS, KINDS, KUSTOMIZE, OVERLAYS, Document, Kustomization

@@ -8,7 +8,8 @@ from keyferry.doctor.health import HealthLevel, HealthSection, Hints, NodeHealth
 from keyferry.doctor.provider_checks import check_config, check_patterns, check_plugins
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import Kubelets
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.code import Finding
+from keyferry.lint.report import LintReport
 
 NOBODY = KubeletFacts(kubelets=Kubelets())
 FOUND = Discovery(config="/c", bin_dir="/b", config_from="given", bin_dir_from="given")

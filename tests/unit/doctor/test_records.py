@@ -8,7 +8,8 @@ from keyferry._core.severity import Severity
 from keyferry.doctor.facts import DiskFacts, RecordsFacts
 from keyferry.doctor.health import HealthLevel, HealthLine, Hints
 from keyferry.doctor.node_checks import check_disk, check_records
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.code import Finding
+from keyferry.lint.report import LintReport
 
 FACTS = RecordsFacts(root="/r", policy="AlwaysVerify", policy_from="its file")
 

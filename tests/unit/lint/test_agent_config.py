@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, ManageRule
-from keyferry.lint.agent_config import check_agent_config, lint_agent_config
-from keyferry.lint.dispatch import lint_any
+from keyferry.lint.kinds.agent_config import check_agent_config
 from keyferry.lint.report import FileKind
+from keyferry.lint.run import lint_any
 
 HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
 
@@ -17,7 +17,7 @@ HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
 def codes(text: str, head: str = HEAD) -> list[tuple[str, int | None, str]]:
     """The code, line and path of each problem."""
     checked = check_agent_config("agent.yaml", (head + text).encode())
-    return [(each.code, each.line, each.path) for each in (*checked.refusals, *checked.suspicions)]
+    return [(each.code, each.line, each.path) for each in checked.findings]
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_lint_recognises_the_file_and_its_writers(tmp_path: Path) -> None:
     broken.chmod(0o600)
     assert [each.code for each in lint_any(str(broken)).findings] == ["KF501"]
     path.chmod(0o600)
-    assert lint_agent_config(str(path), HEAD.encode()).findings == ()
+    assert lint_any(str(path)).findings == ()

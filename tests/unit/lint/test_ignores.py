@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.dispatch import lint_any
 from keyferry.lint.ignores import apply_ignores
 from keyferry.lint.report import LintReport
+from keyferry.lint.run import lint_any
 from support.lint import codes, write
 
 CONFIG = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.node.settings import RECORDS_GATE
-from keyferry.lint.target import lint_target
+from support.lint import lint_target
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.kuberc import lint_kuberc
+from keyferry.lint.kinds.kuberc import lint_kuberc
 from keyferry.lint.report import LintReport
+from keyferry.lint.source import SourceFile
 from support.parts import root
 from support.plugins import write_executable
 
@@ -22,7 +23,7 @@ def lint(folder: Path, text: str, mode: int = 0o600) -> LintReport:
     path = folder / "kuberc"
     path.write_text(text)
     path.chmod(mode)
-    return lint_kuberc(str(path), text.encode())
+    return lint_kuberc(SourceFile.parse(str(path), text.encode()))
 
 
 def found(folder: Path, text: str) -> list[tuple[str, str, int | None]]:

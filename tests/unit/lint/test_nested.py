@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.dispatch import find_audiences, find_federations, lint_any
-from keyferry.lint.nested import add_nested
+from keyferry.lint.recognise import add_nested
 from keyferry.lint.report import LintReport
-from support.lint import write
+from keyferry.lint.run import find_audiences, lint_any
+from keyferry.lint.source import SourceFile
+from support.lint import federations, write
 
 TALOS = """\
 version: v1alpha1
@@ -111,7 +112,7 @@ def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
     report = lint_any(path)
     assert [each.code for each in report.findings] == ["KF105"]
     broken = LintReport(path=path, kubernetes="1.36", findings=report.findings)
-    assert add_nested(broken, b"a: [", {}) == broken
+    assert add_nested(broken, SourceFile.parse(path, b"a: ["), {}) == broken
 
 
 CONFIG_MAP = """\
@@ -152,8 +153,8 @@ nodes:
 
 def places(path: str) -> dict[str, tuple[str, int | None, int | None]]:
     """The findings of a file, linted with the federation configs in it: path, line and column by code."""
-    beside = tuple(find_federations([path]))
-    return {each.code: (each.path, each.line, each.column) for each in lint_any(path, beside=beside).findings}
+    found = lint_any(path, beside=federations(path)).findings
+    return {each.code: (each.path, each.line, each.column) for each in found}
 
 
 def test_both_configs_in_one_document_are_linted_together(tmp_path: Path) -> None:
@@ -177,11 +178,11 @@ def test_a_federation_config_is_refused_at_its_place_in_a_document(tmp_path: Pat
         "KF608": ("nodes.federation.rules[0].preset", 7, 7),
     }
     assert find_audiences([path]) == ("other.example.com",)
-    assert [each.path for each in find_federations([path])] == ["federation"]
+    assert [each.path for each in federations(path)] == ["federation"]
 
 
 def test_a_file_that_cloud_init_writes_has_its_own_name(tmp_path: Path) -> None:
     inner = CONFIG_MAP.partition("federation.json: |\n")[2]
     text = f"write_files:\n- path: /etc/keyferry/f.json\n  content: |\n{inner}"
-    (found,) = find_federations([write(tmp_path, text)])
+    (found,) = federations(write(tmp_path, text))
     assert found.path == "/etc/keyferry/f.json"

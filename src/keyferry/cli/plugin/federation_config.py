@@ -11,13 +11,10 @@ from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.node.discover import discover
 from keyferry.kit.install import config_text, is_written_here
-from keyferry.lint.dispatch import recognise
-from keyferry.lint.federation.arguments import named_config
-from keyferry.lint.federation.decode import FederationFile, decode_federation
-from keyferry.lint.federation.doubts import find_doubts
-from keyferry.lint.federation.providers import check_federations
-from keyferry.lint.fixes.diff import masked_diff
-from keyferry.lint.fixes.rounds import FixedFile
+from keyferry.lint.fixes import FixedFile, masked_diff
+from keyferry.lint.kinds.federation import FederationFile, decode_federation, find_doubts
+from keyferry.lint.kinds.federation_providers import check_federations, named_config
+from keyferry.lint.recognise import recognise
 from keyferry.lint.report import FileKind
 from keyferry.show.writer import report
 
@@ -96,7 +93,7 @@ def _find_target(file: FederationFile, config: str | None, program: str) -> str:
     if not os.path.isabs(target):
         problem = f"{where} has no provider {program!r} whose args have --config with an absolute path"
         raise EnvironmentProblem(f"{problem}; add one such as --config=/etc/keyferry/federation.json")
-    for at, (_, code, message) in check_federations(read.providers, (file,)):
+    for at, finding in check_federations(read.providers, (file,)):
         if at == number:
-            report(f"{code}: {where}: {message}")
+            report(f"{finding.code}: {where}: {finding.message}")
     return target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._core.documents import Document, read_yaml
 from keyferry._core.gotext import go_strerror
@@ -248,9 +248,14 @@ def place(
     return problem.changed(path=format_path((section, name, *at)))
 
 
-def decode_file(path: str, data: bytes) -> KubeconfigFile:
-    """Decode one kubeconfig; problems are part of the result."""
-    read = read_typed(path, data, lambda content: read_yaml(content, quoting=True))
+def decode_file(
+    path: str, data: bytes, read_data: Callable[[bytes], Document] | None = None
+) -> KubeconfigFile:
+    """Decode one kubeconfig; problems are part of the result.
+
+    *read_data* returns the document of *data*, if it was read already.
+    """
+    read = read_typed(path, data, read_data or (lambda content: read_yaml(content, quoting=True)))
     if isinstance(read, Refused):
         return refuse_file(path, read.problem, read.document)
     file = KubeconfigFile(path=path, document=read.document, config=Kubeconfig())

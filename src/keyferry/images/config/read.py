@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from keyferry._core.bounded import TooLargeError, read_path
@@ -44,12 +45,15 @@ class ConfigFile(Value):
         return place_problem(problem, self.path, self.document, at)
 
 
-def decode_file(path: str, data: bytes) -> ConfigFile:
-    """Decode one config file strictly; problems are part of the result."""
+def decode_file(path: str, data: bytes, read_data: Callable[[bytes], Document] | None = None) -> ConfigFile:
+    """Decode one config file strictly; problems are part of the result.
+
+    *read_data* returns the document of *data*, if it was read already.
+    """
     read = read_typed(
         path,
         data,
-        lambda content: read_document(content, quoting=True),
+        read_data or (lambda content: read_document(content, quoting=True)),
         syntax_code="KF103",
         type_code="KF109",
         json_stage="couldn't get version/kind; json parse error: ",
@@ -232,13 +236,20 @@ def _parse_pattern(text: str) -> Pattern | MatchError:
         return error
 
 
-def read_config(path: str, data: bytes | None = None) -> ReadConfig:
+def read_config(
+    path: str, data: bytes | None = None, read_data: Callable[[bytes], Document] | None = None
+) -> ReadConfig:
     """Read the file or directory at *path*; problems are part of the result.
 
-    *data* is the content of a file that was read already, such as a pipe, which cannot be read again.
+    *data* is the content of a file that was read already, such as a pipe, which cannot be read again; *read_data*
+    returns its document.
     """
     try:
-        files = tuple(map(_read_file, config_files(path))) if data is None else (decode_file(path, data),)
+        files = (
+            tuple(map(_read_file, config_files(path)))
+            if data is None
+            else (decode_file(path, data, read_data),)
+        )
     except UnreadableError as error:
         return _unread(path, error.problem)
     providers, locations, clashes = _merge(files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
+from keyferry._core.type_forms import Protocol
 from keyferry._core.values import Value, field
 from keyferry.errors import Detail, Problem
 from keyferry.images.config.read import ReadConfig
@@ -103,6 +104,22 @@ def explain(problem: Problem) -> Problem:
     return problem.changed(message=f"{problem.message}{hint}")
 
 
+class Located(Protocol):
+    """A problem, or what a linter found: its code, and its place."""
+
+    @property
+    def code(self) -> str:
+        """The code of lint."""
+
+    @property
+    def file(self) -> str:
+        """The file."""
+
+    @property
+    def path(self) -> str:
+        """The path in the file."""
+
+
 class Causes:
     """Problems that may have other problems as consequences."""
 
@@ -115,7 +132,7 @@ class Causes:
             (problem.file, _meant_path(problem.path)) for problem in found if problem.code == _UNKNOWN
         }
 
-    def account_for(self, problem: Problem) -> bool:
+    def account_for(self, problem: Located) -> bool:
         """Return whether *problem* is a consequence of one of these problems."""
         place = problem.file, problem.path
         path = problem.path

@@ -1,1 +1,0 @@
-"""``keyferry lint``: its arguments, its output formats and its corrections."""

@@ -1,1 +1,0 @@
-"""Corrections of problems that have one right answer, made in the text of the file."""

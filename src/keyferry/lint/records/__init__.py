@@ -1,1 +1,0 @@
-"""Rules for folders of pull records."""
