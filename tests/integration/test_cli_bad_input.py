@@ -91,12 +91,12 @@ def test_a_source_that_is_not_there_is_named_with_the_next_command(
     ]
 
 
-@pytest.mark.parametrize("option", ["--pod", "--secret"])
+@pytest.mark.parametrize("option", ["-f", "--secret"])
 def test_a_source_of_a_plan_that_is_not_there_is_named_with_the_next_command(
     option: str, tmp_path: Path
 ) -> None:
     (tmp_path / "image_manager" / "pulled").mkdir(parents=True)
-    pod = [] if option == "--pod" else plain_pod(tmp_path)
+    pod = [] if option == "-f" else plain_pod(tmp_path)
     words = ["records", "plan", "--root", ".", "--policy", "AlwaysVerify", *pod, option, "nope"]
     done = run_keyferry(*words, cwd=tmp_path)
     assert done.returncode == 3

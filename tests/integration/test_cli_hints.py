@@ -211,9 +211,8 @@ def test_inputs_that_are_missing_are_named_with_the_commands_that_give_them(
     ]
 
 
-@pytest.mark.parametrize("option", ["-f", "--pod"])
 def test_a_service_account_that_is_missing_is_added_to_the_file_by_the_commands(
-    option: str, node: Node, folder: Path, shell: Shell
+    node: Node, folder: Path, shell: Shell
 ) -> None:
     """The file with the pod stays as it is, and its last line need not have an end."""
     node.add("own", ["else.io"])
@@ -227,7 +226,7 @@ def test_a_service_account_that_is_missing_is_added_to_the_file_by_the_commands(
     file = folder / "the pod's.json"
     file.write_text(json.dumps(document))
     options = [*node.options(), "--docker-config", str(folder / "docker.json")]
-    done = shell.paste(cures("reg.io/app", *options, option, str(file))[-1])
+    done = shell.paste(cures("reg.io/app", *options, "-f", str(file))[-1])
     assert shell.kubectl_words == ["get", "serviceaccount", "default", "-n", "shop", "-o", "yaml"]
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("✗ no credential is found")

@@ -98,7 +98,6 @@ def test_a_closed_output_is_one_line_and_exit_code_3(folder: Path, words: list[s
     "words",
     [
         ["explain", "reg.io/app", "-f", "-"],
-        ["explain", "reg.io/app", "--pod", "-"],
         ["get", "reg.io/app", "--secret", "-"],
         ["can-pull", "reg.io/app", "--secret", "-"],
         ["pull", "reg.io/app", "--to", "layout", "--secret", "-"],

@@ -109,7 +109,7 @@ def test_who_knows_one_spelling(root: Path) -> None:
 def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     """A pod with the recorded credential stays; one with an image nobody pulled must verify."""
     (tmp_path / "pod.yaml").write_text(POD)
-    words = ("records", "plan", "--policy", "AlwaysVerify", "--pod", str(tmp_path / "pod.yaml"))
+    words = ("records", "plan", "--policy", "AlwaysVerify", "-f", str(tmp_path / "pod.yaml"))
     listed = tmp_path / "both.json"
     names = {REF: IMAGE, "sha256:preloaded": "preloaded.example/x:1"}
     listed.write_text(
@@ -176,7 +176,7 @@ def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
         },
     }
     (tmp_path / "pod.json").write_text(json.dumps(pod))
-    words = ("records", "plan", "--pod", str(tmp_path / "pod.json"), "--root", str(root))
+    words = ("records", "plan", "-f", str(tmp_path / "pod.json"), "--root", str(root))
     same = run_keyferry(*words, "--policy", "AlwaysVerify")
     assert same.returncode == 0, same.stdout
     assert same.stdout.splitlines()[1].split()[2:4] == ["unknown", "unknown"]
@@ -205,7 +205,7 @@ def test_plan_finds_an_account_in_a_file_of_its_own(root: Path, tmp_path: Path) 
     }
     for name, document in documents.items():
         (tmp_path / f"{name}.json").write_text(json.dumps({"apiVersion": "v1", **document}))
-    files = ("--pod", str(tmp_path / "pod.json"), "--secret", str(tmp_path / "account.json"))
+    files = ("-f", str(tmp_path / "pod.json"), "--secret", str(tmp_path / "account.json"))
     done = run_keyferry(
         "records", "plan", "--policy", "AlwaysVerify", *files, "--root", str(root), "-o", "json"
     )

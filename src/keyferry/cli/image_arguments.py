@@ -19,7 +19,6 @@ from keyferry.cli.options import (
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.provider.agent import check_variable
 from keyferry.workloads.request import (
-    FILES,
     ClusterOptions,
     RecordOptions,
     RegistryOptions,
@@ -61,7 +60,6 @@ def _add_source_arguments(parser: argparse.ArgumentParser) -> None:
         help="the pod, or a workload with its pod template, as printed by 'kubectl get -o yaml'; Secrets and the "
         "ServiceAccount may follow in the file; '-' reads standard input",
     )
-    group.add_argument("--pod", metavar="FILE", help="deprecated: the same as -f")
     group.add_argument(
         "--secret",
         metavar="FILE",
@@ -108,11 +106,9 @@ def add_question_arguments(parser: argparse.ArgumentParser) -> None:
 
 def lookup_request(args: argparse.Namespace, **fields: object) -> Request:
     """Return the request of the options of ``add_lookup_arguments``, with *fields* beside them; raise WrongUsage."""
-    if args.filename and args.pod:
-        raise WrongUsage("--pod is the same as -f: give one of them")
     request = Request(
         namespace=args.namespace or "",
-        filename=args.filename or args.pod or "",
+        filename=args.filename or "",
         secrets=tuple(args.secret),
         service_account=args.service_account or "",
         service_account_token=args.service_account_token,
@@ -123,7 +119,6 @@ def lookup_request(args: argparse.Namespace, **fields: object) -> Request:
         withhold_env=tuple(args.withhold_env),
         env_from=args.env_from or "",
         agent=args.agent,
-        notes=(f"--pod is deprecated; use {FILES}",) if args.pod else (),
     )
     request = replace(request, **fields)
     if args.agent in (None, AUTO):

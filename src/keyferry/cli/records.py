@@ -64,7 +64,7 @@ EXAMPLES = """\
 examples:
   sudo keyferry records list
   sudo keyferry records who registry.example/team/app:v1
-  sudo keyferry records plan --policy AlwaysVerify --pod pod.yaml
+  sudo keyferry records plan --policy AlwaysVerify -f pod.yaml
   crictl images -o json > images.json; sudo keyferry records prune --images images.json"""
 
 Json = dict[str, object]

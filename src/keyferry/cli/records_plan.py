@@ -81,7 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-f",
         "--filename",
-        "--pod",
         metavar="FILE",
         action="append",
         default=[],

@@ -203,7 +203,6 @@ def resolve(request: Request, sources: Sources) -> Inputs:
     )
     environment = plugin_environment(request, node, found) if found.config else PluginEnvironment()
     machine = (
-        *request.notes,
         *(_image_notes(request.images) if request.is_start else ()),
         *machine_notes(request, node, found, sources.node_name),
     )

@@ -106,7 +106,7 @@ class Request(Value):
     socket. If *is_start*, the config is judged as by a kubelet that starts now, which a missing executable stops; if
     *is_pull*, images are pulled here, and a docker config is only searched for a pod and a kubelet that runs.
 
-    With *check_registry*, the registry is asked with each credential. *notes* stand beside those about the inputs.
+    With *check_registry*, the registry is asked with each credential.
     """
 
     image: str = ""
@@ -131,7 +131,6 @@ class Request(Value):
     check_registry: bool = False
     is_start: bool = False
     is_pull: bool = False
-    notes: tuple[str, ...] = ()
     cluster: ClusterOptions = ClusterOptions()
     registry: RegistryOptions = RegistryOptions()
     records: RecordOptions = RecordOptions()
