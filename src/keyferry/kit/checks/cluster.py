@@ -451,7 +451,7 @@ check(KP223, needs=(Family.VERSION,))(answers_required_versions)
 KP251 = Code(
     code="KP251",
     severity=Severity.ERROR,
-    title="prints a response of less than 16 MB",
+    title="prints a response of at most 4 MiB",
     why="client-go keeps all of standard output in memory, without a limit",
     fix="print the ExecCredential only",
 )

@@ -502,7 +502,7 @@ def ends_with_a_line_end(evidence: Evidence) -> Iterator[Violation]:
 KP151 = Code(
     code="KP151",
     severity=Severity.ERROR,
-    title="prints a response of less than 16 MB",
+    title="prints a response of at most 4 MiB",
     why="the kubelet keeps all of standard output in memory, without a limit",
     fix="print only the credentials of this image's registry",
 )
@@ -513,4 +513,4 @@ def prints_no_flood(evidence: Evidence) -> Iterator[Violation]:
     """Yield the runs that wrote more than Kubernetes should keep."""
     for each in evidence.selected:
         if each.outcome.ending is Ending.STDOUT_LIMIT:
-            yield each.violation("more than 16 MB on standard output", "a few kilobytes")
+            yield each.violation("more than 4 MiB on standard output", "a few kilobytes")
