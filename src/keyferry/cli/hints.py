@@ -6,7 +6,6 @@ import os
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from copy import copy
 
 from keyferry.cli.parser import make_parser
 from keyferry.cli.run import load_command
@@ -47,8 +46,7 @@ def absent_files_hint(args: Namespace) -> str:
 
 def _config_hint(error: ConfigError, args: Namespace) -> str:
     if error.bin_dir:
-        args = copy(args)
-        args.bin_dir = error.bin_dir
+        args = Namespace(**vars(args) | {"bin_dir": error.bin_dir})
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     if not files:
         places = ", ".join(sorted({os.path.abspath(problem.file) for problem in error.problems}))
