@@ -12,8 +12,6 @@ from enum import StrEnum
 from keyferry._core.values import Value, replace
 from keyferry.errors import KubeletReason
 
-__all__ = ["RULES", "FailureKind", "HostRole", "PullFailure", "Rule", "recognise", "says_why"]
-
 
 class FailureKind(StrEnum):
     """What stopped a pull, as the runtime or the kubelet tells it."""

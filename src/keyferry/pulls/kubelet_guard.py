@@ -16,8 +16,6 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.settings import Node
 
-__all__ = ["check_root", "check_runtime"]
-
 # The sockets that a kubelet listens on, and the folders that it makes, below its root.
 _SOCKETS = ("pod-resources/kubelet.sock", "device-plugins/kubelet.sock")
 _FOLDERS = ("pods", "plugins", "plugins_registry", "pod-resources")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from threading import Event, Lock
@@ -32,7 +32,7 @@ from keyferry.pulls.manifest import (
 )
 from keyferry.pulls.registry.client import Fetched, Registry, RegistryAccess
 from keyferry.pulls.registry.transport import RegistryRoute, Transport
-from keyferry.pulls.request import Progress, PullOptions
+from keyferry.pulls.request import OnProgress, Progress, PullOptions
 from keyferry.pulls.trial import AttemptResult
 
 _DEEPEST = 3
@@ -286,9 +286,7 @@ class _Fetcher:
 class Meter:
     """The number of stored bytes of each blob, set by all threads of a pull; *tell* is called after each change."""
 
-    def __init__(
-        self, manifest: ImageManifest, layout: Layout, tell: Callable[[Progress], None] | None
-    ) -> None:
+    def __init__(self, manifest: ImageManifest, layout: Layout, tell: OnProgress | None) -> None:
         self._tell = tell
         self._lock = Lock()
         if tell is None:

@@ -149,6 +149,30 @@ class ImageIndex(Value):
     manifests: tuple[Descriptor, ...]
 
 
+class StoredImage(Value):
+    """An image that a target stores: its id, which is the key of its record, and all its names.
+
+    In a layout *id* is the digest of the image's config, as in container runtimes. *name* is the image's name in the
+    layout's index, *manifest_digest* the digest of its manifest. A runtime reports neither of them, and no platform
+    or layers.
+    """
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+    is_pinned: bool = False
+    name: str = ""
+    manifest_digest: str = ""
+    platform: Platform | None = None
+    layers: tuple[Descriptor, ...] = field(default=(), repr=False)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the first name that has one; empty if none does."""
+        return self.digests[0].partition("@")[2] if self.digests else ""
+
+
 def hasher(digest: str) -> _Hash:
     """Return a new hash object for a digest's algorithm; raise ContentError if it is malformed or not supported."""
     algorithm, _, encoded = digest.partition(":")
@@ -305,36 +329,7 @@ def _check_kinds(config: Descriptor, layers: tuple[Descriptor, ...]) -> None:
 
 
 def _check_sizes(blobs: tuple[Descriptor, ...]) -> None:
-    for one, other in _pairs(blobs):
-        if one.size != other.size:
-            raise ContentError(f"the manifest gives two sizes for {one.digest}")
-
-
-def _pairs(blobs: tuple[Descriptor, ...]) -> Iterator[tuple[Descriptor, Descriptor]]:
-    first: dict[str, Descriptor] = {}
+    sizes: dict[str, int] = {}
     for blob in blobs:
-        yield first.setdefault(blob.digest, blob), blob
-
-
-class StoredImage(Value):
-    """An image that a target stores: its id, which is the key of its record, and all its names.
-
-    In a layout *id* is the digest of the image's config, as in container runtimes. *name* is the image's name in the
-    layout's index, *manifest_digest* the digest of its manifest. A runtime reports neither of them, and no platform
-    or layers.
-    """
-
-    id: str
-    tags: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
-    size: int = 0
-    is_pinned: bool = False
-    name: str = ""
-    manifest_digest: str = ""
-    platform: Platform | None = None
-    layers: tuple[Descriptor, ...] = field(default=(), repr=False)
-
-    @property
-    def digest(self) -> str:
-        """The digest of the first name that has one; empty if none does."""
-        return self.digests[0].partition("@")[2] if self.digests else ""
+        if sizes.setdefault(blob.digest, blob.size) != blob.size:
+            raise ContentError(f"the manifest gives two sizes for {blob.digest}")

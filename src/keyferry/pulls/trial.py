@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     Error = TypeVar("Error", bound=KeyferryError)
 
-__all__ = [
-    "Attempt",
-    "AttemptResult",
-    "EndpointAnswer",
-    "Renewal",
-    "Trial",
-    "kind_of",
-    "most_telling",
-    "renewal_from",
-    "without_frames",
-]
 
 # The text that containerd puts before the reason, once or twice, with the image's name; there is no field for it.
 _PREAMBLES = ("failed to pull and unpack image ", "failed to resolve reference ")

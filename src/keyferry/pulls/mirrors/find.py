@@ -7,8 +7,6 @@ from keyferry.pulls.mirrors.containerd import containerd_endpoints, containerd_r
 from keyferry.pulls.mirrors.endpoints import MirrorPlaces, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.registries_conf import registries_conf_endpoints, registries_conf_prefixes
 
-__all__ = ["configured_registries", "find_endpoints", "find_mirrors"]
-
 
 def find_mirrors(image: str | ImageName, places: MirrorPlaces) -> Mirrors | None:
     """Return where the runtime goes for *image*, or None if that is its registry alone; raise ImageNameError.

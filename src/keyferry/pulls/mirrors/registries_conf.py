@@ -22,8 +22,6 @@ from keyferry.pulls.mirrors.files import (
     texts,
 )
 
-__all__ = ["registries_conf_endpoints", "registries_conf_prefixes"]
-
 _DIGEST_ONLY, _TAG_ONLY = "digest-only", "tag-only"
 _PULL_FROM_MIRROR = ("", "all", _DIGEST_ONLY, _TAG_ONLY)
 

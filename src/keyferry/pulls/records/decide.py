@@ -156,119 +156,6 @@ class Decision(Value):
         return (*_record(self), *_policy(self), *_credential(self), _rule(self))
 
 
-def _record(decision: Decision) -> Iterator[Reason]:
-    situation = decision.situation
-    lookup = situation.lookup
-    for problem in (situation.problem, lookup.problem):
-        if problem is not None:
-            outcome = str(problem.kind if isinstance(problem, RecordError) else Kind.ERROR)
-            yield _reason(ReasonStage.RECORD, situation.image_ref, outcome, str(problem), {"cause": outcome})
-    if lookup.record is not None:
-        yield _found(decision)
-    elif situation.has_intent:
-        text = (
-            "there is no record, but a pull was begun and not finished, so it counts as pulled by the kubelet"
-        )
-        yield _reason(
-            ReasonStage.RECORD, situation.image_ref, ReasonOutcome.INTENT, text, {"image": situation.image}
-        )
-    elif situation.image_ref and situation.problem is None and lookup.problem is None:
-        yield _reason(
-            ReasonStage.RECORD,
-            situation.image_ref,
-            ReasonOutcome.NONE,
-            "there is neither a record nor an unfinished pull",
-        )
-
-
-def _found(decision: Decision) -> Reason:
-    record = decision.situation.lookup.record
-    assert record is not None  # noqa: S101 - checked by the caller
-    names = sorted(record.credential_mapping)
-    facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
-    text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name'}"
-    return _reason(ReasonStage.RECORD, record.image_ref, ReasonOutcome.FOUND, text, facts)
-
-
-def _policy(decision: Decision) -> Iterator[Reason]:
-    verdict = decision.verdict
-    if verdict is None:
-        return
-    facts: dict[str, object] = {"policy": decision.policy.name, "rule": str(verdict.rule)}
-    if verdict.pattern:
-        facts["pattern"] = verdict.pattern
-    if decision.policy.name == PRELOADED:
-        facts["pulledByKubelet"] = decision.situation.pulled_by_kubelet
-    outcome = ReasonOutcome.VERIFY if verdict.must_verify else ReasonOutcome.FREE
-    yield _reason(ReasonStage.POLICY, decision.policy.name, outcome, _POLICY[verdict.rule], facts)
-
-
-def _credential(decision: Decision) -> Iterator[Reason]:
-    if decision.error is not None:
-        yield _reason(
-            ReasonStage.CREDENTIAL, decision.situation.image, ReasonOutcome.FAILED, str(decision.error)
-        )
-    if decision.matched is None or decision.shown is None:
-        return
-    shown = "/".join(decision.shown.coordinates[:2])
-    facts: dict[str, object] = {
-        "recorded": dict(zip(("namespace", "name", "uid"), decision.matched.coordinates, strict=True)),
-        "shown": dict(zip(("namespace", "name", "uid"), decision.shown.coordinates, strict=True)),
-    }
-    recorded = "/".join(decision.matched.coordinates[:2])
-    kind = "account" if decision.rule is DecisionRule.SAME_ACCOUNT else "secret"
-    text = f"the pod's {kind} {shown} matches the recorded {kind} {recorded}"
-    if decision.addition is not None:
-        text += "".join(_describe_addition(decision, each) for each in decision.addition.kubernetes_secrets)
-    yield _reason(ReasonStage.CREDENTIAL, shown, decision.rule, text, facts)
-
-
-def _describe_addition(decision: Decision, shown: ImagePullSecret) -> str:
-    """Return what the kubelet writes into the record; nothing for a secret that is there already."""
-    record = decision.record
-    entry = None if record is None else record.credential_mapping.get(trim(decision.situation.image))
-    # A secret from a file that was written by hand has no UID.
-    known = [
-        each
-        for each in (entry.kubernetes_secrets if entry is not None else ())
-        if each.coordinates[:2] == shown.coordinates[:2] and shown.uid in ("", each.uid)
-    ]
-    if not known:
-        return f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
-    if any(each.credential_hash == shown.credential_hash for each in known):
-        return ""
-    return "; the record takes the secret's present hash"
-
-
-def _rule(decision: Decision) -> Reason:
-    outcome = ReasonOutcome.PULL if decision.must_pull else ReasonOutcome.USE
-    does = "the image must be pulled" if decision.must_pull else "the image is used without a pull"
-    facts: dict[str, object] = {"rule": str(decision.rule), "result": decision.result}
-    text = f"{does}: {decision.summary}"
-    return _reason(ReasonStage.DECISION, decision.situation.image, outcome, text, facts)
-
-
-def describe_entry(entry: ImagePullCredentials) -> str:
-    """Return a short text that names which pods may use an image under one name."""
-    if entry.node_pods_accessible:
-        return "every pod of the node"
-    parts = [
-        _count(len(entry.kubernetes_secrets), "secret"),
-        _count(len(entry.kubernetes_service_accounts), "service account"),
-    ]
-    return " and ".join(part for part in parts if part) or "nobody"
-
-
-def _count(number: int, noun: str) -> str:
-    return "" if not number else f"{number} {noun}" + ("s" if number > 1 else "")
-
-
-def _reason(
-    stage: ReasonStage, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
-) -> Reason:
-    return Reason(stage=stage, subject=subject, outcome=outcome, text=text, facts=facts or {})
-
-
 def decide(
     situation: Situation, policy: VerificationPolicy, get_credentials: Callable[[], PodCredentials]
 ) -> Decision:
@@ -408,3 +295,116 @@ def credentials_used(credential: Credential | None) -> ImagePullCredentials:
             kubernetes_secrets=(), kubernetes_service_accounts=(shown.service_account,)
         )
     return ImagePullCredentials(node_pods_accessible=True)
+
+
+def _record(decision: Decision) -> Iterator[Reason]:
+    situation = decision.situation
+    lookup = situation.lookup
+    for problem in (situation.problem, lookup.problem):
+        if problem is not None:
+            outcome = str(problem.kind if isinstance(problem, RecordError) else Kind.ERROR)
+            yield _reason(ReasonStage.RECORD, situation.image_ref, outcome, str(problem), {"cause": outcome})
+    if lookup.record is not None:
+        yield _found(decision)
+    elif situation.has_intent:
+        text = (
+            "there is no record, but a pull was begun and not finished, so it counts as pulled by the kubelet"
+        )
+        yield _reason(
+            ReasonStage.RECORD, situation.image_ref, ReasonOutcome.INTENT, text, {"image": situation.image}
+        )
+    elif situation.image_ref and situation.problem is None and lookup.problem is None:
+        yield _reason(
+            ReasonStage.RECORD,
+            situation.image_ref,
+            ReasonOutcome.NONE,
+            "there is neither a record nor an unfinished pull",
+        )
+
+
+def _found(decision: Decision) -> Reason:
+    record = decision.situation.lookup.record
+    assert record is not None  # noqa: S101 - checked by the caller
+    names = sorted(record.credential_mapping)
+    facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
+    text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name'}"
+    return _reason(ReasonStage.RECORD, record.image_ref, ReasonOutcome.FOUND, text, facts)
+
+
+def _policy(decision: Decision) -> Iterator[Reason]:
+    verdict = decision.verdict
+    if verdict is None:
+        return
+    facts: dict[str, object] = {"policy": decision.policy.name, "rule": str(verdict.rule)}
+    if verdict.pattern:
+        facts["pattern"] = verdict.pattern
+    if decision.policy.name == PRELOADED:
+        facts["pulledByKubelet"] = decision.situation.pulled_by_kubelet
+    outcome = ReasonOutcome.VERIFY if verdict.must_verify else ReasonOutcome.FREE
+    yield _reason(ReasonStage.POLICY, decision.policy.name, outcome, _POLICY[verdict.rule], facts)
+
+
+def _credential(decision: Decision) -> Iterator[Reason]:
+    if decision.error is not None:
+        yield _reason(
+            ReasonStage.CREDENTIAL, decision.situation.image, ReasonOutcome.FAILED, str(decision.error)
+        )
+    if decision.matched is None or decision.shown is None:
+        return
+    shown = "/".join(decision.shown.coordinates[:2])
+    facts: dict[str, object] = {
+        "recorded": dict(zip(("namespace", "name", "uid"), decision.matched.coordinates, strict=True)),
+        "shown": dict(zip(("namespace", "name", "uid"), decision.shown.coordinates, strict=True)),
+    }
+    recorded = "/".join(decision.matched.coordinates[:2])
+    kind = "account" if decision.rule is DecisionRule.SAME_ACCOUNT else "secret"
+    text = f"the pod's {kind} {shown} matches the recorded {kind} {recorded}"
+    if decision.addition is not None:
+        text += "".join(_describe_addition(decision, each) for each in decision.addition.kubernetes_secrets)
+    yield _reason(ReasonStage.CREDENTIAL, shown, decision.rule, text, facts)
+
+
+def _describe_addition(decision: Decision, shown: ImagePullSecret) -> str:
+    """Return what the kubelet writes into the record; nothing for a secret that is there already."""
+    record = decision.record
+    entry = None if record is None else record.credential_mapping.get(trim(decision.situation.image))
+    # A secret from a file that was written by hand has no UID.
+    known = [
+        each
+        for each in (entry.kubernetes_secrets if entry is not None else ())
+        if each.coordinates[:2] == shown.coordinates[:2] and shown.uid in ("", each.uid)
+    ]
+    if not known:
+        return f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
+    if any(each.credential_hash == shown.credential_hash for each in known):
+        return ""
+    return "; the record takes the secret's present hash"
+
+
+def _rule(decision: Decision) -> Reason:
+    outcome = ReasonOutcome.PULL if decision.must_pull else ReasonOutcome.USE
+    does = "the image must be pulled" if decision.must_pull else "the image is used without a pull"
+    facts: dict[str, object] = {"rule": str(decision.rule), "result": decision.result}
+    text = f"{does}: {decision.summary}"
+    return _reason(ReasonStage.DECISION, decision.situation.image, outcome, text, facts)
+
+
+def describe_entry(entry: ImagePullCredentials) -> str:
+    """Return a short text that names which pods may use an image under one name."""
+    if entry.node_pods_accessible:
+        return "every pod of the node"
+    parts = [
+        _count(len(entry.kubernetes_secrets), "secret"),
+        _count(len(entry.kubernetes_service_accounts), "service account"),
+    ]
+    return " and ".join(part for part in parts if part) or "nobody"
+
+
+def _count(number: int, noun: str) -> str:
+    return "" if not number else f"{number} {noun}" + ("s" if number > 1 else "")
+
+
+def _reason(
+    stage: ReasonStage, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
+) -> Reason:
+    return Reason(stage=stage, subject=subject, outcome=outcome, text=text, facts=facts or {})

@@ -12,21 +12,6 @@ from keyferry._core.values import Value
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.reference import trim
 
-__all__ = [
-    "ALLOWLISTED",
-    "ALWAYS",
-    "DEFAULT",
-    "NEVER",
-    "POLICIES",
-    "PRELOADED",
-    "Allowlist",
-    "AllowlistPattern",
-    "PolicyRule",
-    "VerificationPolicy",
-    "make_policy",
-    "parse_pattern",
-]
-
 NEVER = "NeverVerify"
 PRELOADED = "NeverVerifyPreloadedImages"
 ALLOWLISTED = "NeverVerifyAllowlistedImages"
