@@ -14,14 +14,12 @@ from keyferry.errors import ConfigError, KeyferryError, KubeconfigError
 _WRITE = "to write such a file, try: kubectl"
 _NEXT_STEPS = {
     "filename": f"{_WRITE} get pod NAME -o yaml > FILE",
-    "pod": f"{_WRITE} get pod NAME -o yaml > FILE",
     "secret": f"{_WRITE} get secret NAME -o yaml > FILE",
     "service_account_token": f"{_WRITE} create token NAME > FILE",
     "docker_config": "to see what the kubelet of this machine uses, try: keyferry doctor",
 }
 # Options that a hint does not repeat: they do not change what is found.
 _DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel", "color", "verbose", "help")
-_FILES = ("filename", "pod")
 _STANDARD_INPUT = "-"
 
 
@@ -98,7 +96,7 @@ def _options(parser: ArgumentParser, args: Namespace) -> Iterator[str]:
 
 
 def _word(dest: str, value: object) -> str:
-    if dest in _FILES and value == _STANDARD_INPUT:
+    if dest == "filename" and value == _STANDARD_INPUT:
         # The pasted command would wait for input that is gone.
         return "FILE"
     return f"{value:g}" if isinstance(value, float) else str(value)

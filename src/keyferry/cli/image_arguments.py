@@ -155,7 +155,7 @@ def choose_wait() -> Wait | None:
     """Return what shows on a terminal what is waited for."""
     if not sys.stderr.isatty():
         return None
-    from keyferry.cli.frame.waiting import Waiting
+    from keyferry.cli.waiting import Waiting
 
     return Waiting
 

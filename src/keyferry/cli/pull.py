@@ -8,7 +8,6 @@ from contextlib import closing
 
 from keyferry._core.values import replace
 from keyferry.cli.exits import Exit, WrongUsage, exit_code, most_severe
-from keyferry.cli.frame.node_settings import add_no_kubelet_argument, node_policy, node_runtime
 from keyferry.cli.image_arguments import (
     add_lookup_arguments,
     add_root_arguments,
@@ -16,6 +15,7 @@ from keyferry.cli.image_arguments import (
     lookup_request,
     record_options,
 )
+from keyferry.cli.node_options import add_no_kubelet_argument, node_policy, node_runtime
 from keyferry.cli.options import add_output_argument, parse_seconds
 from keyferry.cli.pull_progress import ProgressReporter, amount_text, run_in_parallel, size_text
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, Kind

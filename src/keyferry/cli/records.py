@@ -12,8 +12,8 @@ from keyferry._core.secrets import printable
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord, ImagePullIntent
 from keyferry.api.meta import NO_TIME_NS, format_instant, parse_time
 from keyferry.cli.exits import Exit, WrongUsage
-from keyferry.cli.frame.node_settings import add_no_kubelet_argument, node_policy, node_root, node_runtime
 from keyferry.cli.hints import absent_files_hint
+from keyferry.cli.node_options import add_no_kubelet_argument, node_policy, node_root, node_runtime
 from keyferry.cli.options import add_output_argument
 from keyferry.cli.run import Command, Entry, add_subcommand, run_subcommand
 from keyferry.errors import EnvironmentProblem, RecordError, TimeError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
 from keyferry.cli.exits import Exit, most_severe
-from keyferry.cli.frame.node_settings import node_policy, node_root, parse_policy
+from keyferry.cli.node_options import node_policy, node_root, parse_policy
 from keyferry.cli.records import add_image_arguments, add_record_arguments, present_images
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.explain.document import decision_document

@@ -8,8 +8,8 @@ import sys
 
 from keyferry._core.gotext import go_strerror
 from keyferry.cli.exits import Exit, WrongUsage
-from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
+from keyferry.cli.waiting import Waiting
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.trace import load_trace, record, replay, trace_text
 from keyferry.show.documents import as_json

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.cli.exits import WrongUsage
-from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime
+from keyferry.cli.node_options import node_policy, node_root, node_runtime
 from keyferry.images.node.settings import Node
 from support.kubelets import Processes, write_config
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from keyferry.cli.frame.waiting import Waiting
+from keyferry.cli.waiting import Waiting
 from support.plugins import wait_until
 from support.terminal import screen
 

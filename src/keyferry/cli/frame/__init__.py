@@ -1,1 +1,0 @@
-"""Code that all commands share: arguments, sources, output."""
