@@ -133,7 +133,7 @@ def _add_setting_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help=f"the agent's config (default: {CONFIG_VARIABLE}, else {DEFAULT_CONFIG} if it exists)",
     )
-    group = parser.add_argument_group("settings, which override the environment and the config")
+    group = parser.add_argument_group("advanced: settings, which override the environment and the config")
     for name in NAMES:
         metavar, text = HELP[name]
         group.add_argument(

@@ -106,15 +106,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run no plugin: show which providers match, also of a config that would stop a kubelet",
     )
     parser.add_argument(
+        "--check-registry",
+        action="store_true",
+        help="also check each credential with the registry, where and how the node's container runtime asks",
+    )
+    parser.add_argument(
         "--all-patterns",
         action="store_true",
         help="show every pattern that does not match, not only the nearest: the same as -o wide",
     )
     add_lookup_arguments(parser, "the pod or workload, and of ")
-    add_registry_arguments(parser, "--check-registry")
+    add_registry_arguments(parser)
     group = add_root_arguments(
         parser,
-        "whether this pod may use the image that is on the node",
+        "advanced: whether this pod may use the image that is on the node",
         "the kubelet's root, which has its pull records (default: the running kubelet's, else "
         f"{KUBELET_ROOT}, if any option of this group is given)",
     )

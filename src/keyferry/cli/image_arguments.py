@@ -163,15 +163,9 @@ def choose_wait() -> Wait | None:
 # The registry and the records.
 
 
-def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") -> None:
-    """Declare the options for requests to the registry; *switch* is the option that enables them."""
-    group = parser.add_argument_group("requests to the registry")
-    if switch:
-        group.add_argument(
-            switch,
-            action="store_true",
-            help="also check each credential with the registry, where and how the node's container runtime asks",
-        )
+def add_registry_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options for requests to the registry."""
+    group = parser.add_argument_group("advanced: requests to the registry")
     add_authority_argument(group)
     group.add_argument(
         "--insecure",
