@@ -237,9 +237,9 @@ class _Group:
             if length > len(path):
                 continue
             for found in self._patterns.get((literals, path[:length]), ()):
-                globs = found[2].globs
-                # Labels in the other places are equal.
-                if all(glob_matches(globs[at] or (), labels[at]) for at in self._others):
+                # The labels in the other places are equal.
+                globs = [(found[2].globs[at], labels[at]) for at in self._others]
+                if all(glob is not None and glob_matches(glob, label) for glob, label in globs):
                     yield found
 
     def _literals(self, labels: Sequence[str]) -> tuple[str, ...]:
