@@ -32,6 +32,7 @@ __all__ = ["api_page", "sdk_modules", "sdk_page", "slug", "wire_modules", "wire_
 # The parts of the page of `keyferry`, and the rooms whose names they have.
 ROOMS = {
     "Credentials for images": ("images", "_core"),
+    "Explanations": ("explain", "workloads"),
     "Clusters": ("clusters", "invoke"),
     "Pulls and records": ("pulls",),
     "Metrics": ("metrics",),

@@ -19,13 +19,11 @@ from keyferry.cli.image_arguments import (
 )
 from keyferry.cli.options import add_output_argument
 from keyferry.errors import PolicyError
-from keyferry.explain.document import explanation_document, pods_document
 from keyferry.explain.explanation import Outcome
 from keyferry.explain.gather import ExplainedPod, explain_inputs, explain_pod
 from keyferry.explain.text import banner_blocks, render, render_pods
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.reference import parse_image
-from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines, report
 from keyferry.workloads.inputs import Sources, read_sources, resolve
 from keyferry.workloads.request import Request
@@ -80,6 +78,7 @@ examples:
   keyferry explain registry.example/app -o json | jq '.traps[].text'"""
 
 FORMATS = ("table", "wide", "json", "yaml")
+# The exit code of an outcome, however it became known: 1 for every failure that has none of its own.
 _EXITS = {
     Outcome.RUNS: Exit.OK,
     Outcome.FOUND: Exit.OK,
@@ -169,11 +168,14 @@ def _explain_one(args: argparse.Namespace, request: Request, sources: Sources) -
     explanation = explain_inputs(inputs, request.image, wait=choose_wait())
     report(*explanation.facts.warnings)
     if args.output in ("json", "yaml"):
+        from keyferry.explain.document import explanation_document
+        from keyferry.show.documents import render_document
+
         print(render_document(explanation_document(explanation), args.output))
     else:
         text = render(explanation, is_wide=_is_wide(args), subject=f"image {hide_user_info(request.image)}")
         print(Lines("\n\n".join((*banner_blocks(inputs.banner), text))))
-    return exit_code_of(explanation.outcome)
+    return _EXITS.get(explanation.outcome, Exit.NO)
 
 
 def _explain_all(args: argparse.Namespace, request: Request, sources: Sequence[Sources]) -> int:
@@ -181,6 +183,9 @@ def _explain_all(args: argparse.Namespace, request: Request, sources: Sequence[S
     explained = [each.explanation for pod in pods for each in pod.images if each.explanation is not None]
     report(*(warning for each in explained for warning in each.facts.warnings))
     if args.output in ("json", "yaml"):
+        from keyferry.explain.document import pods_document
+        from keyferry.show.documents import render_document
+
         print(render_document(pods_document(pods), args.output))
     else:
         print(render_pods(pods, is_wide=_is_wide(args)))
@@ -196,9 +201,4 @@ def _codes(pods: Sequence[ExplainedPod]) -> Iterator[Exit]:
     yield from (Exit.ENVIRONMENT for pod in pods if pod.problem)
     for pod in pods:
         for each in pod.images:
-            yield Exit.NO if each.explanation is None else exit_code_of(each.explanation.outcome)
-
-
-def exit_code_of(outcome: Outcome) -> Exit:
-    """Return the exit code of an outcome, however it became known: 1 for every failure that has none of its own."""
-    return _EXITS.get(outcome, Exit.NO)
+            yield Exit.NO if each.explanation is None else _EXITS.get(each.explanation.outcome, Exit.NO)

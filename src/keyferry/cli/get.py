@@ -17,10 +17,9 @@ from keyferry.cli.image_arguments import (
     question_request,
 )
 from keyferry.cli.options import add_output_argument
-from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.images.reference import parse_image
-from keyferry.show.documents import as_json, as_yaml
+from keyferry.show.documents import as_json, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report, write_exact
 from keyferry.workloads.inputs import resolve_inputs
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     report(*inputs.sources.warnings)
     answer = inputs.lookup(image, wait=choose_wait())
     report(*inputs.notes_on(answer))
-    text = _WRITERS[args.output](answer, args.reveal)
+    text = _text(answer, args.output, reveal=args.reveal)
     if args.output == "env":
         write_exact(text.encode("utf-8", "surrogateescape"))
     elif text:
@@ -82,6 +81,14 @@ def run(args: argparse.Namespace) -> int:
         report(f"no credentials for {answer.name}{said}; try: {request.explain_command()}")
     report(*failed_plugin_lines(answer, inputs))
     return code_for(answer)
+
+
+def _text(answer: Answer, output: str, *, reveal: bool) -> str:
+    if output not in ("json", "yaml"):
+        return _WRITERS[output](answer, reveal)
+    from keyferry.explain.document import credentials_document
+
+    return render_document(credentials_document(answer, reveal=reveal), output)
 
 
 def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
@@ -110,14 +117,6 @@ def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
 
 def _how(provision: Provision) -> str:
     return f"agent, {provision.outcome}" if provision.is_from_agent else str(provision.outcome)
-
-
-def _json(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    return as_json(credentials_document(answer, reveal=reveal))
-
-
-def _yaml(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    return as_yaml(credentials_document(answer, reveal=reveal))
 
 
 def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
@@ -156,8 +155,6 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
 _WRITERS: dict[str, Callable[[Answer, bool], str]] = {
     "table": _table,
     "wide": _wide,
-    "json": _json,
-    "yaml": _yaml,
     "dockerconfig": _dockerconfig,
     "env": _env,
 }

@@ -1,1 +1,1 @@
-"""The reasons for a lookup's answer, as text for people and as documents for programs."""
+"""Why an image is pulled or not: what is known and what happened, causes and cures, as text and as documents."""

@@ -81,13 +81,12 @@ def explain_image(request: Request) -> Explanation:
     secret that cannot be read, which is explained.
     """
     sources = read_sources(request)
-    workload = sources[0].workload
-    names = [] if workload is None else list(workload.by_image)
-    image = request.image or (names[0] if len(names) == 1 else "")
-    if not image or len(sources) > 1:
-        pods = ", ".join(str(each.workload) for each in sources if each.workload is not None)
-        raise EnvironmentProblem(f"expected one image of one pod, found {pods or 'none'}; use explain_pods")
-    return explain_inputs(resolve(request, sources[0]), image)
+    pods = [each.workload for each in sources if each.workload is not None]
+    images = [request.image] if request.image else [image for pod in pods for image in pod.by_image]
+    if len(sources) > 1 or len(images) != 1:
+        found = f"{', '.join(map(str, pods)) or 'no pod'} with {', '.join(images) or 'no image'}"
+        raise EnvironmentProblem(f"expected one image of one pod, found {found}; see explain_pods")
+    return explain_inputs(resolve(request, sources[0]), images[0])
 
 
 def explain_pods(request: Request) -> tuple[ExplainedPod, ...]:

@@ -1,1 +1,1 @@
-"""Pods and the objects they depend on, from files or from a cluster: containers, pull secrets, accounts, events."""
+"""What a question about images needs, from files, a cluster or a node: the request, pods, secrets, accounts, events."""
