@@ -73,6 +73,7 @@ def _text(data: bytes, *, quoting: bool) -> str | None:
 @example(b"12e5.1")
 @example(b'"\\u12"')
 @example(b'"\\u12')
+@example(b'"\\u00e9')
 @example(b'"\\\xc3\xa9"')
 @example(b"[-Infinity]")
 @example(b"[nope]")

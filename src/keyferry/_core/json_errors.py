@@ -216,7 +216,7 @@ def _escape_text(text: str, offset: int, shown: str | None) -> str:
     # CPython's decoder points at the backslash or at the character after it.
     start = offset if text[offset : offset + 1] == "\\" else text.rindex("\\", 0, offset)
     is_unicode = text[start + 1] == "u"
-    if is_unicode and re.fullmatch(r"\\u[0-9a-fA-F]{0,3}", text[start:]):
+    if is_unicode and re.fullmatch(r"\\u[0-9a-fA-F]{0,4}", text[start:]):
         return ENDS_EARLY
     if shown is None:
         return "invalid escape sequence in string"
