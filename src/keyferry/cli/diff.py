@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.bounded import read_path, read_stream, standard_input
@@ -16,10 +17,6 @@ from keyferry.images.reference import normalise
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.text import fitting_table
 from keyferry.show.writer import report
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
 
 DESCRIPTION = """\
 Show what changes between two provider configs: providers that are new, gone, moved or have other settings, and
@@ -43,7 +40,7 @@ _HEADER = ("WHAT", "NAME", "CHANGE", "OLD", "NEW")
 _Row = tuple[str, str, str, str, str]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of ``keyferry diff``."""
     parser.add_argument("old", metavar="OLD", help="a provider config, a file or a directory")
     parser.add_argument("new", metavar="NEW", help="the config that replaces it")
@@ -56,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(parser, FORMATS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Namespace) -> int:
     """Print the differences; return 1 if there are any."""
     old, new = (check_config(path, None) for path in (args.old, args.new))
     changes = compare_configs(old, new, _images(args.images) if args.images else ())

@@ -1,13 +1,14 @@
-"""What to try next after an error: the file that was not found, the config or kubeconfig to check."""
+"""What to try next: the file that was not found, the config to check, and command lines that work when pasted."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from argparse import Namespace
-from copy import copy
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 
-from keyferry.cli.frame.paste import command_line
+from keyferry.cli.parser import make_parser
+from keyferry.cli.run import load_command
 from keyferry.errors import ConfigError, KeyferryError, KubeconfigError
 
 _WRITE = "to write such a file, try: kubectl"
@@ -18,6 +19,10 @@ _NEXT_STEPS = {
     "service_account_token": f"{_WRITE} create token NAME > FILE",
     "docker_config": "to see what the kubelet of this machine uses, try: keyferry doctor",
 }
+# Options that a hint does not repeat: they do not change what is found.
+_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel", "color", "verbose", "help")
+_FILES = ("filename", "pod")
+_STANDARD_INPUT = "-"
 
 
 def find_hint(error: KeyferryError, args: Namespace) -> str:
@@ -41,8 +46,7 @@ def absent_files_hint(args: Namespace) -> str:
 
 def _config_hint(error: ConfigError, args: Namespace) -> str:
     if error.bin_dir:
-        args = copy(args)
-        args.bin_dir = error.bin_dir
+        args = Namespace(**vars(args) | {"bin_dir": error.bin_dir})
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     if not files:
         places = ", ".join(sorted({os.path.abspath(problem.file) for problem in error.problems}))
@@ -69,3 +73,32 @@ def kubeconfig_hint(error: ConfigError, args: Namespace) -> str:
     if is_kuberc:
         return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {step}"
     return step
+
+
+def command_line(args: Namespace, command: str, *words: str) -> str:
+    """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
+    parser = make_parser("keyferry", load_command(*command.split()))
+    return shlex.join(("keyferry", *command.split(), *words, *_options(parser, args)))
+
+
+def _options(parser: ArgumentParser, args: Namespace) -> Iterator[str]:
+    seen = set(_DROPPED)
+    for option in parser._actions:  # noqa: SLF001 - argparse has no public list of them
+        value = getattr(args, option.dest, None)
+        is_default = value is None or value == parser.get_default(option.dest)
+        if not option.option_strings or option.dest in seen or is_default:
+            continue
+        seen.add(option.dest)
+        name = option.option_strings[0]
+        if option.nargs == 0:
+            yield name
+        else:
+            for each in value if isinstance(value, list) else (value,):
+                yield from (name, _word(option.dest, each))
+
+
+def _word(dest: str, value: object) -> str:
+    if dest in _FILES and value == _STANDARD_INPUT:
+        # The pasted command would wait for input that is gone.
+        return "FILE"
+    return f"{value:g}" if isinstance(value, float) else str(value)

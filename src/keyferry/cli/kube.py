@@ -12,9 +12,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from keyferry._core.json import dumps
 from keyferry._core.secrets import mask_arguments, printable
 from keyferry._core.user_info import hide_in_text, hide_in_url
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig
 from keyferry.cli.exits import Exit, WrongUsage, exit_code
-from keyferry.cli.frame.paste import command_line
-from keyferry.cli.hints import kubeconfig_hint
+from keyferry.cli.hints import command_line, kubeconfig_hint
 from keyferry.cli.options import (
     add_context_arguments,
     add_kubeconfig_argument,
@@ -23,6 +23,9 @@ from keyferry.cli.options import (
     open_session,
 )
 from keyferry.cli.run import Command, add_subcommand, run_subcommand
+from keyferry.clusters.kubeconfig.choose import Overrides
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.errors import (
     ClusterAuthError,
     ConfigError,
@@ -39,10 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from keyferry.api.kubeconfig.v1 import ExecConfig
     from keyferry.clusters.api_calls import Review
-    from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
-    from keyferry.clusters.kubeconfig.resolve import ClientConfig
 
 DESCRIPTION = """\
 Authenticate to any cluster that kubectl can reach, with exec plugins, tokens, token files, certificates or
@@ -104,9 +104,6 @@ def _hint(error: KeyferryError, args: Namespace) -> str:
 
 def _resolve(loaded: LoadedKubeconfig, args: Namespace) -> ClientConfig:
     """Return the context of the command line, without running a plugin."""
-    from keyferry.clusters.kubeconfig.choose import Overrides
-    from keyferry.clusters.kubeconfig.resolve import resolve
-
     overrides = Overrides(
         context=args.context or "",
         cluster=args.cluster or "",
@@ -309,9 +306,6 @@ def _add_exec_info_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_exec_info(args: Namespace) -> int:
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-    from keyferry.clusters.kubeconfig.resolve import check_transport
-
     config = _resolve(load_kubeconfig(args.kubeconfig), args)
     check_transport(config)
     if config.exec is None or not config.uses_plugin:
@@ -414,8 +408,6 @@ def _add_contexts_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_contexts(args: Namespace) -> int:
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
-
     loaded = load_kubeconfig(args.kubeconfig)
     contexts = _list_contexts(loaded)
     if args.output in ("json", "yaml"):
@@ -442,7 +434,6 @@ def _run_contexts(args: Namespace) -> int:
 
 
 def _list_contexts(loaded: LoadedKubeconfig) -> list[dict[str, object]]:
-    from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
     from keyferry.clusters.why.mechanism import find_mechanism
 
     found: list[dict[str, object]] = []
@@ -494,7 +485,6 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_explain(args: Namespace) -> int:
-    from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.why.diagnosis import diagnose
     from keyferry.clusters.why.reasons import reasons_for
     from keyferry.clusters.why.text import document, render

@@ -20,19 +20,17 @@ keyferry {version}: run, explain and test Kubernetes credential plugins.
 
 usage: keyferry COMMAND [OPTIONS]
 
-{commands}
-
-{exits}
-
 Try:
   keyferry demo                            show the main commands on this machine
   keyferry explain pod/web -n shop         explain why a pod cannot pull its image
   keyferry explain registry.example/app    explain which credentials the kubelet has for an image
   keyferry doctor                          check this node
   keyferry COMMAND --help                  show the help of a command, with examples
+
+{commands}
+
+{exits}
 """
-
-
 # The columns that the help is written for.
 _HELP_WIDTH = 120
 # New objects between two garbage collections: more than a start creates, and those all stay in use.
@@ -65,35 +63,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     name = words[0] if words else ""
+    if name == "help" and words[1:] and words[1] in COMMANDS:
+        return _run(words[1], ["--help"])
     if name in ("", "-h", "--help", "help"):
-        return _help(words[1:])
+        return _help()
     if name in ("-V", "--version", "version"):
         print(f"keyferry {__version__}")
         return Exit.OK
     if name not in COMMANDS:
-        return _unknown(name)
+        report(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; 'keyferry --help' lists all")
+        return Exit.USAGE
     return _run(name, words[1:])
 
 
-def _help(words: list[str]) -> int:
-    if words and words[0] in COMMANDS:
-        return _run(words[0], ["--help"])
+def _help() -> int:
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
     text = _SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES)
-    print(Lines(_fitting(text)), end="")
+    if sys.stdout.isatty() and terminal_width() < _HELP_WIDTH:
+        text = fold_help(text, terminal_width())
+    print(Lines(text), end="")
     return Exit.OK
-
-
-def _fitting(text: str) -> str:
-    """Return the help, folded on a terminal that is too narrow for it."""
-    is_narrow = sys.stdout.isatty() and terminal_width() < _HELP_WIDTH
-    return fold_help(text, terminal_width()) if is_narrow else text
-
-
-def _unknown(name: str) -> int:
-    report(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; 'keyferry --help' lists all")
-    return Exit.USAGE
 
 
 def _run(name: str, words: list[str]) -> int:

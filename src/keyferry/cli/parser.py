@@ -59,6 +59,12 @@ class Parser(argparse.ArgumentParser):
         message = f"invalid choice: {value!r} (choose from {', '.join(choices)}){hint}"
         raise argparse.ArgumentError(action, message)
 
+    def format_usage(self) -> str:
+        """Return the usage: the arguments by name, and one word for the options, which the help lists."""
+        formatter = _HelpFormatter(self.prog)
+        formatter.add_usage(self.usage, self._get_positional_actions(), ())
+        return formatter.format_help()
+
     def format_help(self) -> str:
         """Return the usage, the examples, the description, the arguments, and the notes below the examples.
 
@@ -67,7 +73,7 @@ class Parser(argparse.ArgumentParser):
         examples, _, notes = (self.epilog or "").partition("\n\n")
         columns = min(terminal_width(), _WIDTH) if sys.stdout.isatty() else _WIDTH
         formatter = _HelpFormatter(self.prog, columns)
-        formatter.add_usage(self.usage, self._positionals._group_actions, ())  # noqa: SLF001 - as argparse does
+        formatter.add_usage(self.usage, self._get_positional_actions(), ())
         formatter.add_text(examples)
         formatter.add_text(self.description)
         *groups, of_every_command = self._action_groups
@@ -142,9 +148,10 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         self._is_narrow = columns < _WIDTH
         super().__init__(prog, max_help_position=columns // 3 + 1, width=columns)
 
-    def _format_usage(self, *args: Any) -> str:
-        """Return the usage: the arguments by name, and one word for the options, which are listed below."""
-        return f"{super()._format_usage(*args).rstrip()} [OPTIONS]\n\n"
+    def _format_usage(self, usage: str | None, *args: Any) -> str:
+        """Return the usage that is given, else that of the arguments, and one word for the options."""
+        text = super()._format_usage(usage, *args)
+        return text if usage else f"{text.rstrip()} [OPTIONS]\n\n"
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Return a description or the examples: as they are written, unless the terminal is too narrow for them."""

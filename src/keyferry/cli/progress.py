@@ -6,8 +6,6 @@ from math import ceil
 
 from keyferry.pulls.request import Progress
 
-__all__ = ["Speed", "amount_text", "progress_line", "shortened", "size_text"]
-
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _FEWEST_CELLS, _MOST_CELLS = 6, 40
 _GAP = "  "

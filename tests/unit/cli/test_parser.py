@@ -22,7 +22,7 @@ def test_every_command_has_both(words: tuple[str, ...]) -> None:
 def test_help_begins_with_examples_and_ends_with_what_is_rarely_used(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line of usage, the examples, the description, the common options, the advanced ones, those of all commands."""
+    """One line of usage, the examples, the description, common options, advanced ones, and those of all commands."""
     assert main([*words, "--help"]) == 0
     usage, examples, *rest = capsys.readouterr().out.split("\n\n")
     assert usage.startswith(f"usage: keyferry {' '.join(words)} ")

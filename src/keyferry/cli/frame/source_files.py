@@ -98,7 +98,7 @@ def note_pod_names(args: argparse.Namespace, pods: Sequence[WorkloadPod], images
     """Report *images* that are the names of *pods*, and so hardly meant as images."""
     for pod in pods:
         if pod.workload.name in images and not pod.using(pod.workload.name):
-            from keyferry.cli.frame.paste import command_line
+            from keyferry.cli.hints import command_line
 
             report(
                 f"{pod.workload.name!r} is the name of {pod} in {pod.workload.origin}, and is looked up as an image; "

@@ -18,13 +18,13 @@ from keyferry.cli.frame.image_lookup import (
     report_failed_plugins,
 )
 from keyferry.cli.frame.live_target import live_sources, read_target
-from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import (
     add_registry_arguments,
     check_answer,
     code_for_check,
     image_mirrors,
 )
+from keyferry.cli.hints import command_line
 from keyferry.cli.options import add_output_argument
 from keyferry.clusters.api_calls import ApiProblem
 from keyferry.errors import EnvironmentProblem, ImageNameError

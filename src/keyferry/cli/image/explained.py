@@ -15,9 +15,9 @@ from keyferry.cli.exits import Exit
 from keyferry.cli.frame.image_lookup import ImageLookup, Inputs, missing_lines
 from keyferry.cli.frame.machine import no_config_note
 from keyferry.cli.frame.node_settings import PluginEnvironment
-from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import check_answer, image_mirrors
 from keyferry.cli.frame.sources import Sources
+from keyferry.cli.hints import command_line
 from keyferry.cli.image.access import decide_access
 from keyferry.errors import KeyferryError
 from keyferry.explain.causes import explain

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         print(text)
     said = _NONE.get(answer.outcome)
     if said is not None:
-        from keyferry.cli.frame.paste import command_line
+        from keyferry.cli.hints import command_line
 
         hint = f"try: {command_line(args, 'explain', answer.image)}"
         report(f"no credentials for {answer.name}{said}; {hint}")

@@ -15,9 +15,9 @@ from keyferry.cli.frame.image_lookup import (
     open_providers,
 )
 from keyferry.cli.frame.node_settings import environment_notes, node_policy, node_runtime
-from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import route_for
 from keyferry.cli.frame.sources import Sources
+from keyferry.cli.hints import command_line
 from keyferry.cli.image.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from keyferry.cli.frame.paste import command_line
+from keyferry.cli.hints import command_line
 
 
 @pytest.mark.parametrize(
