@@ -14,34 +14,39 @@ from keyferry.errors import KubeletReason
 
 
 class FailureKind(StrEnum):
-    """What stopped a pull, as the runtime or the kubelet tells it."""
+    """What stopped a pull, as the runtime or the kubelet tells it; of several attempts, the earliest kind decides.
 
-    REFUSED = "refused"  # the registry does not accept the credential, or wants one
-    EXPIRED = "expired"  # the registry does not accept the credential any more
-    HIDDEN = "hidden"  # the image does not exist, or the credential does not allow it: the registry does not say which
-    NOT_FOUND = "not-found"
+    Each credential gets one attempt, at the same registry, so the attempt that came furthest shows what is left to
+    cure: if one credential is refused and another one is told "not found", then the second got past authentication,
+    and a better password does not bring the image. A refusal decides against failures of the network and the server,
+    as those may pass and it does not.
+    """
+
+    DISK = "disk"
+    RUNTIME = "runtime"  # the runtime does not run, or cannot store or read the image
+    PLATFORM = "platform"
+    POLICY = "policy"  # the runtime's own config forbids the image
     LAYER = "layer"  # the registry has the image, and lacks a part of it
     STORE = "store"  # where the registry keeps its layers refuses them; the registry itself let the node read the image
-    DNS = "dns"
-    UNREACHABLE = "unreachable"
-    TIMEOUT = (
-        "timeout"  # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
-    )
-    CANCELED = "canceled"  # the runtime or the kubelet gave up, or was stopped
+    NOT_FOUND = "not-found"
+    RATE_LIMIT = "rate-limit"
+    HIDDEN = "hidden"  # the image does not exist, or the credential does not allow it: the registry does not say which
+    REFUSED = "refused"  # the registry does not accept the credential, or wants one
+    EXPIRED = "expired"  # the registry does not accept the credential any more
+    SERVER = "server"
     AUTHORITY = "authority"  # the certificate is signed by an authority that the runtime does not know
     CERTIFICATE = "certificate"  # another fault of it: it has expired, or is for another name
     CLIENT_CERTIFICATE = "client-certificate"  # the registry does not accept the runtime's, or wants one
     PROTOCOL = "protocol"
-    RATE_LIMIT = "rate-limit"
-    SERVER = "server"
-    PLATFORM = "platform"
-    DISK = "disk"
-    RUNTIME = "runtime"  # the runtime does not run, or cannot store or read the image
-    POLICY = "policy"  # the runtime's own config forbids the image
-    QPS = "pull-qps"  # the kubelet's own limit; the next attempt decides
-    NEVER = "never"
-    SECRET = "secret"  # noqa: S105 - a pull secret that cannot be read; nothing is pulled
+    UNREACHABLE = "unreachable"
+    # no answer in time: often a firewall, where UNREACHABLE has an answer such as "refused"
+    TIMEOUT = "timeout"
+    DNS = "dns"
+    CANCELED = "canceled"  # the runtime or the kubelet gave up, or was stopped
     NAME = "name"
+    SECRET = "secret"  # noqa: S105 - a pull secret that cannot be read; nothing is pulled
+    NEVER = "never"
+    QPS = "pull-qps"  # the kubelet's own limit; the next attempt decides
     UNKNOWN = "unknown"
 
 
@@ -323,38 +328,6 @@ _REASONS_ALONE: dict[str, FailureKind] = {
     KubeletReason.REGISTRY_UNAVAILABLE: FailureKind.UNREACHABLE,
     KubeletReason.IMAGE_INSPECT_ERROR: FailureKind.RUNTIME,
 }
-# Which of several attempts decides. Each credential gets one, at the same registry, so the attempt that came furthest
-# shows what is left to cure: if one credential is refused and another one is told "not found", then the second got past
-# authentication, and a better password does not bring the image. A refusal decides against failures of the network and
-# the server, as those may pass and it does not.
-_MOST_TELLING = (
-    FailureKind.DISK,
-    FailureKind.RUNTIME,
-    FailureKind.PLATFORM,
-    FailureKind.POLICY,
-    FailureKind.LAYER,
-    FailureKind.STORE,
-    FailureKind.NOT_FOUND,
-    FailureKind.RATE_LIMIT,
-    FailureKind.HIDDEN,
-    FailureKind.REFUSED,
-    FailureKind.EXPIRED,
-    FailureKind.SERVER,
-    FailureKind.AUTHORITY,
-    FailureKind.CERTIFICATE,
-    FailureKind.CLIENT_CERTIFICATE,
-    FailureKind.PROTOCOL,
-    FailureKind.UNREACHABLE,
-    FailureKind.TIMEOUT,
-    FailureKind.DNS,
-    FailureKind.CANCELED,
-    FailureKind.NAME,
-    FailureKind.SECRET,
-    FailureKind.NEVER,
-    FailureKind.QPS,
-    FailureKind.UNKNOWN,
-)
-
 # What stands before a reason, and says no more than which image it is about.
 _WRAPPER = (
     r"\s*(?:Error: "
@@ -418,7 +391,7 @@ def recognise(message: str, reason: str = "") -> PullFailure:
 
 def _recognise(whole: str, reason: str) -> PullFailure:
     failures, word = _read(whole)
-    found = min(failures, key=lambda failure: _MOST_TELLING.index(failure.kind))
+    found = min(failures, key=lambda failure: list(FailureKind).index(failure.kind))
     kind = _REASONS.get(word or reason, found.kind)
     if found.kind is FailureKind.UNKNOWN:
         return PullFailure(kind=_REASONS_ALONE.get(word or reason, kind), text=whole)
