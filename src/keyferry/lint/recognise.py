@@ -15,43 +15,37 @@ from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import Position
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value, field, replace
-from keyferry.api.agentconfig.v1alpha1 import KIND as AGENT_CONFIG
 from keyferry.api.codec import WrongTypeError, interpret
-from keyferry.api.federation.v1alpha1 import GROUP as KEYFERRY
-from keyferry.api.federation.v1alpha1 import KIND as FEDERATION
-from keyferry.api.kubeconfig.v1 import KIND as CONFIG
-from keyferry.api.kubeconfig.v1 import SECTIONS
-from keyferry.api.kubeletconfig.records import INTENT, RECORD
-from keyferry.api.kubeletconfig.v1 import GROUP as KUBELET
-from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
-from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
-from keyferry.images.config.read import CONFIG_KIND
-from keyferry.images.node.settings import KUBELET_CONFIG_KIND
 from keyferry.lint.code import Code, Finding, in_order
 from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile
 
+PROVIDERS, FEDERATION = "CredentialProviderConfig", "FederationConfig"
 # Patterns that recognise a file that is not valid YAML.
 _KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
 _SECTION = re.compile(rb"""(?m)^["']?(?:clusters|users|contexts|current-context)["']?[ \t]*:""")
-_KUBECONFIG_FIELDS = frozenset({"current-context", *SECTIONS})
+_KUBECONFIG_FIELDS = frozenset({"clusters", "users", "contexts", "current-context"})
 _PREFERENCE = re.compile(
     rb"""(?m)^[ \t{]*["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?kubectl\.config\.k8s\.io/"""
     rb"""|credentialPlugin(?:Policy|Allowlist))"""
 )
 _KUBERC = "kuberc"
-# The files whose kind field decides alone.
+_KUBECONFIG = "Config"
+_PREFERENCE_KIND = "Preference"
+_PREFERENCE_VERSIONS = ("kubectl.config.k8s.io/v1beta1", "kubectl.config.k8s.io/v1alpha1")
+# The files whose kind field decides alone. The kinds stand here as texts: their modules are large, and few are needed.
 _FILE_KINDS = {
-    AGENT_CONFIG: FileKind.AGENT_CONFIG,
-    CONFIG: FileKind.KUBECONFIG,
+    "AgentConfig": FileKind.AGENT_CONFIG,
+    _KUBECONFIG: FileKind.KUBECONFIG,
     FEDERATION: FileKind.FEDERATION,
-    KUBELET_CONFIG_KIND: FileKind.KUBELET_CONFIG,
-    INTENT: FileKind.PULL_RECORD,
-    RECORD: FileKind.PULL_RECORD,
+    "ImagePullIntent": FileKind.PULL_RECORD,
+    "ImagePulledRecord": FileKind.PULL_RECORD,
+    "KubeletConfiguration": FileKind.KUBELET_CONFIG,
 }
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
-_GROUPS = {CONFIG_KIND: KUBELET, FEDERATION: KEYFERRY}
+# The configs that may be inside another document, with their groups.
+_GROUPS = {PROVIDERS: "kubelet.config.k8s.io", FEDERATION: "keyferry.dev"}
 # The refusals of a document because of its type.
 _FOREIGN = frozenset({"KF104", "KF105", "KF106"})
 
@@ -72,9 +66,9 @@ def recognise(data: bytes, name: str = "", read: Callable[[bytes], Document] = r
         return _FILE_KINDS[kind]
     # A kuberc may be any document of its file.
     if (
-        kind == PREFERENCE
-        or version in KUBERC_VERSIONS
-        or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE)
+        kind == _PREFERENCE_KIND
+        or version in _PREFERENCE_VERSIONS
+        or (_DOCUMENT.search(data) and _guess_kind(data) == _PREFERENCE_KIND)
     ):
         return FileKind.KUBERC
     is_kubeconfig = not kind and isinstance(value, dict) and not _KUBECONFIG_FIELDS.isdisjoint(value)
@@ -93,18 +87,18 @@ def _read_any(data: bytes, read: Callable[[bytes], Document]) -> object:
 
 def _guess(data: bytes) -> FileKind:
     kind = _guess_kind(data)
-    if kind != CONFIG and _PREFERENCE.search(data):
+    if kind != _KUBECONFIG and _PREFERENCE.search(data):
         return FileKind.KUBERC
-    if kind == CONFIG or (not kind and _SECTION.search(data)):
+    if kind == _KUBECONFIG or (not kind and _SECTION.search(data)):
         return FileKind.KUBECONFIG
     if kind in _FILE_KINDS:
         return _FILE_KINDS[kind]
-    return FileKind.KUBERC if kind == PREFERENCE else FileKind.PROVIDERS
+    return FileKind.KUBERC if kind == _PREFERENCE_KIND else FileKind.PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:
     kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
-    known = [kind for kind in kinds if kind in (PREFERENCE, *_FILE_KINDS)]
+    known = [kind for kind in kinds if kind in (_PREFERENCE_KIND, *_FILE_KINDS)]
     return (known or kinds or [""])[0]
 
 
@@ -174,7 +168,7 @@ def add_nested(
 
 
 def _pointer(nested: NestedConfig) -> Finding:
-    if nested.kind == CONFIG_KIND:
+    if nested.kind == PROVIDERS:
         message = "a provider config is nested here; a kubelet reads it only from a file of its own"
         return KF184.at(*nested.at, message=f"{message}. It is linted as one")
     message = "a FederationConfig is nested here; the plugin reads it only from a file of its own"

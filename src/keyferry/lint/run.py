@@ -8,11 +8,10 @@ from types import MappingProxyType
 
 from keyferry._core.severity import SEVERITIES, Severity
 from keyferry._core.values import Value, replace
-from keyferry.api.federation.v1alpha1 import KIND as FEDERATION
-from keyferry.images.config.read import CONFIG_KIND, read_config
+from keyferry.images.config.read import read_config
 from keyferry.lint.code import Finding, find_code, in_order
 from keyferry.lint.ignores import apply_ignores
-from keyferry.lint.recognise import add_nested, find_nested, recognise
+from keyferry.lint.recognise import FEDERATION, PROVIDERS, add_nested, find_nested, recognise
 from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile, read_source
 from keyferry.lint.versions import LATEST
@@ -73,22 +72,28 @@ def lint_files(request: LintRequest) -> LintResult:
     shown = tuple(each for report in reports for each in report.findings if request.shows(each))
     if not shown:
         return LintResult(reports=reports, shown=(), fixable=(0,) * len(reports))
-    from keyferry.lint.fixes import count_fixable, fix_file
+    from keyferry.lint.fixes import count_fixable
 
     fixable = tuple(
         sum(count_fixable(source, filter(request.shows, report.findings)) for source in report.sources)
         for report in reports
     )
-    fixed: list[FixedFile] = []
-    for report in reports if request.corrects else ():
+    corrected = reports if request.corrects else ()
+    fixed = tuple(each for report in corrected for each in _fix(report, request, beside))
+    return LintResult(reports=reports, shown=shown, fixable=fixable, fixed=fixed)
 
-        def lint_again(source: SourceFile, bin_dir: str | None = report.bin_dir) -> LintReport:
-            return _lint_target(source.path, source, bin_dir, request, beside)
 
-        fixed += (fix_file(source, lint_again, request.shows) for source in report.sources)
-    return LintResult(
-        reports=reports, shown=shown, fixable=fixable, fixed=tuple(each for each in fixed if each.is_changed)
-    )
+def _fix(report: LintReport, request: LintRequest, beside: tuple[FederationFile, ...]) -> Iterator[FixedFile]:
+    """Yield the files of a target that can be corrected, each corrected by itself."""
+    from keyferry.lint.fixes import fix_file
+
+    def lint_again(source: SourceFile) -> LintReport:
+        return _lint_target(source.path, source, report.bin_dir, request, beside)
+
+    for source in report.sources:
+        fixed = fix_file(source, lint_again, request.shows)
+        if fixed.is_changed:
+            yield fixed
 
 
 def _lint_target(
@@ -158,7 +163,8 @@ def lint_any(
     A file that cannot be recognised or read is linted as a provider config. *source* is the file, if it was read
     already. *beside* are the federation configs that were given too. The others are as in ``LintRequest``.
     """
-    source = source or read_source(path)
+    if source is None:
+        source = read_source(path)
     if source is None and os.path.isdir(path):
         from keyferry.lint.kinds.records import is_records_folder, lint_records
 
@@ -188,7 +194,7 @@ def lint_any(
 
     if source is None:
         return lint_providers(None)
-    linters = {CONFIG_KIND: lint_providers, FEDERATION: lambda data: _lint_inner_federation(path, data)}
+    linters = {PROVIDERS: lint_providers, FEDERATION: lambda data: _lint_inner_federation(path, data)}
     return add_nested(lint_providers(source.data), source, linters, is_read_by_kubelet=is_read_by_kubelet)
 
 
@@ -255,7 +261,7 @@ def find_audiences(paths: Iterable[str]) -> tuple[str, ...]:
         elif kind is FileKind.PROVIDERS:
             found |= dict.fromkeys(_provider_audiences(path, source.data if source else None))
             for nested in find_nested(source) if source else ():
-                tell = _provider_audiences if nested.kind == CONFIG_KIND else _federation_audiences
+                tell = _provider_audiences if nested.kind == PROVIDERS else _federation_audiences
                 found |= dict.fromkeys(tell(path, nested.data))
     return tuple(filter(None, found))
 

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from keyferry._core.documents import Document, DocumentFormat, read_document
+from keyferry._core.documents import Document, read_document
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.wire import Reader
@@ -45,11 +45,6 @@ class SourceFile(Value):
         if data == self.data and self.error is not None:
             raise self.error
         return read_document(data, quoting=True)
-
-    @property
-    def is_yaml(self) -> bool:
-        """Whether the document was read as YAML."""
-        return self.document is not None and self.document.format is DocumentFormat.YAML
 
 
 def read_source(path: str) -> SourceFile | None:

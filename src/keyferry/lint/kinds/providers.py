@@ -27,13 +27,15 @@ from keyferry.images.config.refusals import Causes, LoadStage, Refusals, find_re
 from keyferry.images.config.validate import PROVIDER_API_VERSIONS, plugin_path
 from keyferry.invoke.shim import BEHIND, LINK, plugin_behind
 from keyferry.lint.code import Code, Finding, Rules, finding_of, in_order
-from keyferry.lint.kinds.federation import FederationFile
-from keyferry.lint.kinds.federation_providers import check_federations, is_federate
 from keyferry.lint.kinds.patterns import check_patterns, find_shared_patterns
 from keyferry.lint.report import LintReport
 from keyferry.lint.secrets import is_loader, looks_secret, refers_to_variable, secret_arguments
 from keyferry.lint.source import SourceFile, find_later_document, who_writes
 from keyferry.lint.versions import LATEST, Features, rules_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.lint.kinds.federation import FederationFile
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 _EXTENSIONS = (".json", ".yaml", ".yml")
@@ -98,13 +100,24 @@ def _suspicions(
     for number, provider in enumerate(config.providers):
         for finding in (*provider_rule.check(provider), *check_patterns(provider)):
             # keyferry-federate always sets the duration.
-            if finding.code != KF176.code or not is_federate(provider, beside):
+            if finding.code != KF176.code or not _is_federate(provider, beside):
                 yield _placed(config, number, finding)
-    for number, finding in (
-        *find_shared_patterns(config.providers),
-        *check_federations(config.providers, beside),
-    ):
+    found = list(find_shared_patterns(config.providers))
+    if any(_is_federate(provider, beside) for provider in config.providers):
+        from keyferry.lint.kinds.federation_providers import check_federations
+
+        found += check_federations(config.providers, beside)
+    for number, finding in found:
         yield _placed(config, number, finding)
+
+
+def _is_federate(provider: CredentialProvider, beside: tuple[FederationFile, ...]) -> bool:
+    """Return whether a provider runs ``keyferry-federate``, whose rules are loaded only for those that may."""
+    if not provider.args and not provider.env and not provider.name.startswith("keyferry-federate"):
+        return False
+    from keyferry.lint.kinds.federation_providers import is_federate
+
+    return is_federate(provider, beside)
 
 
 def _placed(config: ReadConfig, number: int, finding: Finding) -> Finding:
