@@ -120,7 +120,15 @@ def kept_bytes(folder: Path) -> int:
     """The bytes of the image that are in the layout, whole layers and parts of them."""
     files = [folder / "layout" / ".keyferry" / name.replace(":", "-") for name in IMAGE.blobs]
     files += [folder / "layout" / "blobs" / "sha256" / name[7:] for name in IMAGE.blobs]
-    return sum(each.stat().st_size for each in files if each.exists())
+    return sum(map(size_of, files))
+
+
+def size_of(path: Path) -> int:
+    """The size of a file, 0 if it is not there: a pull that goes on may rename it at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def interrupt(session: WatchedTerminal) -> str:
