@@ -19,6 +19,8 @@ from bench.programs import AWS, BOTOCORE, ECR_HELPER, script
 _STARTS = 40
 _RUNS = 15
 _BARE = "python -I -S"
+# What a plugin in Python must load in any case: it reads and writes JSON.
+_WITH_JSON = "python, import json"
 _SDK_BAR, _HTTP_BAR, _HTTPS_BAR, _CLI_BAR = 2.5, 3.5, 5.0, 0.15
 _AWS_HOSTS = ("api.ecr.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com")
 _REGISTRY = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
@@ -90,6 +92,7 @@ def _start_rows(home: str, environ: Mapping[str, str]) -> list[Row]:
         results = take_turns(
             {
                 _BARE: run_of((script("python"), "-I", "-S", "-c", "pass"), environ),
+                _WITH_JSON: run_of((script("python"), "-c", "import json"), environ),
                 "SDK": run_of((plugin,), environ, _REQUEST),
                 "http": partial(_until_first_byte, listener, environ, f"http://{address}"),
                 "https": partial(_until_first_byte, listener, environ, f"https://{address}"),
@@ -98,6 +101,7 @@ def _start_rows(home: str, environ: Mapping[str, str]) -> list[Row]:
         )
     return [
         results.row("SDK plugin that answers at once", "SDK", _BARE, most_times=_SDK_BAR),
+        results.row("SDK plugin that answers at once", "SDK", _WITH_JSON),
         results.row("keyferry-ecr to its first byte, http", "http", _BARE, most_times=_HTTP_BAR),
         results.row("keyferry-ecr to its first byte, https", "https", _BARE, most_times=_HTTPS_BAR),
     ]
