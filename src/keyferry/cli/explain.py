@@ -118,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_registry_arguments(parser)
     group = add_root_arguments(
         parser,
-        "advanced: whether this pod may use the image that is on the node",
+        "advanced: use of the image that is on the node",
         "the kubelet's root, which has its pull records (default: the running kubelet's, else "
         f"{KUBELET_ROOT}, if any option of this group is given)",
     )

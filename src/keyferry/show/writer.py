@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
+# What each line on standard error begins with.
+PREFIX = "keyferry: "
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 RESET = "\033[0m"
 _CLEAR = "\r\033[K"
@@ -228,7 +230,7 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
 def report(*lines: object) -> None:
     """Write each of *lines* to standard error."""
     for line in lines:
-        print(f"keyferry: {printable(str(line))}", file=sys.stderr)
+        print(f"{PREFIX}{printable(str(line))}", file=sys.stderr)
 
 
 def report_error(error: Exception, edit: Callable[[str], str] = str) -> None:

@@ -563,8 +563,6 @@ def test_files_with_any_workload_are_explained(tmp_path: Path, explain: Explain)
         "secret 'regcred' is given, but the pod does not list it: the kubelet does not read it" in done.stdout
     )
     assert done.returncode == 6
-    old = explain("--pod", str(path))
-    assert "--pod is deprecated; use -f FILE" in old.stdout
     assert explain("pod/web", "-f", str(path)).returncode == 2
     assert explain().returncode == 2
 
