@@ -50,6 +50,20 @@ class FailureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+# The runtime had no answer of the registry.
+UNREACHED_KINDS = frozenset(
+    {
+        FailureKind.AUTHORITY,
+        FailureKind.CERTIFICATE,
+        FailureKind.CLIENT_CERTIFICATE,
+        FailureKind.PROTOCOL,
+        FailureKind.UNREACHABLE,
+        FailureKind.TIMEOUT,
+        FailureKind.DNS,
+    }
+)
+
+
 class HostRole(StrEnum):
     """What a host that a runtime asked is to the image."""
 
