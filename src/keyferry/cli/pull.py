@@ -84,8 +84,8 @@ examples:
 # After other errors, such as a certificate that is not trusted or a full disk, an explanation does not help.
 _ABOUT_CREDENTIALS = (Kind.REFUSED, Kind.NOT_FOUND)
 FORMATS = ("table", "wide", "json", "yaml")
-_MOST_PARALLEL = 64
-_PULL_SECONDS = 900.0
+_MAX_PARALLEL = 64
+_DEFAULT_PULL_SECONDS = 900.0
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
@@ -153,7 +153,7 @@ def _add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--parallel",
-        type=_parse_number,
+        type=_parse_parallel,
         default=1,
         metavar="N",
         help="number of pulls that run at once (default: 1, as in the kubelet)",
@@ -161,9 +161,9 @@ def _add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--pull-timeout",
         type=parse_seconds,
-        default=_PULL_SECONDS,
+        default=_DEFAULT_PULL_SECONDS,
         metavar="SECONDS",
-        help=f"time limit of one attempt (default: {_PULL_SECONDS:.0f})",
+        help=f"time limit of one attempt (default: {_DEFAULT_PULL_SECONDS:.0f})",
     )
     group.add_argument(
         "--no-evict",
@@ -190,12 +190,12 @@ def _parse_platform(text: str) -> str:
     return text
 
 
-def _parse_number(text: str) -> int:
+def _parse_parallel(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
-    if not 0 < number <= _MOST_PARALLEL:
+    if not 0 < number <= _MAX_PARALLEL:
         from argparse import ArgumentTypeError
 
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MAX_PARALLEL}")
     return number
 
 

@@ -20,7 +20,7 @@ from keyferry.images.node.changes import (
     read_config_hash,
 )
 from keyferry.images.reference import parse_image
-from keyferry.pulls.failure_text import FailureKind, PullFailure, recognise, says_why
+from keyferry.pulls.failure_text import UNREACHED_KINDS, FailureKind, PullFailure, recognise, says_why
 from keyferry.workloads.events import EARLIER_REASONS, PullEvent
 from keyferry.workloads.inputs import Inputs
 from keyferry.workloads.objects import Change
@@ -38,19 +38,7 @@ _DOCKER_CONFIG_SECONDS = 300.0
 # The time limit of a question that nobody asked for.
 _METRICS_SECONDS = 5.0
 _PULLED, _PULLING, _FAILED, _NEVER = "Pulled", "Pulling", "Failed", "ErrImageNeverPull"
-
-
 _PHASES_WITH_IMAGES = ("Running", "Succeeded")
-# The runtime had no answer of the registry.
-_UNREACHED = (
-    FailureKind.AUTHORITY,
-    FailureKind.CERTIFICATE,
-    FailureKind.CLIENT_CERTIFICATE,
-    FailureKind.DNS,
-    FailureKind.PROTOCOL,
-    FailureKind.TIMEOUT,
-    FailureKind.UNREACHABLE,
-)
 
 
 class AttemptKind(StrEnum):
@@ -164,7 +152,7 @@ class Evidence(Value):
         failure = attempt.failure
         if attempt.kind is not AttemptKind.FAILED or attempt.at is None:
             return ()
-        is_unreached = failure is not None and failure.kind in _UNREACHED
+        is_unreached = failure is not None and failure.kind in UNREACHED_KINDS
         changes = self.runtime_changes if is_unreached else self.changes
         return tuple(each for each in changes if each.at + each.delay_seconds > attempt.at)
 

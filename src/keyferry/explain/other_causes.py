@@ -16,33 +16,33 @@ _HOSTS_DIR = "/etc/containerd/certs.d"
 _RUNTIME_LOG = "journalctl -u containerd -u crio --since -10min"
 _PLAIN_HOST = r"(?:[A-Za-z0-9][\w.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?"
 # Hosts that neither the pod nor a list of mirrors names.
-_ASIDE = (HostRole.PROXY, HostRole.TOKEN_SERVER, HostRole.STORE)
+_OTHER_ROLES = (HostRole.PROXY, HostRole.TOKEN_SERVER, HostRole.STORE)
 
-
-_Tell = Callable[[Facts, PullFailure], Cause]
-_BY_KIND: dict[FailureKind, _Tell] = {}
+_Rule = Callable[[Facts, PullFailure], Cause]
+_RULES: dict[FailureKind, _Rule] = {}
 
 
 def find_other_cause(facts: Facts) -> Cause | None:
     """Return why the last attempt failed, if no credential is to blame for it."""
     failure = facts.evidence.last_attempt.failure
-    tell = None if failure is None else _BY_KIND.get(failure.kind)
-    return None if failure is None or tell is None else tell(facts, failure)
+    if failure is None or failure.kind not in _RULES:
+        return None
+    return _RULES[failure.kind](facts, failure)
 
 
-def _cause_of(*kinds: FailureKind) -> Callable[[_Tell], _Tell]:
-    """Return a decorator that enters a function for failures of *kinds*."""
+def _cause_of(*kinds: FailureKind) -> Callable[[_Rule], _Rule]:
+    """Return the decorator of a rule for failures of *kinds*."""
 
-    def enter(tell: _Tell) -> _Tell:
-        _BY_KIND.update(dict.fromkeys(kinds, tell))
-        return tell
+    def add(rule: _Rule) -> _Rule:
+        _RULES.update(dict.fromkeys(kinds, rule))
+        return rule
 
-    return enter
+    return add
 
 
 def _host(facts: Facts, failure: PullFailure) -> str:
     """Return the host that failed; empty for a proxy, token server or store that is not named."""
-    return failure.host if failure.host or failure.role in _ASIDE else facts.registry
+    return failure.host if failure.host or failure.role in _OTHER_ROLES else facts.registry
 
 
 def _party(facts: Facts, failure: PullFailure) -> str:
@@ -60,7 +60,7 @@ def _party(facts: Facts, failure: PullFailure) -> str:
 
 def _named_in(facts: Facts, failure: PullFailure) -> str:
     """Return where the host is named that the runtime asked; empty if no setting names it, or that is not known."""
-    if failure.role in _ASIDE:
+    if failure.role in _OTHER_ROLES:
         return ""
     own, name = facts.registry, _without_port(_host(facts, failure))
     if name == _without_port(own) or (own == HUB and is_hub_host(name)):
@@ -90,7 +90,7 @@ def _hosts_entry(facts: Facts, failure: PullFailure) -> str:
 
     A host of its own would be a mirror. The settings of the registry apply to its token server and its store, too.
     """
-    if failure.role in _ASIDE or not failure.host:
+    if failure.role in _OTHER_ROLES or not failure.host:
         return REGISTRY_HOST if facts.registry == HUB else facts.registry
     return failure.host
 
@@ -240,7 +240,7 @@ def _other_protocol(facts: Facts, failure: PullFailure) -> Cause:
     if failure.role is HostRole.PROXY:
         return Cause(cause=cause, cures=(_proxy_cure(": its scheme and its port"),))
     lines = _pasted(host, f'[host."http://{host}"]')
-    if failure.role in _ASIDE or not lines:
+    if failure.role in _OTHER_ROLES or not lines:
         return Cause(cause=cause, cures=(Cure(text=f"ask who runs {_party(facts, failure)}"),))
     text = (
         f"check the port of {host}; if it has no TLS and the network is trusted, write this to {folder}/hosts.toml "

@@ -1,8 +1,8 @@
 """What every linter is made of: codes, the rules that report them, and findings.
 
 A code stands beside its rule, in the module of its kind of file below ``keyferry.lint.kinds``. It has a free number of
-that module's hundred; in KF1, KF2, KF3 and KF6, the numbers below 50 are for errors. The catalogue, the docs and
-``--list`` find it by themselves::
+that kind's hundred, which several modules may share: ``keyferry lint --list`` shows those that are taken. In KF1, KF2,
+KF3 and KF6, the numbers below 50 are for errors. The catalogue, the docs and ``--list`` find the code by themselves::
 
     KF176 = Code(
         "KF176",
@@ -114,6 +114,8 @@ class Code(Value):
         kubernetes: str = "",
         on_this_machine: bool = False,
     ) -> None:
+        if code in _KNOWN:
+            raise ValueError(f"{code} is taken: {_KNOWN[code].title!r}")
         super().__init__(
             code=code,
             severity=severity,

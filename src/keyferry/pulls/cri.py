@@ -17,7 +17,7 @@ from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
-from keyferry.pulls.failure_text import FailureKind, recognise
+from keyferry.pulls.failure_text import UNREACHED_KINDS, FailureKind, recognise
 from keyferry.pulls.manifest import StoredImage
 from keyferry.pulls.request import PullOptions
 from keyferry.pulls.trial import AttemptResult
@@ -113,14 +113,9 @@ _KINDS = {
     FailureKind.HIDDEN: Kind.REFUSED,
     FailureKind.NOT_FOUND: Kind.NOT_FOUND,
     FailureKind.LAYER: Kind.NOT_FOUND,
+    **dict.fromkeys(UNREACHED_KINDS, Kind.UNREACHABLE),
     FailureKind.TIMEOUT: Kind.TIMEOUT,
     FailureKind.CANCELED: Kind.TIMEOUT,
-    FailureKind.DNS: Kind.UNREACHABLE,
-    FailureKind.UNREACHABLE: Kind.UNREACHABLE,
-    FailureKind.AUTHORITY: Kind.UNREACHABLE,
-    FailureKind.CERTIFICATE: Kind.UNREACHABLE,
-    FailureKind.CLIENT_CERTIFICATE: Kind.UNREACHABLE,
-    FailureKind.PROTOCOL: Kind.UNREACHABLE,
 }
 
 

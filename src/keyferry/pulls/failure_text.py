@@ -50,6 +50,20 @@ class FailureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+# The runtime had no answer of the registry.
+UNREACHED_KINDS = frozenset(
+    {
+        FailureKind.AUTHORITY,
+        FailureKind.CERTIFICATE,
+        FailureKind.CLIENT_CERTIFICATE,
+        FailureKind.PROTOCOL,
+        FailureKind.UNREACHABLE,
+        FailureKind.TIMEOUT,
+        FailureKind.DNS,
+    }
+)
+
+
 class HostRole(StrEnum):
     """What a host that a runtime asked is to the image."""
 
@@ -367,7 +381,7 @@ _HOSTS = (
     r"\b(?:wanted to match|certificate for) (\S+)",
 )
 # After which words a text is about another host than the registry. A request to any of these may go through a proxy.
-_ASIDE = (
+_ROLE_PATTERNS = (
     (HostRole.PROXY, r"\bproxyconnect tcp\b"),
     (
         HostRole.TOKEN_SERVER,
@@ -481,7 +495,7 @@ def _is_name(word: str, images: set[str]) -> bool:
 
 def _host_and_role(text: str) -> tuple[str, HostRole]:
     """Return the host that *text* is about, empty if it is not named, and what it is to the image."""
-    for role, pattern in _ASIDE:
+    for role, pattern in _ROLE_PATTERNS:
         found = re.search(pattern, text, re.IGNORECASE)
         if found is not None:
             return _host(text[found.start() :]), role

@@ -35,10 +35,10 @@ from keyferry.pulls.registry.transport import RegistryRoute, Transport
 from keyferry.pulls.request import OnProgress, Progress, PullOptions
 from keyferry.pulls.trial import AttemptResult
 
-_DEEPEST = 3
-_MOST_BREAKS = 3
+_MAX_DEPTH = 3
+_MAX_BREAKS = 3
 # A connection that delivered this many bytes does not count as a failed one.
-_ENOUGH = 1 << 20
+_MIN_PROGRESS_BYTES = 1 << 20
 _PAUSE_SECONDS = 0.05
 
 
@@ -135,7 +135,7 @@ class LayoutTarget:
     def _find_manifest(self, registry: Registry, image: ImageName) -> tuple[Fetched, ImageManifest]:
         """Return the manifest or index that the name refers to, and the manifest for the wanted platform."""
         first = fetched = registry.get_manifest(image.reference)
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             found = read_manifest(fetched.content, fetched.content_type, fetched.digest)
             if isinstance(found, ImageManifest):
                 return first, found
@@ -144,7 +144,7 @@ class LayoutTarget:
             if len(fetched.content) != entry.size:
                 raise ContentError(f"the manifest {entry.digest} has another size than its index states")
             fetched = replace(fetched, content_type=entry.media_type)
-        raise ContentError(f"its manifest is nested more than {_DEEPEST} levels deep")
+        raise ContentError(f"its manifest is nested more than {_MAX_DEPTH} levels deep")
 
     def _fetch(self, manifest: ImageManifest, fetcher: _Fetcher) -> Platform:
         """Fetch the config and then the layers, and return the platform that the config names."""
@@ -259,8 +259,8 @@ class _Fetcher:
             try:
                 self._receive(blob, draft)
             except HttpError as error:
-                breaks = 0 if draft.size - before >= _ENOUGH else breaks + 1
-                if self._connection.stop.is_set() or error.is_timeout or breaks > _MOST_BREAKS:
+                breaks = 0 if draft.size - before >= _MIN_PROGRESS_BYTES else breaks + 1
+                if self._connection.stop.is_set() or error.is_timeout or breaks > _MAX_BREAKS:
                     raise RegistryError(self._registry.name, 0, str(error), error.kind) from None
 
     def _receive(self, blob: Descriptor, draft: Draft) -> None:

@@ -46,8 +46,8 @@ _SCHEMA_1 = f"{_DOCKER}distribution.manifest.v1"
 ACCEPTED = ", ".join((*_MANIFESTS, *_INDEXES))
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _HEX_DIGITS = frozenset("0123456789abcdef")
-_LARGEST = 1 << 50
-_LARGEST_CONFIG = 8 << 20
+_MAX_BLOB_BYTES = 1 << 50
+_MAX_CONFIG_BYTES = 8 << 20
 _ATTESTATION = "vnd.docker.reference.type"
 
 
@@ -287,7 +287,7 @@ def _descriptor(value: object, where: str) -> Descriptor:
     media_type, digest, size = value.get("mediaType"), value.get("digest"), value.get("size")
     if not isinstance(media_type, str) or not isinstance(digest, str):
         raise ContentError(f"{where}: mediaType and digest must be strings")
-    if type(size) is not int or not 0 <= size <= _LARGEST:
+    if type(size) is not int or not 0 <= size <= _MAX_BLOB_BYTES:
         raise ContentError(f"{where}: size must be a number of bytes")
     hasher(digest)
     urls = value.get("urls")
@@ -321,8 +321,8 @@ def _is_image(entry: Descriptor) -> bool:
 def _check_kinds(config: Descriptor, layers: tuple[Descriptor, ...]) -> None:
     if config.media_type not in _CONFIGS:
         raise ContentError("its config is not that of a container image")
-    if config.size > _LARGEST_CONFIG:
-        raise ContentError(f"its config has {config.size} bytes, expected at most {_LARGEST_CONFIG}")
+    if config.size > _MAX_CONFIG_BYTES:
+        raise ContentError(f"its config has {config.size} bytes, expected at most {_MAX_CONFIG_BYTES}")
     for layer in layers:
         if layer.media_type not in _LAYERS:
             raise ContentError(f"the type of layer {layer.digest} is not that of a container image's layer")

@@ -232,9 +232,8 @@ class PullOperation:
         return self._answer.credentials
 
     def _look_up(self) -> Answer:
-        # By its text, by which finished answers are kept: a puller looks up the same image for one pod after the other.
         return self._context.providers.lookup(
-            self._name.text, pod=self._options.pod, pull_secrets=tuple(self._options.pull_secrets)
+            self._name, pod=self._options.pod, pull_secrets=tuple(self._options.pull_secrets)
         )
 
     def _pull(self, credentials: Sequence[Credential]) -> PullOutcome:

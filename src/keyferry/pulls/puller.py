@@ -19,7 +19,7 @@ from keyferry.pulls.records.records import PullCounters, Records
 from keyferry.pulls.registry.transport import RegistryRoute
 from keyferry.pulls.request import PullOptions, PullOutcome, PullTarget
 
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 
 
 class Puller:
@@ -64,7 +64,7 @@ class Puller:
         self._preload = preload
         self._no_kubelet = no_kubelet
         self._find_node = find_node
-        self._max_threads = max_parallel or _MOST_THREADS
+        self._max_threads = max_parallel or _MAX_THREADS
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = Lock()
 

@@ -88,6 +88,12 @@ def test_a_rule_reports_the_codes_that_it_declares() -> None:
         list(rules.check("subject"))
 
 
+def test_a_number_is_that_of_one_code() -> None:
+    """Who takes the number of another code sees which one has it."""
+    with pytest.raises(ValueError, match="KF176 is taken: 'credentials are not cached'"):
+        Code("KF176", Severity.WARNING, "another title", why="another reason", fix="another correction")
+
+
 @pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.code)
 def test_a_code_says_why_it_matters_and_what_to_do(code: Code) -> None:
     assert isinstance(code.severity, Severity)

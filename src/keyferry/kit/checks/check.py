@@ -1,4 +1,24 @@
-"""What a check is: a code with its words, the experiments it needs, and the function that finds violations."""
+"""What a check is: a code with its words, the experiments it needs, and the function that finds violations.
+
+A code stands beside its function. It has a free number: KP1 is for image plugins, KP2 for cluster plugins, KP3 for
+both; ``keyferry plugin test --list`` shows those that are taken::
+
+    KP108 = Code(
+        code="KP108",
+        severity=Severity.WARNING,
+        title="returns a cacheDuration",
+        why="without it the kubelet uses the defaultCacheDuration of its config",
+        fix="set cacheDuration somewhat shorter than the lifetime of the credential",
+    )
+
+    @check(KP108, needs=NORMAL)
+    def has_a_duration(evidence: Evidence) -> Iterator[Violation]:
+        for each in evidence.valid_responses():
+            if each.response.cache_duration_ns is None:
+                yield each.violation("no cacheDuration", "a duration such as '10m'")
+
+``evidence.selected`` are all runs of these experiments, ``evidence.valid_responses()`` those with a valid response.
+"""
 
 from __future__ import annotations
 
