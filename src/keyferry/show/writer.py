@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 RESET = "\033[0m"
+# How each line of ours on standard error begins.
+REPORTED = "keyferry: "
 _CLEAR = "\r\033[K"
 _CLEAR_SCREEN = "\033[H\033[J"
 # The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
@@ -228,7 +230,7 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
 def report(*lines: object) -> None:
     """Write each of *lines* to standard error."""
     for line in lines:
-        print(f"keyferry: {printable(str(line))}", file=sys.stderr)
+        print(f"{REPORTED}{printable(str(line))}", file=sys.stderr)
 
 
 def report_error(error: Exception, edit: Callable[[str], str] = str) -> None:

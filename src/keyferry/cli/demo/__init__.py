@@ -17,7 +17,7 @@ from keyferry.cli.exits import Exit
 from keyferry.cli.main import main
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.text import fold, text_width
-from keyferry.show.writer import Lines, report, style
+from keyferry.show.writer import REPORTED, Lines, report, style
 
 DESCRIPTION = """\
 Show six problems that people have with credentials, and the command that explains each, on this machine and
@@ -287,7 +287,7 @@ def _wait_for(agent: subprocess.Popen[bytes], socket: str) -> None:
             return
     with open(_LOG, encoding="utf-8", errors="replace") as log:
         lines = log.read().strip().splitlines()
-    why = lines[-1].removeprefix("keyferry: ") if lines else "it says nothing"
+    why = lines[-1].removeprefix(REPORTED) if lines else "it says nothing"
     raise EnvironmentProblem(f"the agent does not start: {why}")
 
 
