@@ -392,6 +392,16 @@ def test_a_diff_shows_what_a_fix_would_write(tmp_path: Path, capsys: pytest.Capt
     assert _call(capsys, path, "--fix")[0] == 0
 
 
+def test_a_fix_can_show_what_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, FIXABLE)
+    shown = _call(capsys, path, "-o", "diff")[1]
+    status, out, err = _call(capsys, path, "--fix", "-o", "diff")
+    assert (status, out) == (0, shown)
+    assert err.startswith(f"keyferry: corrected {path}\n")
+    assert Path(path).read_text() == FIXABLE.replace("/*", "")
+    assert _call(capsys, path, "--fix", "-o", "diff")[:2] == (0, "")
+
+
 def test_every_file_of_a_directory_is_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "d").mkdir(mode=0o755)
     for name in ("a", "b"):

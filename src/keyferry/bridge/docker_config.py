@@ -153,8 +153,7 @@ def _change(
         diff = make_diff(path, "", after)
     else:
         # Of nothing but the helpers: the config may hold logins.
-        old = document.get(_KEY)
-        diff = make_part_diff(path, _KEY, _shown(old, indent), _shown(helpers, indent))
+        diff = make_part_diff(path, _KEY, _shown(document, indent), _shown(changed, indent))
     return FileChange(path=path, before=before, after=after, diff=diff, notes=notes)
 
 
@@ -169,10 +168,10 @@ def _indent_of(text: str) -> str | None:
     return first[: len(first) - len(first.lstrip())] or _INDENT
 
 
-def _shown(helpers: object, indent: str | None) -> str:
-    if not helpers:
+def _shown(document: Mapping[str, object], indent: str | None) -> str:
+    if _KEY not in document:
         return ""
-    return json.dumps({_KEY: helpers}, indent=indent)[1:-1].strip("\n")
+    return json.dumps({_KEY: document[_KEY]}, indent=indent)[1:-1].strip("\n")
 
 
 def _read_own(path: str) -> str | None:

@@ -232,7 +232,7 @@ def _discover(bin_dir: str | None) -> tuple[str, str | None]:
 
 
 def _fix(request: LintRequest, result: LintResult) -> LintResult:
-    """Write the corrections, and return what is left, which cannot be corrected."""
+    """Write the corrections, and return them with what is left, which cannot be corrected."""
     if result.fixed:
         from keyferry.lint.fixes import write_file
 
@@ -241,7 +241,7 @@ def _fix(request: LintRequest, result: LintResult) -> LintResult:
         for each in result.fixed:
             write_file(each)
             report(f"corrected {each.path}")
-        result = lint_files(replace(request, corrects=False))
+        result = replace(lint_files(replace(request, corrects=False)), fixed=result.fixed)
     return replace(result, fixable=(0,) * len(result.reports))
 
 

@@ -268,15 +268,22 @@ def _head(text: str, room: int) -> str:
     """Return the beginning of a text, with dots if it does not fit."""
     if display_width(text) <= room:
         return text
-    while text and display_width(text) > room - len(_DOTS):
-        text = text[:-1]
-    return text + _DOTS
+    return text[: _fitting(text, room - len(_DOTS))] + _DOTS
 
 
 def _tail(text: str, room: int) -> str:
-    while text and display_width(text) > room:
-        text = text[1:]
-    return text
+    return text[len(text) - _fitting(reversed(text), room) :]
+
+
+def _fitting(chars: Iterable[str], room: int) -> int:
+    """Return how many of the characters fit, in time that does not depend on the rest."""
+    count = 0
+    for char in chars:
+        room -= display_width(char)
+        if room < 0:
+            break
+        count += 1
+    return count
 
 
 def duration_text(seconds: float) -> str:

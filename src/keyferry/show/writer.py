@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PREFIX = "keyferry: "
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 RESET = "\033[0m"
+# How each line of ours on standard error begins.
+REPORTED = "keyferry: "
 _CLEAR = "\r\033[K"
 _CLEAR_SCREEN = "\033[H\033[J"
 # The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.

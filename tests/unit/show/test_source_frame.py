@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from keyferry.show.text import source_frame
@@ -39,3 +41,13 @@ def test_a_long_token_is_cut_too() -> None:
     assert len(shown) <= 60
     assert shown.endswith("...")
     assert len(mark) <= 60
+
+
+def test_a_line_of_megabytes_is_cut_at_once() -> None:
+    begin = time.process_time()
+    frames = []
+    for count in (20, 500_000):
+        side = "名e\u0301" * count
+        frames.append(source_frame(f"{side}here{side}", 1, len(side) + 1, 4, 60))
+    assert time.process_time() - begin < 10
+    assert frames[0] == frames[1]

@@ -105,6 +105,16 @@ def test_the_diff_of_a_new_config_takes_nothing_away(tmp_path: Path) -> None:
     assert "+{" in change.diff.splitlines()
 
 
+@pytest.mark.parametrize("empty", ["{}", "[]", "null"])
+def test_the_diff_takes_away_helpers_that_are_empty(path: Path, empty: str) -> None:
+    path.write_text(f'{{"a": 1, "credHelpers": {empty}}}')
+    change = install(path, "reg.io")
+    assert change.diff.splitlines()[3:] == [
+        f'-"credHelpers": {empty}',
+        '+"credHelpers": {"reg.io": "keyferry"}',
+    ]
+
+
 @pytest.mark.parametrize("text", ["[]", "{", "null", '{"credHelpers": []  , "x": 1', '{"credHelpers": "x"}'])
 def test_a_config_that_cannot_be_read_is_left(path: Path, text: str) -> None:
     path.write_text(text)
