@@ -53,7 +53,7 @@ class Connection:
         self._wait()
         # Anyone can close the TCP connection. Without the end that TLS announces, a body of unknown length might be
         # truncated unnoticed.
-        sock = context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
+        sock = context.wrap_socket(self._socket, server_hostname=_as_bytes(name), suppress_ragged_eofs=False)
         return Connection(sock, self._deadline)
 
     def certificate(self) -> bytes:
@@ -97,7 +97,7 @@ class _Nested(Connection):
         super().__init__(sock, deadline)
         self._outer = outer
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=_as_bytes(name))
         self._pump(self._tls.do_handshake)
 
     def send(self, data: bytes) -> None:
@@ -209,9 +209,7 @@ def _resolve(host: str, port: int, deadline: Deadline) -> Sequence[Address]:
 
     def look_up() -> None:
         try:
-            # As bytes: a str is encoded by the idna codec, which refuses names that resolvers accept.
-            name = host.encode() if host.isascii() else host
-            found.append(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+            found.append(socket.getaddrinfo(_as_bytes(host), port, type=socket.SOCK_STREAM))
         except OSError as error:
             problems.append(error)
         except UnicodeError:
@@ -245,3 +243,8 @@ def _tunnel(connection: Connection, origin: Origin, proxy: Origin) -> None:
     if head.status != _OK:
         problem = f"the proxy refused a connection to {target} with status {head.status}"
         raise ProxyError(problem, subject=str(proxy))
+
+
+def _as_bytes(host: str) -> str | bytes:
+    """Return a host as bytes: a str is encoded by the idna codec, which refuses names that resolvers accept."""
+    return host.encode() if host.isascii() else host

@@ -94,7 +94,12 @@ def explain_pods(request: Request) -> tuple[ExplainedPod, ...]:
 
     Raise what ``resolve_inputs`` raises, but for a pull secret that cannot be read, which is explained.
     """
-    return tuple(explain_pod(request, each) for each in read_sources(request) if each.workload is not None)
+    found = [each for each in read_sources(request) if each.workload is not None]
+    if not found:
+        raise EnvironmentProblem(
+            "expected a pod: a target such as 'pod/web', or a file with pods; found none"
+        )
+    return tuple(explain_pod(request, each) for each in found)
 
 
 def explain_inputs(inputs: Inputs, image: str, *, wait: Wait | None = None) -> Explanation:

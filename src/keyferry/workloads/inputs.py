@@ -166,7 +166,8 @@ def resolve_inputs(request: Request) -> Inputs:
     if len(found) > 1:
         pods = [each.workload for each in found if each.workload is not None]
         names = ", ".join(map(str, pods))
-        raise EnvironmentProblem(f"{pods[0].workload.origin}: {names} use this image; expected one of them")
+        use = " use this image" if request.image else ""
+        raise EnvironmentProblem(f"{pods[0].workload.origin}: {names}{use}; expected one of them")
     if found[0].unreadable is not None and found[0].unreadable.error is not None:
         raise found[0].unreadable.error
     return resolve(request, found[0])
