@@ -35,7 +35,7 @@ _FRESH_RATE, _SHIM_RATE, _HELPER_RATE = 100.0, 20.0, 2.0
 _DOWN_SECONDS = 0.3
 # Clients ask for at least this long before something happens, and after it.
 _AROUND_SECONDS = 0.5
-_MOST_GROWTH_MB = 4.0
+_MAX_GROWTH_MB = 4.0
 _SHARES = (50.0, 99.0, 99.9)
 _HEADER = ("part", "requests", "failed", "fell back", "under way", *(f"p{share:g}" for share in _SHARES))
 _Clients = list[tuple[Task, "subprocess.Popen[bytes]"]]
@@ -156,7 +156,7 @@ class _Run:
         for name, first in before.items():
             after = place.memory_mb(name)
             self.notes.append(f"{name.upper()}: {first:.1f} MB before, {after:.1f} MB after")
-            if after - first > _MOST_GROWTH_MB:
+            if after - first > _MAX_GROWTH_MB:
                 self.problems.append(f"the agent has grown by {after - first:.1f} MB ({name.upper()})")
         self.notes.append(f"CPU of the agent: {spent / part.requests * 1e6:.1f} µs a request")
 

@@ -36,7 +36,7 @@ RUN_NS = SECOND // 2
 # Afterwards, how often a node pulls, on average.
 PULL_EVERY_NS = 600 * SECOND
 # The kubelet's pauses between the pulls of one image, without jitter.
-_FIRST_BACK_OFF_NS, _LONGEST_BACK_OFF_NS = 10 * SECOND, 300 * SECOND
+_FIRST_BACK_OFF_NS, _MAX_BACK_OFF_NS = 10 * SECOND, 300 * SECOND
 _RESPONSE = CredentialProviderResponse(
     cache_key_type="Registry",
     cache_duration_ns=LIFE_NS,
@@ -370,7 +370,7 @@ class Fleet:
         self._is_pulling[node] = failed > 0
         if failed:
             self.failed_pulls[now_ns // SECOND] += failed
-            pause_ns = min(_FIRST_BACK_OFF_NS << min(attempt, 10), _LONGEST_BACK_OFF_NS)
+            pause_ns = min(_FIRST_BACK_OFF_NS << min(attempt, 10), _MAX_BACK_OFF_NS)
             self._schedule(now_ns + pause_ns, self._pull, node, failed, attempt + 1)
 
     def _ask(self, node: int, pods: int) -> int:

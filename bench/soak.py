@@ -32,14 +32,14 @@ from bench.report import Machine, aligned, describe_machine
 from bench.soak_work import Chosen, count_answers, start_all
 
 BEGIN, END = "<!-- written by `make soak`; do not edit -->", "<!-- end of what `make soak` writes -->"
-_MOST_KEPT_ERRORS = 20
+_MAX_KEPT_ERRORS = 20
 _JOIN_SECONDS = 60.0
-_SAMPLES, _FEWEST_SECONDS, _MOST_SECONDS = 400, 0.5, 5.0
+_SAMPLES, _MIN_SECONDS, _MAX_SECONDS = 400, 0.5, 5.0
 _WARM_UP, _PARTS = 1 / 3, 24
 # In a shorter run caches and pools of threads are still filling after the warm-up: its growth is shown, not judged.
-_SHORTEST_JUDGED_SECONDS = 1800.0
+_MIN_JUDGED_SECONDS = 1800.0
 # The docs have the figures of an hour or more; those of a shorter run are written beside its samples.
-_LEAST_DOCS_SECONDS = 3600.0
+_MIN_DOCS_SECONDS = 3600.0
 # The figure may grow by so much during a run, and by so much more with each hour of it.
 _BOUNDS = {
     "memory_mb": (4.0, 4.0),
@@ -171,7 +171,7 @@ def judge(
             problems.append(f"{name}: {count.unexpected_errors} unexpected errors, such as {count.errors[0]}")
         if not count.steps:
             problems.append(f"{name}: not one step was finished")
-    for growth in growths if seconds >= _SHORTEST_JUDGED_SECONDS else ():
+    for growth in growths if seconds >= _MIN_JUDGED_SECONDS else ():
         if not growth.holds:
             title, unit = _TITLES[growth.name]
             grown = f"{growth.in_run:.1f} {unit}".rstrip()
@@ -197,7 +197,7 @@ class _Soak:
     def run(self, seconds: float, path: Path) -> None:
         """Let all work go on for so long, and write the samples down."""
         start = time.monotonic()
-        pause = min(max(seconds / _SAMPLES, _FEWEST_SECONDS), _MOST_SECONDS)
+        pause = min(max(seconds / _SAMPLES, _MIN_SECONDS), _MAX_SECONDS)
         for thread in self._threads:
             thread.start()
         with path.open("w", encoding="utf-8") as stream:
@@ -222,7 +222,7 @@ class _Soak:
                 done = chosen.work.step()
             except Exception as error:  # noqa: BLE001 - every error is a result here
                 count.unexpected_errors += 1
-                if len(count.errors) < _MOST_KEPT_ERRORS:
+                if len(count.errors) < _MAX_KEPT_ERRORS:
                     count.errors.append(f"{type(error).__name__}: {error}")
             else:
                 count.steps += 1
@@ -343,7 +343,7 @@ def growth_table(result: Result) -> list[tuple[str, ...]]:
         cells += [
             f"{value:+,.1f} {unit}".rstrip().replace("-0.0", "+0.0") for value in (each.in_run, each.bound)
         ]
-        if result.seconds < _SHORTEST_JUDGED_SECONDS:
+        if result.seconds < _MIN_JUDGED_SECONDS:
             cells[4] = "not judged"
         rows.append((title, *cells))
     return [head, *rows]
@@ -362,7 +362,7 @@ def verdict(result: Result) -> str:
     if result.problems:
         return "It failed: " + "; ".join(result.problems) + "."
     growth = "no growth above the bounds"
-    if result.seconds < _SHORTEST_JUDGED_SECONDS:
+    if result.seconds < _MIN_JUDGED_SECONDS:
         growth = "growth not judged in so short a run"
     return f"It passed: no unexpected error, no process or descriptor left, {growth}."
 
@@ -437,7 +437,7 @@ def replace_section(page: str, text: str) -> str:
 
 def write_result(result: Result, docs: Path, folder: Path) -> Path:
     """Write the section and the pictures, of a run that is too short for the docs to *folder*; return the file."""
-    if result.seconds >= _LEAST_DOCS_SECONDS:
+    if result.seconds >= _MIN_DOCS_SECONDS:
         page = docs / "reliability.md"
         text = replace_section(page.read_text(encoding="utf-8"), to_markdown(result))
     else:

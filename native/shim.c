@@ -23,19 +23,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_INPUT (1 << 20)
-#define MOST_REQUEST (256 << 10)
-#define MOST_MESSAGE_HEAD 256
-#define MOST_HEAD (64 << 10)
-#define MOST_BODY (1 << 20)
-#define MOST_SHIM (256 << 10)
-#define MOST_DEPTH 64
+#define MAX_INPUT (1 << 20)
+#define MAX_REQUEST (256 << 10)
+#define MAX_MESSAGE_HEAD 256
+#define MAX_HEAD (64 << 10)
+#define MAX_BODY (1 << 20)
+#define MAX_SHIM (256 << 10)
+#define MAX_DEPTH 64
 #define CONNECT_MS 200
 #define PROTOCOL "agent.keyferry.dev/v1"
 #define ANSWER_MS 20000
 #define ROOT_SOCKET "/run/keyferry/agent.sock"
 #define MEMORY_FILE "keyferry-shim-"
-#define MOST_ROUNDS 3
+#define MAX_ROUNDS 3
 
 /* Tells a shim from other programs; the installer and the shim itself look for it. */
 static const char MARK[] __attribute__((used)) = "@(#)keyferry-shim";
@@ -98,7 +98,7 @@ static int skip_scalar(struct text *text) {
 
 /* Strings and brackets are checked; what stands between them is the reader's business. */
 static int skip_nested(struct text *text) {
-    char closing[MOST_DEPTH];
+    char closing[MAX_DEPTH];
     int depth = 0;
     do {
         if (text->at >= text->end)
@@ -111,7 +111,7 @@ static int skip_nested(struct text *text) {
         }
         text->at++;
         if (found == '{' || found == '[') {
-            if (depth == MOST_DEPTH)
+            if (depth == MAX_DEPTH)
                 return 0;
             closing[depth++] = found == '{' ? '}' : ']';
         } else if (found == '}' || found == ']') {
@@ -257,8 +257,8 @@ static struct span take_line(struct text *head) {
 static int read_head(const char *data, size_t size, struct head *head) {
     const char *end = memmem(data, size, "\r\n\r\n", 4);
     if (end == NULL)
-        return size > MOST_HEAD ? -1 : 0;
-    if (end - data > MOST_HEAD)
+        return size > MAX_HEAD ? -1 : 0;
+    if (end - data > MAX_HEAD)
         return -1;
     struct text text = {data, end + 2};
     struct span first = take_line(&text);
@@ -274,7 +274,7 @@ static int read_head(const char *data, size_t size, struct head *head) {
         if (sizes++ > 0 || !read_size(line, sizeof("content-length"), &head->body_size))
             return -1;
     }
-    return head->status > 0 && sizes == 1 && head->body_size <= MOST_BODY ? 1 : -1;
+    return head->status > 0 && sizes == 1 && head->body_size <= MAX_BODY ? 1 : -1;
 }
 
 /* ---- the agent's answer ---- */
@@ -438,7 +438,7 @@ static int read_exit_code(struct span value) {
 }
 
 /* The request's head is put before its body once its size is known, so that both are sent at once. */
-static char input[MOST_INPUT], message[MOST_MESSAGE_HEAD + MOST_REQUEST], reply[MOST_HEAD + MOST_BODY + 4], scratch[MOST_BODY];
+static char input[MAX_INPUT], message[MAX_MESSAGE_HEAD + MAX_REQUEST], reply[MAX_HEAD + MAX_BODY + 4], scratch[MAX_BODY];
 
 static void complain(struct span name, const char *reason) {
     (void)!write(2, "keyferry-shim: ", 15);
@@ -579,9 +579,9 @@ static int exchange(int fd, struct span message, struct head *head) {
 /* ---- the request ---- */
 
 static int put(size_t *size, struct span text) {
-    if (text.size > MOST_REQUEST - *size)
+    if (text.size > MAX_REQUEST - *size)
         return 0;
-    memcpy(message + MOST_MESSAGE_HEAD + *size, text.at, text.size);
+    memcpy(message + MAX_MESSAGE_HEAD + *size, text.at, text.size);
     *size += text.size;
     return 1;
 }
@@ -614,7 +614,7 @@ static size_t make_request(struct span name, struct member *fields) {
 
 /* Put the head before a body of this size; return both. */
 static struct span put_head(size_t body_size) {
-    char head[MOST_MESSAGE_HEAD], digits[20];
+    char head[MAX_MESSAGE_HEAD], digits[20];
     size_t left = body_size;
     char *end = stpcpy(head, "POST /v1/lookup HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
                                        "Content-Type: application/json\r\nContent-Length: ");
@@ -625,7 +625,7 @@ static struct span put_head(size_t body_size) {
     while (count > 0)
         *end++ = digits[--count];
     size_t size = (size_t)(stpcpy(end, "\r\n\r\n") - head);
-    char *start = message + MOST_MESSAGE_HEAD - size;
+    char *start = message + MAX_MESSAGE_HEAD - size;
     memcpy(start, head, size);
     return (struct span){start, size + body_size};
 }
@@ -710,7 +710,7 @@ static enum outcome ask(const struct shim *shim, struct member *fields, struct a
 }
 
 static int has_mark(int fd, off_t size) {
-    if (size > MOST_SHIM)
+    if (size > MAX_SHIM)
         return 0;
     size_t held = 0;
     ssize_t done;
@@ -766,7 +766,7 @@ static int fall_back(struct shim *shim, int has_read) {
     static char path[4096];
     static const char *const suffixes[] = {".real", ".beside", ""};
     int round = count_rounds() + 1;
-    if (round > MOST_ROUNDS) {
+    if (round > MAX_ROUNDS) {
         complain(shim->name, "shims execute one another; the plugin behind a shim must not run it again");
         return 1;
     }
@@ -849,7 +849,7 @@ int main(int argc, char **argv, char **environ) {
 
 /* For the tests: read answers, each after its size in four bytes, and print what the shim makes of each. */
 
-static char data[MOST_HEAD + MOST_BODY + 4], text[sizeof(data)];
+static char data[MAX_HEAD + MAX_BODY + 4], text[sizeof(data)];
 
 static int read_exactly(void *to, size_t size) {
     for (size_t held = 0; held < size;) {

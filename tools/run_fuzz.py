@@ -33,19 +33,19 @@ WORK = ROOT / ".cache" / "fuzz-work"
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
 # A shorter run says too little to be written down.
-LEAST_SECONDS = 60
+MIN_SECONDS = 60
 # What the corpus of a reader may grow to.
-MOST_FILES = 40
-MOST_KIB = 32
+MAX_FILES = 40
+MAX_KIB = 32
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")
-MOST_BYTES = 2048
+MAX_BYTES = 2048
 # The part of the time in which large inputs are read.
 LARGE_SHARE = 1 / 3
 LARGE = 1 << 18
-MOST_CPU_SECONDS = 0.5
+MAX_CPU_SECONDS = 0.5
 # How much longer four times as much may take; in proportion it is 4, and 16 in the square.
-MOST_GROWTH = 8
+MAX_GROWTH = 8
 # What is repeated to make an input large, besides its own parts.
 REPEATED = (
     b"[",
@@ -119,7 +119,7 @@ def run_fuzzer(name: str, *options: str) -> bool:
         log = os.open(log_of(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        atheris.Setup([name, f"-max_len={MOST_BYTES}", *options], lambda data: check(name, data))
+        atheris.Setup([name, f"-max_len={MAX_BYTES}", *options], lambda data: check(name, data))
         atheris.Fuzz()
         return True
 
@@ -158,7 +158,7 @@ def fuzz(name: str, seconds: int, *, keep: bool) -> bool:
         f"{name}: {executions} executions, {inputs} inputs, corpus {before} → {len(list(tree.iterdir()))}",
         flush=True,
     )
-    if keep and seconds >= LEAST_SECONDS:
+    if keep and seconds >= MIN_SECONDS:
         today = dt.datetime.now(dt.UTC).date().isoformat()
         write_line(
             name, f"{today} | {seconds} s | {executions} | {inputs} | {'nothing' if is_well else 'a failure'}"
@@ -171,7 +171,7 @@ def add_files(grown: Path, tree: Path) -> None:
     kept = [each.stat().st_size for each in tree.iterdir()]
     for each in sorted(grown.iterdir(), key=lambda each: (each.stat().st_size, each.name)):
         place, size = tree / each.name[:12], each.stat().st_size
-        if len(kept) >= MOST_FILES or sum(kept) + size > MOST_KIB << 10:
+        if len(kept) >= MAX_FILES or sum(kept) + size > MAX_KIB << 10:
             break
         if not place.exists():
             shutil.copy(each, place)
@@ -223,7 +223,7 @@ def check_sizes(name: str, seconds: float) -> bool:
         done += 1
         try:
             taken = cpu_seconds(name, large)
-            is_slow = taken > MOST_CPU_SECONDS and taken > MOST_GROWTH * cpu_seconds(name, smaller)
+            is_slow = taken > MAX_CPU_SECONDS and taken > MAX_GROWTH * cpu_seconds(name, smaller)
         except Exception:  # noqa: BLE001 - whatever a reader must not raise is a find
             traceback.print_exc()
             found["failed"] = large

@@ -142,13 +142,13 @@ def work():
 """,
 }
 # What follows in the kit's is a long look through /proc.
-MOST_MOMENTS = 600
+MAX_MOMENTS = 600
 
 
 @pytest.mark.parametrize("work", RUNS.values(), ids=RUNS)
 def test_no_moment_of_an_interrupt_leaves_a_program(work: str) -> None:
     """The program is dead and collected whenever the interrupt comes, and interrupts are handled as before."""
-    done = run_script(f"{SWEEP}{work}\nsweep(work, {MOST_MOMENTS})")
+    done = run_script(f"{SWEEP}{work}\nsweep(work, {MAX_MOMENTS})")
     assert (done.returncode, done.stderr) == (0, "")
     *complaints, count = done.stdout.splitlines()
     assert complaints == [], count

@@ -29,9 +29,9 @@ from support.sdk_plugins import (
 
 V1 = f"{IMAGE_GROUP}/v1"
 SPOILT = {"serviceAccountToken": SECRET}
-MOST_REQUEST_BYTES = 4 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
 # Python alone takes some 10 MB; the request may take its 4 MB a few times over.
-MOST_RESIDENT_KB = 64 * 1024
+MAX_RESIDENT_KB = 64 * 1024
 
 
 def wire(text: str) -> bytes:
@@ -163,13 +163,13 @@ def test_far_too_much_input_is_refused_in_bounded_memory(shape: str) -> None:
             pass
         stdout, stderr = process.communicate(timeout=3 * PATIENCE_SECONDS)
     assert (process.returncode, stdout) == (1, b"")
-    assert f"longer than {MOST_REQUEST_BYTES} bytes".encode() in stderr
-    assert int(stderr.split()[-2]) < MOST_RESIDENT_KB
+    assert f"longer than {MAX_REQUEST_BYTES} bytes".encode() in stderr
+    assert int(stderr.split()[-2]) < MAX_RESIDENT_KB
 
 
 def test_a_request_that_just_fits_is_answered() -> None:
     """The limit is a limit, not a wall around ordinary requests."""
-    room = MOST_REQUEST_BYTES - len(request_bytes(x=""))
+    room = MAX_REQUEST_BYTES - len(request_bytes(x=""))
     ran = run_source(image_plugin(), request_bytes(x="a" * room))
     assert ran.document["kind"] == "CredentialProviderResponse"
 

@@ -28,7 +28,7 @@ from support.plugins import IMAGE, Node, print_answer
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent and its socket are Linux's")
 
 SILENCE_SECONDS = 0.3
-FEWEST_LOST = 5
+MIN_LOST = 5
 WAYS = {
     ENDED: "a connection that ends after any number of bytes",
     RESET: "a connection that is reset after some bytes",
@@ -155,7 +155,7 @@ def ask_until_packets_are_lost(road: LossyRoad, ask: Callable[[], object], right
     road.share = 1 / 6
     for _ in range(200):
         assert ask() == right
-        if road.lost >= FEWEST_LOST:
+        if road.lost >= MIN_LOST:
             return
     raise AssertionError(f"{road.lost} packets are lost")
 

@@ -50,10 +50,10 @@ def names(folder: Path) -> set[str]:
 
 def test_the_smallest_are_added_up_to_a_number_of_files(tree: Path) -> None:
     grown = tree.parent / "grown"
-    for number in range(run_fuzz.MOST_FILES + 5):
+    for number in range(run_fuzz.MAX_FILES + 5):
         (grown / f"{number:012x}{number:028x}").write_bytes(b"a" * (100 - number))
     run_fuzz.add_files(grown, tree)
-    assert len(names(tree)) == run_fuzz.MOST_FILES
+    assert len(names(tree)) == run_fuzz.MAX_FILES
     assert {path.stat().st_size for path in tree.iterdir()} == {4, *range(56, 95)}
     before = names(tree)
     run_fuzz.add_files(grown, tree)
@@ -62,11 +62,11 @@ def test_the_smallest_are_added_up_to_a_number_of_files(tree: Path) -> None:
 
 def test_the_smallest_are_added_up_to_a_number_of_bytes(tree: Path) -> None:
     grown = tree.parent / "grown"
-    for number in range(run_fuzz.MOST_FILES):
+    for number in range(run_fuzz.MAX_FILES):
         (grown / f"{number:012x}{number:028x}").write_bytes(bytes(2048))
     run_fuzz.add_files(grown, tree)
-    assert len(names(tree)) == 1 + (run_fuzz.MOST_KIB - 1) // 2
-    assert sum(path.stat().st_size for path in tree.iterdir()) <= run_fuzz.MOST_KIB << 10
+    assert len(names(tree)) == 1 + (run_fuzz.MAX_KIB - 1) // 2
+    assert sum(path.stat().st_size for path in tree.iterdir()) <= run_fuzz.MAX_KIB << 10
 
 
 def test_what_is_there_is_not_added_again(tree: Path) -> None:
@@ -80,17 +80,17 @@ def test_what_is_there_is_not_added_again(tree: Path) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_corpus_is_within_the_bounds(name: str) -> None:
     files = corpus(name)
-    assert len(files) <= run_fuzz.MOST_FILES
-    assert sum(path.stat().st_size for path in files) <= run_fuzz.MOST_KIB << 10
+    assert len(files) <= run_fuzz.MAX_FILES
+    assert sum(path.stat().st_size for path in files) <= run_fuzz.MAX_KIB << 10
 
 
 def test_the_corpus_can_grow() -> None:
-    assert any(len(corpus(name)) < run_fuzz.MOST_FILES for name in TARGETS)
+    assert any(len(corpus(name)) < run_fuzz.MAX_FILES for name in TARGETS)
 
 
 def test_the_page_names_the_bounds() -> None:
     page = run_fuzz.PAGE.read_text("utf-8")
-    assert f"up to {run_fuzz.MOST_FILES} files and {run_fuzz.MOST_KIB} KiB for each reader" in page
+    assert f"up to {run_fuzz.MAX_FILES} files and {run_fuzz.MAX_KIB} KiB for each reader" in page
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from support.plugins import API_VERSION
 from support.unix_sockets import bind
 
 PROTOCOL = "agent.keyferry.dev/v1"
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 KNOWN = {
     *("apiVersion", "kind", "image", "registry", "provider"),
     *("serviceAccountToken", "serviceAccountAnnotations", "serviceAccount"),
@@ -118,7 +118,7 @@ class AgentServer:
             or lines != len(wanted)
         ):
             self.problems.append(f"{first} {fields}")
-        if len(body) != size or size > MOST_BYTES:
+        if len(body) != size or size > MAX_BYTES:
             self.problems.append(f"{len(body)} bytes of {size}")
 
     def _check_document(self, document: Mapping[str, object], path: str) -> None:

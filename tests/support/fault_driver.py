@@ -28,7 +28,7 @@ _CALLS = (
     *("open", "mkdir", "write", "fsync", "fchmod", "chmod", "fchown", "chown"),
     *("replace", "rename", "link", "symlink", "unlink", "pwrite"),
 )
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 _DRAFT = re.compile(r"(\.\d+\.[0-9a-f]+|\.tmp|\.\d+)$")
 
 
@@ -125,7 +125,7 @@ def sweep(fault: str, name: str, folder: Path) -> dict[str, object]:
     job.run(clean)
     assert job.state(clean) == NEW
     expected, problems, states, errors = _tree(clean), list[str](), set[str](), set[str]()
-    for at in range(1, _MOST_STEPS):
+    for at in range(1, _MAX_STEPS):
         root = _fresh(job, folder / f"at-{at}")
         if fault == EMFILE:
             status, told = _in_child(lambda: _short_of_descriptors(job, root, at - 1))  # noqa: B023 - used at once

@@ -61,7 +61,7 @@ _REASONS = {
     422: "Invalid",
 }
 _METRICS = re.compile("/api/v1/nodes/([^/]+)/proxy/metrics")
-_SHORTEST_SECONDS, _LONGEST_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
+_MIN_SECONDS, _MAX_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
 
 
 class Refused(Exception):
@@ -390,9 +390,9 @@ def _check_expiration(seconds: object) -> None:
         return
     assert isinstance(seconds, int)
     where = f"spec.expirationSeconds: Invalid value: {seconds}"
-    if seconds < _SHORTEST_SECONDS:
+    if seconds < _MIN_SECONDS:
         raise _invalid("", f"{where}: may not specify a duration less than 10 minutes")
-    if seconds > _LONGEST_SECONDS:
+    if seconds > _MAX_SECONDS:
         raise _invalid("", f"{where}: may not specify a duration larger than 2^32 seconds")
 
 

@@ -20,7 +20,7 @@ _ATTACH_FILTER, _MEMORY_INFO, _FIGURES = 26, 55, 9
 _LOAD, _LOAD_LENGTH, _JUMP_GREATER, _RETURN, _RANDOM = 0x20, 0x80, 0x25, 0x06, 0xFFFFF000 + 56
 _ALL = 0xFFFFFFFF
 # Of TCP: what is longer has data, whose loss is noticed; one lost acknowledgement is not.
-_LONGEST_HEADER = 60
+_MAX_HEADER = 60
 # Requests go on as they come. Answers go on in droplets, and stop after so many.
 _PIECE, _DROPLET, _STOP_AFTER, _STOP_SECONDS = 1 << 16, 7, 50, 0.02
 
@@ -29,7 +29,7 @@ def lose_packets(sock: socket.socket, share: float) -> None:
     """Let the kernel drop this share of the packets with data that arrive at a connection, at random."""
     steps = (
         (_LOAD_LENGTH, 0, 0, 0),
-        (_JUMP_GREATER, 0, 2, _LONGEST_HEADER),
+        (_JUMP_GREATER, 0, 2, _MAX_HEADER),
         (_LOAD, 0, 0, _RANDOM),
         (_JUMP_GREATER, 0, 1, int(share * _ALL)),
         (_RETURN, 0, 0, _ALL),

@@ -21,7 +21,7 @@ from support.parts import missing, need_part
 
 MODULES = Path(__file__).parents[2] / ".cache" / "parts" / "oidc" / "node_modules"
 PROGRAM = Path(__file__).with_name("oidc_server") / "server.mjs"
-MOST_PAGES = 10
+MAX_PAGES = 10
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OidcServer:
         abroad = _StopAbroad(self.issuer)
         opener = build_opener(HTTPCookieProcessor(CookieJar()), HTTPSHandler(context=context), abroad)
         body: bytes | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             with opener.open(url, body) as page:
                 form, url = _Form(), page.url
                 form.feed(page.read().decode())

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_LONGEST_LINE = 88
+_MAX_LINE = 88
 
 
 @cache
@@ -186,7 +186,7 @@ def signature_text(node: Function, name: str, module: ModuleType) -> str:
     end = f" -> {type_text(node.returns, module)}" if node.returns and node.name != "__init__" else ""
     parameters = list(_parameters(node.args, module))
     line = f"{start}{name}({', '.join(parameters)}){end}: ..."
-    if len(line) <= _LONGEST_LINE:
+    if len(line) <= _MAX_LINE:
         return line
     return f"{start}{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){end}: ..."
 

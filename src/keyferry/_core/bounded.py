@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 # Ten times the config of thousands of providers; as YAML, reading it takes about 2.5 GB of memory.
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
 
 class TooLargeError(OSError):
     """A file with more bytes than are read; ``strerror`` tells how many that are."""
 
 
-def read_path(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> bytes:
+def read_path(path: str | os.PathLike[str], most_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file; raise OSError, TooLargeError if there are more than *most_bytes*, or ValueError."""
     with open(path, "rb") as stream:
         return read_stream(stream, most_bytes)
@@ -32,7 +32,7 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def read_stream(stream: BinaryIO, most_bytes: int = MOST_BYTES) -> bytes:
+def read_stream(stream: BinaryIO, most_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of an open file, such as standard input; raise OSError as ``read_path`` does."""
     data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:

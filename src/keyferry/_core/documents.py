@@ -21,10 +21,10 @@ _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _ASCII_BLANK = b"\t\n\v\f\r "
 # The characters of JSON that is read without a YAML parser: printable ASCII and line feeds, but no backslash.
 _COMMON = bytes({*range(0x20, 0x7F), 0x0A} - {0x5C})
-_MOST_BRACKETS = 100
+_MAX_BRACKETS = 100
 _MAX_DIGITS = 18  # any number of so many digits fits in 64 bits
 # A YAML key has at most 1024 characters, its quotes and the colon included.
-_LONGEST_KEY = 1000
+_MAX_KEY = 1000
 _PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
 
 
@@ -125,13 +125,13 @@ def _read_common(data: bytes) -> tuple[bool, object]:
     """
     if data.lstrip(b" \n")[:1] != b"{" or data.translate(None, _COMMON):
         return False, None
-    if data.count(b"{") + data.count(b"[") > _MOST_BRACKETS:
+    if data.count(b"{") + data.count(b"[") > _MAX_BRACKETS:
         return False, None
     # Without escapes, every second piece is a string.
     pieces = data.split(b'"')
     for string, after in zip(pieces[1::2], pieces[2::2]):  # noqa: B905 - the last string may be unterminated
         gap, colon, _ = after.partition(b":")
-        if colon and (gap.strip(b" ") or len(string) + len(gap) > _LONGEST_KEY):
+        if colon and (gap.strip(b" ") or len(string) + len(gap) > _MAX_KEY):
             return False, None
     try:
         return True, _COMMON_DECODER.decode(data.decode("ascii"))

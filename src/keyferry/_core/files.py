@@ -34,7 +34,7 @@ _STEP = (
     | _NO_LINK
     | getattr(os, "O_CLOEXEC", 0)
 )
-_MOST_LINKS = 40  # as in Linux
+_MAX_LINKS = 40  # as in Linux
 
 
 class DistrustedError(OSError):
@@ -426,7 +426,7 @@ def open_path(path: str) -> tuple[Folder, tuple[str, ...]]:
                 there = os.path.join(here, left[-1])
                 _check_link(there, found, os.fstat(at))
                 links += 1
-                if links > _MOST_LINKS:
+                if links > _MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), there)
                 target = os.readlink(left.pop(), dir_fd=at)
                 left += _names_of(target)

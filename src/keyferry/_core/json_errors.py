@@ -55,7 +55,7 @@ _AFTER = {Stop.COLON: "after object key", Stop.AFTER_VALUE: "after top-level val
 _AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
 _BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
 _NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
-_LONGEST_NUMBER = 400  # characters of a number that are searched
+_MAX_NUMBER = 400  # characters of a number that are searched
 
 
 def describe_failure(error: Exception, text: str, quoted: bytes | str | None) -> DocumentError:
@@ -201,7 +201,7 @@ def _locate_in_value(text: str, offset: int) -> _Place:
 
 def _locate_in_number(text: str, offset: int) -> int | None:
     """Return the offset where Go rejects a number that Python ended at *offset*: Go reads past '.' and 'e'."""
-    number = re.search(_NUMBER_END, text[max(offset - _LONGEST_NUMBER, 0) : offset])
+    number = re.search(_NUMBER_END, text[max(offset - _MAX_NUMBER, 0) : offset])
     mark = text[offset : offset + 1]
     if number is None or number["exponent"]:
         return None

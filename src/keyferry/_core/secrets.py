@@ -11,7 +11,7 @@ _EMPTY = "(empty)"
 # A flag or a field whose name ends in one of these has a secret as its value.
 MASKED_NAMES = r"(?:pass|passwd|password|passphrase|pwd|auth|secret|token|key|credentials?)"
 _FLAG = rf"(?i)--?(?:u|user|p|[\w-]*{MASKED_NAMES})"
-_SHORTEST_KNOWN = 4
+_MIN_KNOWN = 4
 _TAIL_LINES, _TAIL_WIDTH = 5, 400
 # Characters that move the cursor, break a line, change the direction of text, or are half of a pair.
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -22,7 +22,7 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
     from keyferry._core.masking import mask_shapes
 
     for secret in sorted(known, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_KNOWN:
+        if len(secret) >= _MIN_KNOWN:
             text = text.replace(secret, MASK)
     return mask_shapes(text, MASK)
 

@@ -11,8 +11,8 @@ HIDDEN = "***"
 _SCHEME_MARK = "://"
 # In an image reference these follow an '@', with or without user info before it.
 _DIGESTS = ("sha256:", "sha384:", "sha512:")
-_LONGEST_SCHEME = 32
-_SHORTEST_DIGEST = 32
+_MAX_SCHEME = 32
+_MIN_DIGEST = 32
 
 
 def hide_user_info(url: str) -> str:
@@ -70,10 +70,10 @@ def _split_digest(url: str) -> tuple[str, str]:
 def _is_digest(text: str) -> bool:
     """Return whether *text* is a digest, or is meant to be one of another algorithm."""
     encoded = text.partition(":")[2]
-    is_hex = len(encoded) >= _SHORTEST_DIGEST and not encoded.strip("0123456789abcdefABCDEF")
+    is_hex = len(encoded) >= _MIN_DIGEST and not encoded.strip("0123456789abcdefABCDEF")
     return is_hex or text.startswith(_DIGESTS)
 
 
 def _is_scheme(text: str) -> bool:
     letters = text.replace("+", "").replace("-", "").replace(".", "")
-    return 0 < len(text) <= _LONGEST_SCHEME and text[0].isalpha() and letters.isalnum() and text.isascii()
+    return 0 < len(text) <= _MAX_SCHEME and text[0].isalpha() and letters.isalnum() and text.isascii()

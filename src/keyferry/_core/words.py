@@ -36,13 +36,13 @@ _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 UUID = r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
 # Parts of a path. The issuers of EKS and the store of Nix have such identifiers.
 _DIGEST = r"(?:sha(?:1|224|256|384|512)|md5)[/:_-]{1,2}[0-9A-Fa-f]{32,128}|/id/[0-9A-Z]{32}\b|nix/store/[0-9a-z]{32}-"
-_FEWEST_ODD = 20
+_MIN_ODD = 20
 _LETTERS_A_PART, _SCRAP = 3, 2
 _NO_WORD = r"[A-Z]?[b-df-hj-np-tv-xz]{5,}"
-_LONGEST_WORD, _FEWEST_VOWELS, _MOST_VOWELS = 24, 0.2, 0.6
-_LONGEST_NUMBERED = 18
+_MAX_WORD, _MIN_VOWELS, _MAX_VOWELS = 24, 0.2, 0.6
+_MAX_NUMBERED = 18
 # For the hash in the name of a pod, or the number of a build.
-_LONGEST_HASH = 10
+_MAX_HASH = 10
 _SHORT = 4
 
 
@@ -79,11 +79,9 @@ def is_random(text: str) -> bool:
     rest = re.sub(UUID, "", re.sub(_DIGEST, "", text))
     if re.search("[a-z]", rest) and re.search("[A-Z]", rest) and re.search("[0-9]", rest):
         letters = sum(map(str.isalnum, rest))
-        if letters >= _FEWEST_ODD and letters < _LETTERS_A_PART * len(re.findall(_PARTS, rest)):
+        if letters >= _MIN_ODD and letters < _LETTERS_A_PART * len(re.findall(_PARTS, rest)):
             return True
-    return (
-        sum(len(piece) for piece in re.split(r"[^A-Za-z0-9+]+", rest) if not _is_plain(piece)) >= _FEWEST_ODD
-    )
+    return sum(len(piece) for piece in re.split(r"[^A-Za-z0-9+]+", rest) if not _is_plain(piece)) >= _MIN_ODD
 
 
 def _is_plain(piece: str) -> bool:
@@ -91,8 +89,8 @@ def _is_plain(piece: str) -> bool:
     if len(piece) <= _SHORT or piece.isdigit():
         return True
     if re.fullmatch(r"[a-z]+\d{1,4}[a-z]*\d{0,3}|[A-Z]?[a-z]+\d{1,4}", piece):
-        return len(piece) <= _LONGEST_NUMBERED
-    if not piece.isalpha() and len(piece) <= _LONGEST_HASH and (piece.islower() or piece.isupper()):
+        return len(piece) <= _MAX_NUMBERED
+    if not piece.isalpha() and len(piece) <= _MAX_HASH and (piece.islower() or piece.isupper()):
         return True
     return (piece.isalpha() or not piece.islower()) and _is_camel_case(piece)
 
@@ -100,11 +98,11 @@ def _is_plain(piece: str) -> bool:
 def _is_camel_case(piece: str) -> bool:
     """Return whether *piece* consists of words: the parts of random text are short or have no vowels."""
     parts = re.findall(_PARTS, piece)
-    is_long = len(piece) > _LONGEST_WORD
+    is_long = len(piece) > _MAX_WORD
     scraps = sum(len(part) <= _SCRAP for part in parts)
     if len(piece) < (_LETTERS_A_PART + is_long) * len(parts) or 2 * scraps >= len(parts) + (len(parts) == 1):
         return False
     if any(re.fullmatch(_NO_WORD, part) for part in parts):
         return False
     vowels = sum(char in "aeiouyAEIOUY" for char in piece) / len(piece)
-    return not is_long or _FEWEST_VOWELS <= vowels <= _MOST_VOWELS
+    return not is_long or _MIN_VOWELS <= vowels <= _MAX_VOWELS

@@ -24,7 +24,7 @@ from keyferry.errors import DocumentError, Kind
 _NO_PROBLEM = "unknown problem parsing YAML content"
 # Deeper text is not checked for syntax errors: libyaml's cost per token grows with the depth.
 _SCANNED_DEPTH = 2_500
-_MOST_SHOWN = 1000  # the most nodes, aliases expanded, of a value that an error quotes
+_MAX_SHOWN = 1000  # the most nodes, aliases expanded, of a value that an error quotes
 _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml does not limit aliases
 
 
@@ -338,7 +338,7 @@ def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
     """Return the error of sigs.k8s.io/yaml for a key that JSON cannot represent; its text contains the value."""
     kind = "%!s(<nil>)" if key.node.value is None else "uint64"
     text = f"unsupported map key of type: {kind}"
-    if quoting and value.weight <= _MOST_SHOWN:
+    if quoting and value.weight <= _MAX_SHOWN:
         text += f", key: {_go_syntax(key.node)}, value: {_go_syntax(value.node)}"
     message = "null and numbers over 63 bits cannot be keys"
     return DocumentError(message, key.at.line, key.at.column, text, Kind.OTHER)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _Key = tuple[str, str, int, Origin | None]
 
 
-_MOST_DRAINED = 1 << 16
+_MAX_DRAINED = 1 << 16
 _WITH_BODY = ("POST", "PUT", "PATCH")
 # These define the length of a request and whether the connection stays open, so callers cannot set them.
 _OURS = ("connection", "content-length", "transfer-encoding")
@@ -289,7 +289,7 @@ class HttpResponse:
 
     def drain(self) -> None:
         """Read the rest of a short body, so that the connection can be kept, and close the response."""
-        left = _MOST_DRAINED
+        left = _MAX_DRAINED
         try:
             for piece in self._incoming.read_body(self.head, self._method):
                 left -= len(piece)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from keyferry._core.values import Value
 
-_MOST_PORT = 65535
+_MAX_PORT = 65535
 # sockaddr_un of Linux has 108 bytes, the last of which is 0. A draft beside the socket has a dot and the id of its
 # process in its name, which has at most 7 digits.
-LONGEST_SOCKET_PATH = 107 - 8
+MAX_SOCKET_PATH = 107 - 8
 
 
 class ListenAddress(Value):
@@ -30,7 +30,7 @@ def parse_listen_address(text: str) -> ListenAddress | None:
 
     host, colon, port = text.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _MOST_PORT:
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _MAX_PORT:
         return None
     try:
         address = ip_address(host[1:-1] if is_bracketed else host)
@@ -44,9 +44,9 @@ def parse_listen_address(text: str) -> ListenAddress | None:
 def why_too_long(path: object) -> str:
     """Return why no agent can listen at the path of a socket; empty if its length is no obstacle."""
     size = len(str(path).encode("utf-8", "surrogateescape"))
-    if size <= LONGEST_SOCKET_PATH:
+    if size <= MAX_SOCKET_PATH:
         return ""
     return (
-        f"found a path of {size} bytes, expected at most {LONGEST_SOCKET_PATH}, because the system has no longer "
+        f"found a path of {size} bytes, expected at most {MAX_SOCKET_PATH}, because the system has no longer "
         "addresses of sockets; use a folder with a shorter path, such as /run/keyferry"
     )

@@ -12,8 +12,8 @@ from keyferry._core.values import Value
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, RequestError
 
 MAX_HEAD_BYTES = 1 << 16
-_MOST_HEADERS = 200
-_LONGEST_CHUNK_LINE = 1 << 12
+_MAX_HEADERS = 200
+_MAX_CHUNK_LINE = 1 << 12
 # The overhead of chunks may be this much, and beyond that no more than their content.
 _FREE_FRAMING_BYTES = 1 << 20
 _CHUNK_MARKS = len("\r\n\r\n")
@@ -159,7 +159,7 @@ class Incoming:
                 raise MalformedAnswerError("the trailer of the response is too long")
 
     def _line(self) -> str:
-        return self._take_until(b"\r\n", _LONGEST_CHUNK_LINE, "a line of the response is too long")
+        return self._take_until(b"\r\n", _MAX_CHUNK_LINE, "a line of the response is too long")
 
 
 def _parse_head(text: str) -> Head:
@@ -169,7 +169,7 @@ def _parse_head(text: str) -> Head:
     is_code = len(code) == _CODE_DIGITS and _DIGITS.issuperset(code) and code >= "100"
     if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code or any(mark in reason for mark in "\r\n\0"):
         raise MalformedAnswerError("the response is not HTTP")
-    if len(lines) > _MOST_HEADERS:
+    if len(lines) > _MAX_HEADERS:
         raise MalformedAnswerError("the response has too many headers")
     headers = tuple(map(_parse_header, lines))
     return Head(status=int(code), reason=reason, headers=headers, version=version)

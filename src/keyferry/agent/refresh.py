@@ -23,10 +23,10 @@ from keyferry.images.provider.provider import Provider
 _SECOND = 1_000_000_000
 _EARLIEST, _LATEST = 0.5, 0.9
 # Shorter answers are not worth a run that nobody waits for.
-SHORTEST_LIFE_NS = 60 * _SECOND
+MIN_LIFE_NS = 60 * _SECOND
 FIRST_PAUSE_NS = _SECOND
-LONGEST_PAUSE_NS = 300 * _SECOND
-LONGEST_ASKED_NS = 3600 * _SECOND
+MAX_PAUSE_NS = 300 * _SECOND
+MAX_ASKED_NS = 3600 * _SECOND
 _ASKED = "retry after "
 _MAX_DIGITS = 9
 MAX_AT_ONCE = 4
@@ -48,7 +48,7 @@ def pause_ns(failures: int, random_number: Random, retry_after_ns: int = 0) -> i
     It is added to *retry_after_ns*, the pause that a server asked for.
     """
     # The exponent is limited before the power is computed, which would otherwise become huge.
-    limit = min(FIRST_PAUSE_NS << min(failures, 20), LONGEST_PAUSE_NS)
+    limit = min(FIRST_PAUSE_NS << min(failures, 20), MAX_PAUSE_NS)
     return retry_after_ns + int(limit * random_number())
 
 
@@ -62,7 +62,7 @@ def asked_pause_ns(stderr_tail: str) -> int:
     is_asked = name and colon and rest == f"{_ASKED}{number} s" and number.isascii() and number.isdigit()
     if not is_asked or len(number) > _MAX_DIGITS:
         return 0
-    return min(int(number) * _SECOND, LONGEST_ASKED_NS)
+    return min(int(number) * _SECOND, MAX_ASKED_NS)
 
 
 class PlannedRefresh(Value):
@@ -105,7 +105,7 @@ class RefreshPlan:
         """Plan the renewal of an answer that was cached now; an answer with a short life is not renewed."""
         key = (refresh.provider, refresh.base)
         before = self._entries.pop(key, None)
-        if expires_ns - now_ns < SHORTEST_LIFE_NS:
+        if expires_ns - now_ns < MIN_LIFE_NS:
             return
         at_ns = refresh_at_ns(now_ns, expires_ns, self._random_number)
         used_ns = now_ns if before is None else before.used_ns

@@ -25,7 +25,7 @@ CONFIG_VARIABLE = "KEYFERRY_AGENT_CONFIG"
 SOCKET_VARIABLE = "KEYFERRY_AGENT"
 _SECOND = 1_000_000_000
 _MAX_CONFIG_BYTES = 1 << 20
-_LONGEST_SHOWN = 80
+_MAX_SHOWN = 80
 _USUAL_SOCKET = "/run/keyferry/agent.sock"
 _EXTENSIONS = (".json", ".yaml", ".yml")
 _MAX_BYTES = 16 << 20
@@ -201,11 +201,11 @@ def _parse(name: str, text: str) -> _Plain:
         value = _parse_duration(text)
     elif name in NUMBERS:
         if not text.isascii() or not text.isdigit():
-            raise ValueError(f"found {text[:_LONGEST_SHOWN]!r}, expected a whole number")
-        value = int(text[:_LONGEST_SHOWN])
+            raise ValueError(f"found {text[:_MAX_SHOWN]!r}, expected a whole number")
+        value = int(text[:_MAX_SHOWN])
     elif name in SWITCHES:
         if text not in ("true", "false"):
-            raise ValueError(f"found {text[:_LONGEST_SHOWN]!r}, expected true or false")
+            raise ValueError(f"found {text[:_MAX_SHOWN]!r}, expected true or false")
         value = text == "true"
     wrong = why_wrong(name, value)
     if wrong:

@@ -17,9 +17,9 @@ __all__ = ["PREFIX", "STATES", "VARIABLE", "LinkLine", "decode_link", "encode_li
 VARIABLE = "KEYFERRY_LINKS"
 PREFIX = "keyferry-link: "
 STATES = ("ok", "broken", "unknown")
-_LONGEST_LINE = 8192
-_LONGEST_NAME, _LONGEST_TEXT, _LONGEST_FACT = 32, 500, 300
-_MOST_FACTS, _MOST_ITEMS = 20, 20
+_MAX_LINE = 8192
+_MAX_NAME, _MAX_TEXT, _MAX_FACT = 32, 500, 300
+_MAX_FACTS, _MAX_ITEMS = 20, 20
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _FACT_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ._-")
 
@@ -44,7 +44,7 @@ def encode_link(link: LinkLine) -> str:
 def decode_link(line: bytes) -> LinkLine | None:
     """Return the step in a line; None for any other line, and for one that breaks a rule or a limit."""
     start = PREFIX.encode()
-    if not line.startswith(start) or len(line) > _LONGEST_LINE:
+    if not line.startswith(start) or len(line) > _MAX_LINE:
         return None
     try:
         document = loads(line[len(start) :])
@@ -54,9 +54,9 @@ def decode_link(line: bytes) -> LinkLine | None:
         return None
     name, state, text = (document.get(each) for each in ("name", "state", "text"))
     facts, cure = document.get("facts", {}), document.get("cure", "")
-    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _NAME.issuperset(name):
+    if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME or not _NAME.issuperset(name):
         return None
-    are_texts = text and _is_text(text, _LONGEST_TEXT) and _is_text(cure, _LONGEST_TEXT)
+    are_texts = text and _is_text(text, _MAX_TEXT) and _is_text(cure, _MAX_TEXT)
     if state not in STATES or not are_texts or not _are_facts(facts):
         return None
     return LinkLine(name=name, state=str(state), text=str(text), facts=facts, cure=cure)
@@ -65,16 +65,16 @@ def decode_link(line: bytes) -> LinkLine | None:
 def _are_facts(facts: object) -> bool:
     return (
         isinstance(facts, dict)
-        and len(facts) <= _MOST_FACTS
-        and all(0 < len(name) <= _LONGEST_NAME and _FACT_NAME.issuperset(name) for name in facts)
+        and len(facts) <= _MAX_FACTS
+        and all(0 < len(name) <= _MAX_NAME and _FACT_NAME.issuperset(name) for name in facts)
         and all(_is_fact(value) for value in facts.values())
     )
 
 
 def _is_fact(value: object) -> bool:
     if isinstance(value, list):
-        return len(value) <= _MOST_ITEMS and all(_is_text(each, _LONGEST_FACT) for each in value)
-    return isinstance(value, int | float) or _is_text(value, _LONGEST_FACT)
+        return len(value) <= _MAX_ITEMS and all(_is_text(each, _MAX_FACT) for each in value)
+    return isinstance(value, int | float) or _is_text(value, _MAX_FACT)
 
 
 def _is_text(value: object, most: int) -> bool:

@@ -19,7 +19,7 @@ from keyferry._core.files import Folder, open_folder, reason_of
 from keyferry._core.values import Value
 from keyferry._net.agent import AUTO, find_socket, try_agent
 from keyferry.errors import EnvironmentProblem
-from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, MARK, MOST_SHIM_BYTES, is_shim, read_shim_mark
+from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, MARK, MAX_SHIM_BYTES, is_shim, read_shim_mark
 from keyferry.kit.install import program_text
 
 # A link to the kubelet's config, if an entry for the shim was added there.
@@ -338,10 +338,10 @@ def read_native_shim(path: str) -> bytes:
     """Return the static shim in a file; raise EnvironmentProblem if it is none."""
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MOST_SHIM_BYTES + 1)
+            data = stream.read(MAX_SHIM_BYTES + 1)
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be read: {(error.strerror or '').lower()}") from None
-    if len(data) > MOST_SHIM_BYTES or MARK not in data or not data.startswith(b"\x7fELF"):
+    if len(data) > MAX_SHIM_BYTES or MARK not in data or not data.startswith(b"\x7fELF"):
         raise EnvironmentProblem(f"{path!r} is not the static shim; 'make shim' builds it")
     return data
 

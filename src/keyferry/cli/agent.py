@@ -9,7 +9,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from time import sleep
 
-from keyferry._net.listen_address import LONGEST_SOCKET_PATH
+from keyferry._net.listen_address import MAX_SOCKET_PATH
 from keyferry.agent.settings import (
     CONFIG_VARIABLE,
     DEFAULT_CONFIG,
@@ -60,7 +60,7 @@ KUBELET_FLAGS = {
 }
 # The words for a value of each setting, and its help without the default, in the order of NAMES.
 HELP = {
-    "socket": ("PATH", f"the socket, with a path of at most {LONGEST_SOCKET_PATH} bytes"),
+    "socket": ("PATH", f"the socket, with a path of at most {MAX_SOCKET_PATH} bytes"),
     "socketMode": ("MODE", "permissions of the socket, in octal"),
     "socketGroup": ("GID", "group of the socket"),
     "providerConfig": ("PATH", "provider config, a file or a directory"),

@@ -23,7 +23,7 @@ from keyferry.show.writer import LiveLines
 _Result = TypeVar("_Result")
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
-_FEWEST_CELLS, _MOST_CELLS = 6, 40
+_MIN_CELLS, _MAX_CELLS = 6, 40
 _GAP = "  "
 _FIRST_SECONDS = 1.0
 _WINDOW_SECONDS = 5.0
@@ -62,8 +62,8 @@ def progress_line(progress: Progress, per_second: float | None, columns: int, la
     room = columns - len(name)
     texts = [_GAP.join(filter(None, figures)) for figures in _choices(progress, per_second)]
     for text in texts:
-        cells = min(room - len(text) - len("[] "), _MOST_CELLS)
-        if cells >= _FEWEST_CELLS:
+        cells = min(room - len(text) - len("[] "), _MAX_CELLS)
+        if cells >= _MIN_CELLS:
             return f"{name}[{_bar(progress, cells)}] {text}"
     # The bytes are worth more than a bar.
     return (name + next((text for text in texts if len(text) <= room), _percent(progress)))[:columns]

@@ -38,7 +38,7 @@ from keyferry.workloads.tokens import NodeTokens, PermissionReason, review_node
 
 Json = dict[str, object]
 # A longer user name may be a secret.
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR = 401, 403, 500
 _SECOND = 1_000_000_000
 _NO_USER = "YOUR-USER"
@@ -436,7 +436,7 @@ def keys_link(provision: Provision, image: ImageName) -> tuple[Link, tuple[Crede
 
 def _user_name(credential: Credential) -> str:
     # A user name may be as secret as a password, if the plugin mixes up the two.
-    return repr(credential.username) if len(credential.username) <= _LONGEST_NAME else MASK
+    return repr(credential.username) if len(credential.username) <= _MAX_NAME else MASK
 
 
 def _why_not(key: str, repository: str) -> str:

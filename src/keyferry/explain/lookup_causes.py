@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from keyferry.explain.registry import RegistryCheck
 
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
-_MOST_KEYS = 3
+_MAX_KEYS = 3
 _ANONYMOUS = "without a credential the kubelet pulls anonymously, which is enough for a public image"
 # More of them are hard to choose from.
 MAX_CURES = 3
@@ -190,8 +190,8 @@ def _response_without_key(facts: Facts) -> Cause | None:
     stray = [miss for miss in misses if miss.is_response and miss.source.name == provider]
     if not stray:
         return Cause(cause=f"the plugin of provider {provider!r} returned no credentials", cures=cures)
-    keys = ", ".join(repr(miss.pattern) for miss in stray[:_MOST_KEYS])
-    keys += ", ..." if len(stray) > _MOST_KEYS else ""
+    keys = ", ".join(repr(miss.pattern) for miss in stray[:_MAX_KEYS])
+    keys += ", ..." if len(stray) > _MAX_KEYS else ""
     cause = f"provider {provider!r} returned credentials for {keys} only, which do not match the image"
     return Cause(cause=cause, cures=cures, miss=stray[0])
 

@@ -49,7 +49,7 @@ from keyferry.workloads.request import Request, Wait
 
 # The account and the token could not be had, because the server gave no answer.
 _NO_ANSWER = (Kind.UNREACHABLE, Kind.TIMEOUT)
-_MOST_LINKS = 16
+_MAX_LINKS = 16
 
 
 class Chain(Value):
@@ -297,7 +297,7 @@ class LinkReports:
             found = decode_link(line.rstrip(b"\r\n"))
             if found is None:
                 rest.append(line)
-            elif len(self._lines) < _MOST_LINKS:
+            elif len(self._lines) < _MAX_LINKS:
                 self._lines.append(found)
         return b"".join(rest)
 

@@ -16,7 +16,7 @@ BEHIND = (IN_FRONT, BESIDE)
 # In pieces, so that no file that holds this source is taken for a shim.
 MARK = b"@(#)" + b"keyferry-shim"
 # No shim is larger; plugins are searched for the mark only up to this size.
-MOST_SHIM_BYTES = 256 << 10
+MAX_SHIM_BYTES = 256 << 10
 
 
 def is_shim(path: str) -> bool:
@@ -33,8 +33,8 @@ def read_shim_mark(path: str) -> bool:
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         status = os.fstat(fd)
-        is_program = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_SHIM_BYTES
-        return is_program and MARK in os.read(fd, MOST_SHIM_BYTES)
+        is_program = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SHIM_BYTES
+        return is_program and MARK in os.read(fd, MAX_SHIM_BYTES)
     finally:
         os.close(fd)
 

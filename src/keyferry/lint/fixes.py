@@ -30,7 +30,7 @@ from keyferry.lint.source import SourceFile
 from keyferry.show.writer import style
 
 # A correction may uncover another problem: without its scheme, a pattern may have a wildcard.
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "KF150": patterns.without_scheme,
     "KF151": patterns.without_final_wildcard,
@@ -75,7 +75,7 @@ def fix_file(
     before is not kept.
     """
     current, report = source, lint(source)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         new = SourceFile.parse(source.path, _correct_file(current, filter(is_wanted, report.findings)))
         if new.data == current.data:
             break

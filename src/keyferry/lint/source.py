@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # A config of thousands of providers has a tenth of it, and the time for a line grows faster than its length.
-MOST_BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 
 
 class SourceFile(Value):
@@ -51,17 +51,17 @@ def read_source(path: str) -> SourceFile | None:
     """Read a file, or something that can be read only once, such as a pipe.
 
     Return None for a directory and for a file that cannot be read, which the linter of provider configs reports. Raise
-    EnvironmentProblem if there are more than MOST_BYTES.
+    EnvironmentProblem if there are more than MAX_BYTES.
     """
     if os.path.isdir(path):
         return None
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError):
         return None
-    if len(data) > MOST_BYTES:
-        raise EnvironmentProblem(f"{path} is not linted: it has more than {MOST_BYTES >> 20} MiB")
+    if len(data) > MAX_BYTES:
+        raise EnvironmentProblem(f"{path} is not linted: it has more than {MAX_BYTES >> 20} MiB")
     return SourceFile.parse(path, data)
 
 

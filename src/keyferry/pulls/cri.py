@@ -88,8 +88,8 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 _lock = Lock()
 _SCALARS = ("string", "bool", "int64", "uint64", "uint32")
 # The kubelet's limit: the responses of runtimes with many images are long.
-_MOST_BYTES = 16 * 1024 * 1024
-_LONGEST_MESSAGE = 2000
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_MESSAGE = 2000
 TIMEOUT_SECONDS = 120.0
 SOCKETS = (
     "/run/containerd/containerd.sock",
@@ -187,7 +187,7 @@ class Runtime:
         """Open a connection to the socket at a path; nothing is sent before the first call."""
         grpc = _grpc()
         options = [
-            ("grpc.max_receive_message_length", _MOST_BYTES),
+            ("grpc.max_receive_message_length", _MAX_BYTES),
             # The socket is a file on this machine, so no proxy applies.
             ("grpc.enable_http_proxy", 0),
         ]
@@ -262,7 +262,7 @@ class Runtime:
         except grpc.RpcError as error:
             code, said = error.code().name, error.details() or ""
         # Raised outside the except block, because the frames of the caught error hold the request.
-        shown = printable(" ".join(redact(said, known).split()))[:_LONGEST_MESSAGE]
+        shown = printable(" ".join(redact(said, known).split()))[:_MAX_MESSAGE]
         raise ContainerRuntimeError(self.socket, code, shown, classify(code, said))
 
 

@@ -19,7 +19,7 @@ from keyferry.images.node.settings import Node
 # The sockets that a kubelet listens on, and the folders that it makes, below its root.
 _SOCKETS = ("pod-resources/kubelet.sock", "device-plugins/kubelet.sock")
 _FOLDERS = ("pods", "plugins", "plugins_registry", "pod-resources")
-_LONGEST_ADDRESS = 107
+_MAX_ADDRESS = 107
 
 
 class _Presence(Value):
@@ -149,7 +149,7 @@ def _listener(path: str) -> tuple[int, int] | None:
 
 def _connect(connection: socket.socket, path: str) -> None:
     """Connect to a path of any length, although a socket address is limited to about a hundred bytes."""
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+    if len(os.fsencode(path)) <= _MAX_ADDRESS:
         connection.connect(path)
         return
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -25,7 +25,7 @@ REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"
 _VERSION = "1.0.0"
 _WORK, _BLOBS, _INDEX, _MARK, _LOCK = ".keyferry", "blobs", "index.json", "oci-layout", "lock"
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 _PIECE = 1 << 20
 # TLS delivers 16 KiB at a time, and to hash and write each of these alone takes as long as to decrypt it.
 _BATCH = 1 << 17
@@ -356,7 +356,7 @@ def _read(folder: Folder, name: str) -> bytes:
 
 def _read_all(fd: int) -> bytes:
     with os.fdopen(fd, "rb", closefd=False) as stream:
-        return stream.read(_MOST_BYTES)
+        return stream.read(_MAX_BYTES)
 
 
 def _is_version(content: bytes) -> bool:

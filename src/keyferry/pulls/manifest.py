@@ -27,7 +27,7 @@ _ARCHITECTURES = {
 }
 _ARM_VARIANTS = ("v8", "v7", "v6", "v5")
 _AMD64_VARIANTS = ("v4", "v3", "v2", "v1")
-_MOST_PARTS = 3
+_MAX_PARTS = 3
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 _OCI = "application/vnd.oci.image."
 _DOCKER = "application/vnd.docker."
@@ -65,7 +65,7 @@ class Platform(Value):
 def parse_platform(text: str) -> Platform:
     """Parse ``os/architecture[/variant]``; raise EnvironmentProblem for any other text."""
     parts = text.lower().split("/")
-    if not 1 < len(parts) <= _MOST_PARTS or not all(part and _CHARACTERS.issuperset(part) for part in parts):
+    if not 1 < len(parts) <= _MAX_PARTS or not all(part and _CHARACTERS.issuperset(part) for part in parts):
         raise EnvironmentProblem(
             f"platform {text!r}: expected os/architecture or os/architecture/variant, such as 'linux/arm64'"
         )

@@ -19,7 +19,7 @@ import pytest
 
 from keyferry._net import agent
 from keyferry._net.messages import MAX_HEAD_BYTES
-from keyferry.invoke.shim import MOST_SHIM_BYTES
+from keyferry.invoke.shim import MAX_SHIM_BYTES
 from support import parts
 from support.agent_server import (
     AgentServer,
@@ -324,10 +324,10 @@ def test_the_c_shim_has_the_limits_of_the_client_in_python() -> None:
     numbers = {
         "CONNECT_MS": agent.CONNECT_SECONDS * 1000,
         "ANSWER_MS": agent.ANSWER_SECONDS * 1000,
-        "MOST_REQUEST": agent.MAX_REQUEST_BYTES,
-        "MOST_HEAD": MAX_HEAD_BYTES,
-        "MOST_BODY": agent.MAX_BODY_BYTES,
-        "MOST_SHIM": MOST_SHIM_BYTES,
+        "MAX_REQUEST": agent.MAX_REQUEST_BYTES,
+        "MAX_HEAD": MAX_HEAD_BYTES,
+        "MAX_BODY": agent.MAX_BODY_BYTES,
+        "MAX_SHIM": MAX_SHIM_BYTES,
     }
     for name, number in numbers.items():
         value, _, shift = defined[name].strip("()").partition("<<")

@@ -38,7 +38,7 @@ ADDRESS = "10.9.8.7"
 TOKEN = "s3cret-t0ken"
 # A limit that a test runs into on purpose, one that it never reaches, and one for a busy machine.
 SOON, LATE, PATIENCE_SECONDS = 1, 60, 20.0
-MOST_BYTES = 100_000
+MAX_BYTES = 100_000
 OK = b"HTTP/1.1 200 OK\r\n"
 WHOLE = OK + b"Content-Length: 2\r\n\r\nok"
 
@@ -57,7 +57,7 @@ Ask = Callable[[str, float], Outcome]
 
 def ask_by_sdk(url: str, seconds: float) -> Outcome:
     """As a plugin does."""
-    options = HttpOptions(connect_seconds=seconds, attempt_seconds=seconds, most_bytes=MOST_BYTES)
+    options = HttpOptions(connect_seconds=seconds, attempt_seconds=seconds, most_bytes=MAX_BYTES)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
         reply = fetch("GET", url, deadline=Deadline(LATE), headers=headers, retry=ONCE, options=options)
@@ -73,7 +73,7 @@ def ask_by_registry_client(url: str, seconds: float) -> Outcome:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
         with transport.request(split_registry_url(url), "GET", headers, admit=lambda _: None) as answer:
-            return Outcome(answer.read(MOST_BYTES))
+            return Outcome(answer.read(MAX_BYTES))
     except HttpError as error:
         return Outcome(words=str(error), is_timeout=error.is_timeout)
     finally:
@@ -461,15 +461,15 @@ def test_a_body_that_is_read_whole_has_a_deadline_and_a_limit(ask: Ask) -> None:
     """What goes on to standard output as it comes has neither, as long as something comes."""
     with Server(OK + b"\r\n", drip=b"x") as server:
         check_timeout(ask, f"http://127.0.0.1:{server.port}/x")
-    with Server(OK + b"\r\n" + b"x" * (MOST_BYTES + 1)) as server:
+    with Server(OK + b"\r\n" + b"x" * (MAX_BYTES + 1)) as server:
         outcome = ask(f"http://127.0.0.1:{server.port}/x", LATE)
-    assert f"the response is longer than {MOST_BYTES} bytes" in outcome.words
+    assert f"the response is longer than {MAX_BYTES} bytes" in outcome.words
 
 
 @pytest.mark.parametrize("ask", ["kube"], indirect=True)
 def test_a_body_that_trickles_is_passed_on(ask: Ask) -> None:
     """It may take longer than the limit for a silence, and have more bytes than are read into memory elsewhere."""
-    many = b"x" * (MOST_BYTES + 1)
+    many = b"x" * (MAX_BYTES + 1)
     with Server(OK + b"\r\n" + many, drip=b"y", drips=60) as server:
         assert ask(f"http://127.0.0.1:{server.port}/x", 2 * SOON).body == many + b"y" * 60
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.agent.refresh import (
-    LONGEST_PAUSE_NS,
+    MAX_PAUSE_NS,
     PlannedRefresh,
     RefreshPlan,
     asked_pause_ns,
@@ -57,7 +57,7 @@ def test_a_pause_is_random_bounded_and_after_what_the_server_asks(
     failures: int, number: float, asked: int
 ) -> None:
     pause = pause_ns(failures, lambda: number, asked)
-    assert asked <= pause <= asked + min(SECOND * 2**failures, LONGEST_PAUSE_NS)
+    assert asked <= pause <= asked + min(SECOND * 2**failures, MAX_PAUSE_NS)
 
 
 def plan(number: float = 0.5, idle: int = 24 * HOUR) -> RefreshPlan:

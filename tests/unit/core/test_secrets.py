@@ -23,7 +23,7 @@ from keyferry._core.secrets import (
 from keyferry.api.federation import presets
 
 TABLES = Path(__file__).parent / "masking"
-LEAST_LINES = 200
+MIN_LINES = 200
 
 MASKED = {
     "jwt": ("got eyJhbGciOiJ9.eyJzdWIiOiJ4.c2ln", f"got {MASK}"),
@@ -82,7 +82,7 @@ def read_table(name: str) -> list[str]:
     The bars keep scanners of repositories from taking a sample for the real thing.
     """
     lines = (TABLES / name).read_text(encoding="utf-8").splitlines()
-    assert len(set(lines)) == len(lines) >= LEAST_LINES
+    assert len(set(lines)) == len(lines) >= MIN_LINES
     return [line.replace("\u00a6", "").replace("\u23ce", "\n") for line in lines]
 
 
@@ -123,7 +123,7 @@ OWN_TEXTS = [*Path(keyferry_plugins.__file__).parent.rglob("*.py"), Path(presets
 def test_what_keyferrys_own_plugins_say_stays_whole() -> None:
     """Messages, cures and descriptions: they come back as a plugin's standard error, and are masked like any other."""
     texts = [text for path in OWN_TEXTS for text in texts_of(path)]
-    assert len(texts) >= LEAST_LINES
+    assert len(texts) >= MIN_LINES
     assert [text for text in texts if redact(text) != text] == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.bridge.kubelet_install import python_shim
-from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES, is_shim, plugin_behind, program_behind
+from keyferry.invoke.shim import MARK, MAX_SHIM_BYTES, is_shim, plugin_behind, program_behind
 from support.plugins import write_executable
 
 
@@ -18,8 +18,8 @@ from support.plugins import write_executable
         (b"\x7fELF" + MARK + b"\0", True),
         (b"#!/bin/sh\n", False),
         (b"", False),
-        (MARK + b"x" * MOST_SHIM_BYTES, False),
-        (MARK + b"x" * (MOST_SHIM_BYTES - len(MARK)), True),
+        (MARK + b"x" * MAX_SHIM_BYTES, False),
+        (MARK + b"x" * (MAX_SHIM_BYTES - len(MARK)), True),
     ],
 )
 def test_a_shim_is_told_by_its_mark(tmp_path: Path, content: bytes, expected: bool) -> None:

@@ -18,7 +18,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.agent.journal import CallerUsage, Journal, JournalEntry, Usage, own_words
-from keyferry.agent.refresh import SHORTEST_LIFE_NS, PlannedRefresh, Refresher, refresh_at_ns
+from keyferry.agent.refresh import MIN_LIFE_NS, PlannedRefresh, Refresher, refresh_at_ns
 from keyferry.agent.settings import NAMES
 from keyferry.agent.state import AgentState, Reloader, ReloadOutcome
 from keyferry.explain.cures import plugin_command
@@ -299,7 +299,7 @@ def _life(
     refresh_from: float | None = None
     refresh_until: float | None = None
     refresh_at: float | None = None
-    if renewal is not None and expires_ns - got_ns >= SHORTEST_LIFE_NS:
+    if renewal is not None and expires_ns - got_ns >= MIN_LIFE_NS:
         # The ends of the same window that the instant was chosen from.
         first_ns = refresh_at_ns(got_ns, expires_ns, lambda: 0.0)
         last_ns = refresh_at_ns(got_ns, expires_ns, lambda: 1.0)

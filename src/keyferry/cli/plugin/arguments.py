@@ -29,7 +29,7 @@ from keyferry.kit.plugin import (
 )
 from keyferry.show.writer import report
 
-_LARGEST_TOKEN = 1 << 20
+_MAX_TOKEN = 1 << 20
 
 
 def add_plugin_arguments(parser: argparse.ArgumentParser, *, versions_help: str) -> None:
@@ -193,7 +193,7 @@ def _read_token(path: str | None) -> str:
     if not path:
         return ""
     try:
-        token = read_path(path, _LARGEST_TOKEN).decode().strip()
+        token = read_path(path, _MAX_TOKEN).decode().strip()
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
     if not token:

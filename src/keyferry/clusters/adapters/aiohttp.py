@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterMiddleware", "make_client_session"]
 
 _UNAUTHORIZED = 401
-_LONGEST_READ = 10_000
+_MAX_READ = 10_000
 # The adapter sets these options.
 _RESERVED = frozenset(("auth", "base_url", "connector", "proxy", "proxy_auth", "trust_env"))
 _CONNECTOR_OPTIONS = ("keepalive_timeout", "limit", "limit_per_host")
@@ -185,7 +185,7 @@ def _is_replayable(body: object) -> bool:
 async def _discard(response: ClientResponse) -> None:
     """Discard a refused response; its connection is reused if the rest of the body is short."""
     length = response.content_length
-    if length is not None and length < _LONGEST_READ:
+    if length is not None and length < _MAX_READ:
         try:
             await response.read()
         except aiohttp.ClientError:

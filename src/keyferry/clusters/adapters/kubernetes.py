@@ -29,7 +29,7 @@ from keyferry.errors import ClusterAuthError
 __all__ = ["make_api_client", "make_configuration"]
 
 _UNAUTHORIZED = 401
-_MOST_REDIRECTS = 10
+_MAX_REDIRECTS = 10
 # The client's TLS options for urllib3, which are replaced by one context.
 _TLS_OPTIONS = (
     "assert_hostname",
@@ -152,7 +152,7 @@ class _ClusterPools:
 
     def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send a request and follow redirects on the same server."""
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(_MAX_REDIRECTS):
             self._check(url)
             response = self._send(method, url, options)
             location = response.get_redirect_location()

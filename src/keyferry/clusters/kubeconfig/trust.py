@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNJUDGED = "its owner and mode were not checked"
 
 # The number of symbolic links that Linux follows.
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -164,8 +164,8 @@ def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
             raise
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if links > _MOST_LINKS:
-                raise OSError(f"more than {_MOST_LINKS} links")
+            if links > _MAX_LINKS:
+                raise OSError(f"more than {_MAX_LINKS} links")
             yield entry, status
             target = os.readlink(entry)
             place = os.sep if os.path.isabs(target) else place

@@ -26,7 +26,7 @@ from keyferry.lint.code import Code, Finding, Rules
 from keyferry.lint.kinds.federation import FederationFile, decode_federation, interpret_federation
 
 _PROGRAM = "keyferry-federate"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _ATTRIBUTES = "tokenAttributes"
 
 
@@ -185,7 +185,7 @@ def _stem(path: str) -> str:
 def _read(path: str) -> FederationFile | None:
     try:
         with open(path, "rb") as stream:
-            return decode_federation(path, stream.read(_MOST_BYTES))
+            return decode_federation(path, stream.read(_MAX_BYTES))
     except OSError:
         return None
 

@@ -53,7 +53,7 @@ from keyferry.lint.source import (
 
 # A server for users that no context names, so that they are checked too.
 _SOMEWHERE = "https://unused.invalid"
-_LARGEST_FILE = 16 << 20
+_MAX_FILE = 16 << 20
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 
 file_rule = Rules[KubeconfigFile]()
@@ -440,7 +440,7 @@ def _is_odd(path: str) -> bool:
         real = os.path.realpath(path)
     except (OSError, ValueError):
         return False  # reported when the file is read
-    is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_FILE
+    is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE
     return not is_plain or real.startswith(_NOT_FILES)
 
 

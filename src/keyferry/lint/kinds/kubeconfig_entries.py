@@ -37,7 +37,7 @@ from keyferry.lint.secrets import (
 )
 from keyferry.lint.source import who_writes
 
-_LARGEST_FILE = 16 << 20
+_MAX_FILE = 16 << 20
 # What kubectl writes in place of a key, and what others do; both happen to be base64.
 _REDACTED = (b"DATA+OMITTED", b"REDACTED")
 # Files that do not contain a token, but whose content would be sent to the server as one.
@@ -80,7 +80,7 @@ def _read(path: str) -> bytes:
         return b""
     try:
         with open(path, "rb") as stream:
-            return stream.read(_LARGEST_FILE)
+            return stream.read(_MAX_FILE)
     except (OSError, ValueError):
         return b""
 

@@ -25,8 +25,8 @@ from keyferry.images.reference import trim
 from keyferry.lint.code import Code, Finding, Rules, in_order
 from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile, who_writes
-from keyferry.pulls.records.decide import MOST_ADDED
-from keyferry.pulls.records.disk import MOST_BYTES
+from keyferry.pulls.records.decide import MAX_ADDED
+from keyferry.pulls.records.disk import MAX_BYTES
 from keyferry.pulls.records.format import PREFIX, decode_intent, decode_record, file_name
 from keyferry.pulls.records.store import FOLDER, PULLED, PULLING
 
@@ -171,7 +171,7 @@ def _is_record(entry: os.DirEntry[str]) -> bool:
 def _is_read(entry: os.DirEntry[str]) -> bool:
     if not _is_record(entry) or not entry.is_file(follow_symlinks=False):
         return False
-    return entry.stat(follow_symlinks=False).st_size <= MOST_BYTES
+    return entry.stat(follow_symlinks=False).st_size <= MAX_BYTES
 
 
 KF420 = Code(
@@ -239,8 +239,8 @@ def record_entry(entry: os.DirEntry[str]) -> Iterator[Finding]:
     yield from _check_mode(entry.path, found, "record", "600")
     if found.st_nlink > 1:
         yield KF412.of_file(entry.path, f"it has {found.st_nlink} names, expected 1; remove it")
-    if found.st_size > MOST_BYTES:
-        message = f"it has {found.st_size} bytes, expected at most {MOST_BYTES}; remove it"
+    if found.st_size > MAX_BYTES:
+        message = f"it has {found.st_size} bytes, expected at most {MAX_BYTES}; remove it"
         yield KF417.of_file(entry.path, message)
 
 
@@ -260,7 +260,7 @@ def _check_file(path: str, kind: str, now_ns: int) -> Iterator[Finding]:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as stream:
             found = os.fstat(fd)
-            data = stream.read(MOST_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+            data = stream.read(MAX_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
     except FileNotFoundError:
         return
     except OSError as error:
@@ -458,8 +458,8 @@ def _check_entry(where: str, entry: ImagePullCredentials) -> Iterator[Finding]:
         message = "every pod may use the image, so the secrets and accounts are ignored"
         yield KF428.at(where, message=message)
     count = len(entry.kubernetes_secrets)
-    if count >= MOST_ADDED:
-        message = f"it has {count} secrets; from {MOST_ADDED} on, changed ones are not trusted"
+    if count >= MAX_ADDED:
+        message = f"it has {count} secrets; from {MAX_ADDED} on, changed ones are not trusted"
         yield KF427.at(where, message=message)
     for number, secret in enumerate(entry.kubernetes_secrets):
         if not _HASH.fullmatch(secret.credential_hash):

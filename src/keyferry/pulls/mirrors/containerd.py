@@ -43,7 +43,7 @@ _DOUBT = "config_path is not set, and containerd before 2.2 reads that folder on
 # The CRI plugin in version 3 of the config, in version 2, and in version 1.
 _PLUGINS = ("io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri", "cri")
 _MERGING_VERSION = 3
-_MOST_FILES = 200
+_MAX_FILES = 200
 
 
 class _Folder(Value):
@@ -314,7 +314,7 @@ def read_section(path: str, root: str = "/") -> RegistrySection | None:
 def _read_all(path: str, root: str) -> list[Table]:
     """Return the tables of a config and of its imports, breadth first as in containerd, each file once."""
     tables, seen, pending = [], {path}, [path]
-    while pending and len(seen) <= _MOST_FILES:
+    while pending and len(seen) <= _MAX_FILES:
         file = pending.pop(0)
         try:
             table = load_toml(file)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 Table = dict[str, object]
-_MOST_TOML_BYTES = 1 << 20
+_MAX_TOML_BYTES = 1 << 20
 # The parser's time for a key grows with the square of its parts.
-_MOST_DOTS = 1000
+_MAX_DOTS = 1000
 # Each host is asked in turn, with a TLS context of its own.
-_MOST_HOSTS = 100
-_MOST_PEM_BYTES = 1 << 20
+_MAX_HOSTS = 100
+_MAX_PEM_BYTES = 1 << 20
 # A header line of an encrypted PEM block: OpenSSL would ask for a pass phrase on the terminal.
 _ENCRYPTED = b"Proc-Type:"
 # Go's HTTP client sets these itself, and keyferry reads no compressed answer.
@@ -43,17 +43,17 @@ def load_toml(path: str) -> Table:
         with open(path, "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TomlProblem(path, "it is not a regular file")
-            data = stream.read(_MOST_TOML_BYTES + 1)
+            data = stream.read(_MAX_TOML_BYTES + 1)
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:
         raise FileNotFoundError(path) from error
     except OSError as error:
         raise TomlProblem(path, f"it cannot be read: {error.strerror}") from None
-    if len(data) > _MOST_TOML_BYTES:
+    if len(data) > _MAX_TOML_BYTES:
         raise TomlProblem(path, "it is larger than 1 MiB")
-    if any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
-        raise TomlProblem(path, f"a line has more than {_MOST_DOTS} dots")
+    if any(line.count(b".") > _MAX_DOTS for line in data.splitlines()):
+        raise TomlProblem(path, f"a line has more than {_MAX_DOTS} dots")
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError:
@@ -66,8 +66,8 @@ def load_toml(path: str) -> Table:
 
 def check_count(path: str, hosts: int) -> None:
     """Raise TomlProblem if a file has too many hosts for one image."""
-    if hosts > _MOST_HOSTS:
-        raise TomlProblem(path, f"it has more than {_MOST_HOSTS} hosts, which is too many here")
+    if hosts > _MAX_HOSTS:
+        raise TomlProblem(path, f"it has more than {_MAX_HOSTS} hosts, which is too many here")
 
 
 def open_now(path: str, flags: int) -> int:
@@ -236,12 +236,12 @@ def _read(file: str) -> bytes:
         with open(file, "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TrustProblem(f"{file!r} is not a regular file")
-            data = stream.read(_MOST_PEM_BYTES + 1)
+            data = stream.read(_MAX_PEM_BYTES + 1)
     except FileNotFoundError:
         raise TrustProblem(f"{file!r} does not exist") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no path"
         raise TrustProblem(f"{file!r} cannot be read: {why}") from None
-    if len(data) > _MOST_PEM_BYTES:
+    if len(data) > _MAX_PEM_BYTES:
         raise TrustProblem(f"{file!r} is larger than 1 MiB")
     return data

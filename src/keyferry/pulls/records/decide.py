@@ -24,7 +24,7 @@ from keyferry.pulls.records.store import RecordLookup
 _Named = ImagePullSecret | ImagePullServiceAccount | None
 
 # If an entry has this many secrets, the kubelet adds none during a decision.
-MOST_ADDED = 100
+MAX_ADDED = 100
 ALLOWED, FOUND, AUTHENTICATE, ERROR = (
     "credentialPolicyAllowed",
     "credentialRecordFound",
@@ -247,14 +247,14 @@ def _match(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> De
     if recorded.credential_hash and recorded.credential_hash == shown.credential_hash:
         return DecisionRule.SAME_CREDENTIAL
     # A rotated secret is trusted without a pull, but only if its new hash can still be recorded.
-    if recorded.coordinates == shown.coordinates and number < MOST_ADDED:
+    if recorded.coordinates == shown.coordinates and number < MAX_ADDED:
         return DecisionRule.SAME_SECRET
     return None
 
 
 def _addition(entry: ImagePullCredentials, shown: ImagePullSecret) -> ImagePullCredentials | None:
     # Another recorded secret with the same credential may have matched before the pod's own.
-    if shown in entry.kubernetes_secrets or len(entry.kubernetes_secrets) >= MOST_ADDED:
+    if shown in entry.kubernetes_secrets or len(entry.kubernetes_secrets) >= MAX_ADDED:
         return None
     return ImagePullCredentials(kubernetes_secrets=(shown,))
 
@@ -375,7 +375,7 @@ def _describe_addition(decision: Decision, shown: ImagePullSecret) -> str:
         if each.coordinates[:2] == shown.coordinates[:2] and shown.uid in ("", each.uid)
     ]
     if not known:
-        return f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
+        return f"; it is added to the record, which takes up to {MAX_ADDED} secrets this way"
     if any(each.credential_hash == shown.credential_hash for each in known):
         return ""
     return "; the record takes the secret's present hash"

@@ -25,7 +25,7 @@ from keyferry.errors import Kind, RecordError
 
 LOCK_NAME = "keyferry.lock"
 # A record with a hundred names, each with a hundred secrets, is far smaller.
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 # The minimum size of a read, so that a growing file is not read byte by byte.
 _LITTLE = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -112,8 +112,8 @@ def _check_file(path: str, found: os.stat_result) -> None:
     if found.st_nlink > 1:
         message = f"it has {found.st_nlink} names (hard links), expected 1; {_AGAIN}; remove it"
         raise RecordError(path, message, kind=Kind.TRUST)
-    if found.st_size > MOST_BYTES:
-        message = f"it has {found.st_size} bytes, expected at most {MOST_BYTES}; {_AGAIN}; remove it"
+    if found.st_size > MAX_BYTES:
+        message = f"it has {found.st_size} bytes, expected at most {MAX_BYTES}; {_AGAIN}; remove it"
         raise RecordError(path, message, kind=Kind.TRUST)
 
 
@@ -132,12 +132,12 @@ def _distrust(path: str, why: str, mode: str) -> RecordError:
 def _read_all(path: str, fd: int, size: int) -> bytes:
     """Return the content of a file; raise RecordError if it is too long, also if it grows while it is read."""
     parts = []
-    left = MOST_BYTES + 1
+    left = MAX_BYTES + 1
     while left and (part := os.read(fd, min(left, max(size + 1, _LITTLE)))):
         parts.append(part)
         left -= len(part)
     if not left:
-        raise RecordError(path, f"it has more than {MOST_BYTES} bytes; {_AGAIN}; remove it", kind=Kind.TRUST)
+        raise RecordError(path, f"it has more than {MAX_BYTES} bytes; {_AGAIN}; remove it", kind=Kind.TRUST)
     return b"".join(parts)
 
 

@@ -33,7 +33,7 @@ _TEMPORARY = ".tmp"
 # The kubelet ignores files with its own suffix for temporary files. This infix distinguishes those of keyferry.
 _OURS = ".keyferry-"
 _MAX_PODS = 110
-_MOST_INTENTS, _MOST_RECORDS = 1024, 2000
+_MAX_INTENTS, _MAX_RECORDS = 1024, 2000
 
 
 class _File(Generic[T]):
@@ -357,8 +357,8 @@ class CacheSizes(Value):
     @classmethod
     def for_node(cls, max_pods: int = _MAX_PODS, max_parallel_pulls: int | None = None) -> CacheSizes:
         """Return the kubelet's sizes for a number of pods and of parallel pulls."""
-        intents = min(max(2 * max_pods, 2 * (max_parallel_pulls or 0)), _MOST_INTENTS)
-        return cls(intents=intents, records=min(5 * max_pods, _MOST_RECORDS))
+        intents = min(max(2 * max_pods, 2 * (max_parallel_pulls or 0)), _MAX_INTENTS)
+        return cls(intents=intents, records=min(5 * max_pods, _MAX_RECORDS))
 
 
 class Known(Generic[T]):

@@ -43,7 +43,7 @@ _HEAD = struct.Struct("=IHHII")
 _ROUTE = struct.Struct("=8BI")
 _ATTRIBUTE = struct.Struct("=HH")
 _TYPE_AT = _HEAD.size + 7
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _PATIENCE_SECONDS = 5.0
 _DISCARD_PORT = 9
 
@@ -71,7 +71,7 @@ if sys.platform == "linux":
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
             sock.settimeout(_PATIENCE_SECONDS)
             sock.send(head + route)
-            answer = sock.recv(_MOST_BYTES)
+            answer = sock.recv(_MAX_BYTES)
         if _HEAD.unpack_from(answer)[1] != _NEW_ROUTE:
             return False  # there is no route
         return answer[_TYPE_AT] == _LOCAL

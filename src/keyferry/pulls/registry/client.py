@@ -28,8 +28,8 @@ from keyferry.pulls.registry.transport import (
     find_redirect,
 )
 
-_MOST_MANIFEST_BYTES = 4 << 20
-_MOST_REDIRECTS = 5
+_MAX_MANIFEST_BYTES = 4 << 20
+_MAX_REDIRECTS = 5
 _OK, _PARTIAL, _UNSATISFIABLE = 200, 206, 416
 _UNAUTHORIZED, _FORBIDDEN, _MISSING, _THROTTLED = 401, 403, 404, 429
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -106,7 +106,7 @@ class Registry:
         with self._ask("GET", f"manifests/{reference}", {"Accept": ACCEPTED}) as answer:
             if answer.head.status != _OK:
                 raise self._failure(answer)
-            content = self._read(answer, _MOST_MANIFEST_BYTES)
+            content = self._read(answer, _MAX_MANIFEST_BYTES)
             content_type = answer.head.value("content-type")
             claimed = answer.head.value("docker-content-digest")
         wanted = [digest for digest in (reference if ":" in reference else "", claimed) if digest]
@@ -148,14 +148,14 @@ class Registry:
         """Send a request, answer at most one challenge, and follow redirects without the credential."""
         try:
             answer = self._authorized(method, path, headers)
-            for _ in range(_MOST_REDIRECTS):
+            for _ in range(_MAX_REDIRECTS):
                 if answer.head.status not in _REDIRECTS:
                     return self._unencoded(answer)
                 answer = self._follow(answer, method, headers)
         except HttpError as error:
             raise RegistryError(self.name, 0, str(error), error.kind) from None
         with answer:
-            raise RegistryError(self.name, 0, f"redirects more than {_MOST_REDIRECTS} times", Kind.UNSAFE)
+            raise RegistryError(self.name, 0, f"redirects more than {_MAX_REDIRECTS} times", Kind.UNSAFE)
 
     def _authorized(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
         place = replace(self._origin, target=f"{self._api}/{path}{self._query}")

@@ -18,14 +18,14 @@ from keyferry.errors import DocumentError, HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.transport import Admit, Transport, admit_server_named, find_realm
 
-_MOST_CHALLENGES = 16
-_MOST_CHARACTERS = 1 << 14
+_MAX_CHALLENGES = 16
+_MAX_CHARACTERS = 1 << 14
 # Bearer first: with a token, the password is sent to the token server only.
 _PREFERENCE = ("bearer", "basic")
 _CLIENT = "keyferry"
-_MOST_BYTES = 1 << 18
-_MOST_WORDS = 1 << 16
-_LONGEST_WORDS = 300
+_MAX_BYTES = 1 << 18
+_MAX_ERROR_BYTES = 1 << 16
+_MAX_WORDS = 300
 _OK = 200
 _REFUSALS = (401, 403)
 _NO_GET = (404, 405)
@@ -48,9 +48,9 @@ def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
     for value in values:
         found += [
             Challenge(scheme=scheme, parameters=parameters)
-            for scheme, parameters in read_challenges(value[:_MOST_CHARACTERS])
+            for scheme, parameters in read_challenges(value[:_MAX_CHARACTERS])
         ]
-    return tuple(found[:_MOST_CHALLENGES])
+    return tuple(found[:_MAX_CHALLENGES])
 
 
 def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
@@ -167,7 +167,7 @@ class Authorizer:
         with reply:
             if reply.head.status != _OK:
                 raise self._refusal(reply)
-            content = b"" if reply.head.value("content-encoding") else reply.read(_MOST_BYTES)
+            content = b"" if reply.head.value("content-encoding") else reply.read(_MAX_BYTES)
         token = _find_token(content)
         if not token:
             message = f"its token server {reply.origin.authority} sent a response without a usable token"
@@ -200,7 +200,7 @@ def _find_token(content: bytes) -> str:
 def read_words(answer: HttpResponse, secrets: tuple[str, ...]) -> str:
     """Return a server's error message as ``: code: message``, redacted and shortened, or an empty string."""
     try:
-        content = b"" if answer.head.value("content-encoding") else answer.read(_MOST_WORDS)
+        content = b"" if answer.head.value("content-encoding") else answer.read(_MAX_ERROR_BYTES)
         document = loads(content) if content else None
     except (DocumentError, HttpError):
         return ""
@@ -212,4 +212,4 @@ def read_words(answer: HttpResponse, secrets: tuple[str, ...]) -> str:
     parts = [code.lower() if isinstance(code, str) and code.isidentifier() else "", message]
     # Redacted before shortening: the beginning of a cut secret would not be recognised.
     shown = [printable(" ".join(redact(part, secrets).split())) for part in parts if isinstance(part, str)]
-    return "".join(f": {part[:_LONGEST_WORDS]}" for part in shown if part)
+    return "".join(f": {part[:_MAX_WORDS]}" for part in shown if part)

@@ -28,11 +28,11 @@ from keyferry.pulls.registry.addresses import (
 )
 
 Admit = Callable[[str], None]
-_MOST_SPARE = 8
+_MAX_SPARE = 8
 _PRIVATE_AUTHORITY = "if its authority is private, name its certificate with --ca-file or in SSL_CERT_FILE"
 _PING = "/v2/"
 _BAD_REQUEST = 400
-_MOST_WORDS = 1 << 12
+_MAX_WORDS = 1 << 12
 AllowsPlain = Callable[[Origin], bool]
 
 
@@ -110,7 +110,7 @@ class Transport:
                 deadline,
                 proxy_tls=self._context,
                 proxy=lambda origin: choose_proxy(origin, environ) if route.use_proxy else None,
-                most_spare=_MOST_SPARE,
+                most_spare=_MAX_SPARE,
                 translate_error=_translate_error,
             )
 
@@ -224,7 +224,7 @@ def _speaks_http(transport: Transport, origin: Origin) -> bool:
             return True
         with answer:
             # HTTPS servers send this error, in plain HTTP, in response to a plain HTTP request.
-            return b"HTTPS" not in answer.read(_MOST_WORDS)
+            return b"HTTPS" not in answer.read(_MAX_WORDS)
     except HttpError:
         return False
 

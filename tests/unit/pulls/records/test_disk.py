@@ -11,7 +11,7 @@ import pytest
 
 from keyferry._core.files import Folder
 from keyferry.errors import RecordError
-from keyferry.pulls.records.disk import MOST_BYTES, Disk, FolderLock
+from keyferry.pulls.records.disk import MAX_BYTES, Disk, FolderLock
 from support.locks import PATIENCE_SECONDS, replaced_while_waited_for
 from support.records import folder_of
 
@@ -43,7 +43,7 @@ def test_a_folder_that_is_missing_is_none(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 200_000, MOST_BYTES])
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 200_000, MAX_BYTES])
 def test_all_of_a_file_is_read(folder: Folder, size: int) -> None:
     """However long it is, up to a limit."""
     content = os.urandom(1000) * (size // 1000) + b"x" * (size % 1000)
@@ -54,7 +54,7 @@ def test_all_of_a_file_is_read(folder: Folder, size: int) -> None:
 
 def test_a_file_that_is_too_long_is_refused(folder: Folder) -> None:
     """By its length, before it is read."""
-    os.truncate(put(folder, b""), MOST_BYTES + 1)
+    os.truncate(put(folder, b""), MAX_BYTES + 1)
     with pytest.raises(RecordError, match="expected at most") as caught:
         Disk().read(folder, "file")
     assert caught.value.kind == "trust"
@@ -66,7 +66,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(folder: Folder) ->
 
     def grow() -> None:
         with path.open("ab") as stream:
-            while not done.is_set() and stream.tell() <= MOST_BYTES:
+            while not done.is_set() and stream.tell() <= MAX_BYTES:
                 stream.write(b"x" * 65_536)
 
     thread = threading.Thread(target=grow)
@@ -74,7 +74,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(folder: Folder) ->
     try:
         data = Disk().read(folder, "file")
         assert data is not None
-        assert len(data) <= MOST_BYTES
+        assert len(data) <= MAX_BYTES
     except RecordError as error:
         assert "bytes" in error.message
     finally:
