@@ -247,7 +247,7 @@ def test_every_image_of_every_pod_is_explained(node: Node, tmp_path: Path) -> No
         keyferry.explain_image(request)
     (one,) = keyferry.explain_pods(request_for(node, write_pods(tmp_path, "web"), IMAGE))
     assert [image.image for image in one.images] == [IMAGE]
-    with pytest.raises(keyferry.EnvironmentProblem, match="expected a pod: .* found none"):
+    with pytest.raises(keyferry.EnvironmentProblem, match=r"expected a pod: .* found none"):
         keyferry.explain_pods(keyferry.Request(image=IMAGE))
 
 
