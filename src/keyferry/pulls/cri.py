@@ -113,6 +113,7 @@ _KINDS = {
     FailureKind.HIDDEN: Kind.REFUSED,
     FailureKind.NOT_FOUND: Kind.NOT_FOUND,
     FailureKind.LAYER: Kind.NOT_FOUND,
+    FailureKind.RATE_LIMIT: Kind.THROTTLED,
     **dict.fromkeys(UNREACHED_KINDS, Kind.UNREACHABLE),
     FailureKind.TIMEOUT: Kind.TIMEOUT,
     FailureKind.CANCELED: Kind.TIMEOUT,

@@ -98,6 +98,7 @@ PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
         ),
         ("UNKNOWN", "reading manifest v1 in H/a: unauthorized: authentication required", "refused"),
         ("UNKNOWN", "unable to retrieve auth token: invalid username/password: unauthorized", "refused"),
+        ("UNKNOWN", "toomanyrequests: You have reached your pull rate limit", "throttled"),
         ("UNAUTHENTICATED", "who are you", "refused"),
         ("NOT_FOUND", PULL + "R: not found", "not-found"),
         ("UNKNOWN", "reading manifest nope in H/a: manifest unknown", "not-found"),
