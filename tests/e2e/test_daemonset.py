@@ -85,12 +85,19 @@ class Node:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def signal(self, task: str, signal: str = "SIGTERM") -> None:
-        """End a container."""
+        """End a container; the first process of one loses a signal that comes before it has a handler."""
         process = dict(self._running)[task]
-        subprocess.run(
-            [*self.ctr, "tasks", "kill", "--signal", signal, task], capture_output=True, check=False
-        )
-        process.wait(PATIENCE_SECONDS)
+        command = [*self.ctr, "tasks", "kill", "--signal", signal, task]
+
+        def has_ended() -> bool:
+            subprocess.run(command, capture_output=True, check=False)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                return False
+            return True
+
+        wait_for(has_ended, lambda: self.log(task))
 
     def end(self) -> None:
         """End what still runs."""
