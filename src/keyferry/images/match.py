@@ -7,7 +7,7 @@ special case of that parser affects which credentials are used.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from keyferry._core.user_info import hide_user_info
@@ -189,20 +189,18 @@ class PatternIndex:
             places = tuple([at for at, glob in enumerate(pattern.globs) if glob and is_literal(glob)])
             key = len(pattern.labels), pattern.port, places
             if key not in known:
-                others = tuple([at for at in range(len(pattern.labels)) if at not in places])
-                known[key] = _Group(places, others)
+                known[key] = _Group(places)
                 self._groups.setdefault(key[:2], []).append(known[key])
             known[key].add(order, owner, pattern)
 
     def match(self, image: str) -> tuple[tuple[int, str], ...]:
         """Return each owner with a pattern that matches *image*, ascending, with its first such pattern."""
         try:
-            _, host, port, path = split_registry_url(image)
-        except UrlSyntaxError:
+            url = parse_registry_url(image)
+        except MatchError:
             return ()
-        labels, raw_path = bytewise(host).split("."), bytewise(path)
-        groups = self._groups.get((len(labels), port), ())
-        found = [each for group in groups for each in group.find(labels, raw_path)]
+        groups = self._groups.get((len(url.labels), url.port), ())
+        found = [each for group in groups for each in group.find(url) if matches(each[2], url)]
         first: dict[int, str] = {}
         for _, owner, pattern in sorted(found, key=lambda each: each[0]):
             first.setdefault(owner, pattern.text)
@@ -212,12 +210,10 @@ class PatternIndex:
 class _Group:
     """Patterns with literal labels in the same *places*, by these labels and the path."""
 
-    __slots__ = ("_lengths", "_others", "_patterns", "_places")
+    __slots__ = ("_lengths", "_patterns", "_places")
 
-    def __init__(self, places: tuple[int, ...], others: tuple[int, ...]) -> None:
+    def __init__(self, places: tuple[int, ...]) -> None:
         self._places = places
-        # The places of the labels that are not literal.
-        self._others = others
         # The lengths of the paths: an image is looked up once with as much of its path, for each of them.
         self._lengths: set[int] = set()
         # Each pattern with its order and its owner.
@@ -227,23 +223,18 @@ class _Group:
         """Add a pattern of this group."""
         path = pattern.raw_path
         self._lengths.add(len(path))
-        key = self._literals(pattern.labels), path
+        key = self._literal_labels(pattern), path
         self._patterns.setdefault(key, []).append((order, owner, pattern))
 
-    def find(self, labels: Sequence[str], path: str) -> Iterator[tuple[int, int, Pattern]]:
-        """Return the patterns that match an image with these labels of its host and this path, both bytewise."""
-        literals = self._literals(labels)
+    def find(self, image: RegistryUrl) -> Iterator[tuple[int, int, Pattern]]:
+        """Return the patterns with the literal labels of *image* and a beginning of its path."""
+        labels, path = self._literal_labels(image), image.raw_path
         for length in self._lengths:
-            if length > len(path):
-                continue
-            for found in self._patterns.get((literals, path[:length]), ()):
-                # The labels in the other places are equal.
-                globs = [(found[2].globs[at], labels[at]) for at in self._others]
-                if all(glob is not None and glob_matches(glob, label) for glob, label in globs):
-                    yield found
+            if length <= len(path):
+                yield from self._patterns.get((labels, path[:length]), ())
 
-    def _literals(self, labels: Sequence[str]) -> tuple[str, ...]:
-        return tuple([labels[at] for at in self._places])
+    def _literal_labels(self, url: RegistryUrl) -> tuple[str, ...]:
+        return tuple([url.labels[at] for at in self._places])
 
 
 def explain_match(pattern: str, image: str) -> MatchVerdict:
