@@ -141,8 +141,7 @@ def run_command(
     if command.takes_rest and "--" in words:
         at = words.index("--")
         words, rest = words[:at], words[at + 1 :]
-    args = _parse(prog, command, words)
-    args.rest = rest
+    args = _parse(prog, command, words, argparse.Namespace(rest=rest))
     if args.color is not None:
         choose_color(ColorChoice(args.color))
     if args.verbose:
@@ -155,13 +154,16 @@ def run_command(
         return failed(error, args)
 
 
-def _parse(prog: str, command: Command, words: Sequence[str]) -> argparse.Namespace:
+def _parse(
+    prog: str, command: Command, words: Sequence[str], given: argparse.Namespace
+) -> argparse.Namespace:
     if words and words[0] in command.subcommands:
         # The parser of the subcommand reads the other words; that of its group has nothing to read.
         return argparse.Namespace(subcommand=words[0], words=words[1:], color=None, verbose=False)
     parser = make_parser(prog, command)
     # Otherwise argparse takes no second argument after an option.
-    return parser.parse_intermixed_args(words) if command.takes_options_between else parser.parse_args(words)
+    parse = parser.parse_intermixed_args if command.takes_options_between else parser.parse_args
+    return parse(words, given)
 
 
 def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, Entry | Command]) -> None:
