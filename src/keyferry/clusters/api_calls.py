@@ -12,7 +12,7 @@ from keyferry._core.values import Value, field, replace
 from keyferry._net.forms import encode_percent
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.request import ClusterResponse, request
-from keyferry.errors import Kind
+from keyferry.errors import ClusterAuthError, Kind
 
 Json = dict[str, object]
 
@@ -51,12 +51,14 @@ class ApiProblem(Value):
 
     *kind* is REFUSED for a user that the server does not know or does not permit the action, NOT_FOUND for an object
     that does not exist, CONTENT for a response that cannot be read, and ERROR for any other. *message* is the server's.
+    *next_page* is the token for the rest of a list whose own token has expired, if the server gives one.
     """
 
     action: ApiAction
     kind: Kind
     status: int
     message: str
+    next_page: str = ""
 
     def __str__(self) -> str:
         said = f": {self.message}" if self.message else ""
@@ -75,22 +77,44 @@ def call_api(
     path: str,
     body: Json | None = None,
     *,
+    method: str = "",
     timeout_seconds: float = 60.0,
 ) -> Json | ApiProblem:
     """Send *body* to *path*, or a GET without one, and return the response's document, or the problem.
 
+    A body is sent by POST unless there is a *method*.
+
     Raise ClusterAuthError if the server cannot be reached or the credential cannot be obtained.
     """
     data = b"" if body is None else json.dumps(body).encode()
-    method = "GET" if body is None else "POST"
+    method = method or ("GET" if body is None else "POST")
     with request(session, path, method=method, body=data, timeout_seconds=timeout_seconds) as reply:
-        document = read_object(reply.read()) or {}
         if not reply.is_success:
-            message = _status_text(document) or reply.reason
-            return ApiProblem(action=action, kind=_kind(reply.status), status=reply.status, message=message)
+            return problem_of(action, reply)
+        document = read_object(reply.read()) or {}
     if not document:
         return _unreadable(action, "is not a JSON object", reply.status)
     return document
+
+
+def next_page(document: Json) -> str:
+    """Return the token for the rest of a list that comes in pages; empty at its end."""
+    metadata = document.get("metadata")
+    token = metadata.get("continue") if isinstance(metadata, dict) else None
+    return token if isinstance(token, str) else ""
+
+
+def problem_of(action: ApiAction, reply: ClusterResponse) -> ApiProblem:
+    """Return why *action* has no result, by a response that is no success."""
+    return read_status(action, reply.status, read_object(reply.read()) or {}, reply.reason)
+
+
+def read_status(action: ApiAction, status: int, document: Json, reason: str = "") -> ApiProblem:
+    """Return the problem with the message of a Status, or else the *reason* of the response."""
+    message = _status_text(document) or reason
+    return ApiProblem(
+        action=action, kind=_kind(status), status=status, message=message, next_page=next_page(document)
+    )
 
 
 def _status_text(document: Json) -> str:
@@ -109,19 +133,32 @@ def _kind(status: int) -> Kind:
     return Kind.NOT_FOUND if status == _NOT_FOUND else Kind.ERROR
 
 
-class Review(Value):
-    """The user as the server identifies it, or the *status* and *problem* of a response without a review.
-
-    A response with the status 403 may say who the user is, and what this user may not do: *denied*.
-    """
+class ClusterIdentity(Value):
+    """A user as a server identifies it."""
 
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Review(ClusterIdentity):
+    """The user as the server identifies it, or the *status* and *problem* of a response without a review.
+
+    A response with the status 403 may say who the user is, and what this user may not do: *denied*.
+    """
+
     status: int = 0
     problem: str = ""
     denied: ApiAction | None = None
+
+
+def identify_user(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> ClusterIdentity:
+    """Return as whom the server knows the user; raise ClusterAuthError if it does not say so."""
+    found = review(session, timeout_seconds=timeout_seconds)
+    if found.status:
+        raise ClusterAuthError(session.server, f"the server responded {found.status} {found.problem}")
+    return ClusterIdentity(username=found.username, uid=found.uid, groups=found.groups, extra=found.extra)
 
 
 def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:

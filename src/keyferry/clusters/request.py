@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from keyferry import __version__
 from keyferry._core.log import log_debug
 from keyferry._core.secrets import printable
-from keyferry._core.values import replace
-from keyferry._net.client import Client, HttpResponse
+from keyferry._core.values import Value, replace
+from keyferry._net.client import Client, HttpResponse, Tunnel
 from keyferry._net.deadline import NO_LIMIT, Deadline, WaitLimits
 from keyferry._net.errors import (
     NetworkError,
@@ -33,11 +33,21 @@ if TYPE_CHECKING:
     from typing import Self
 
 UNAUTHORIZED = 401
+_SWITCHED = 101
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MAX_REASON = 100
+# The limit of a request without one: the system's waits do not take an infinite number.
+_YEAR_SECONDS = 365 * 86_400.0
 # Delimiters of a path or query, and '%' for characters that are already escaped.
 _SAFE = "/?&=%:;,@!$'()*+[]~"
+
+
+class Upgrade(Value):
+    """The protocol that the server is asked to switch to, and the headers that this protocol needs."""
+
+    protocol: str
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class ClusterResponse:
@@ -75,6 +85,19 @@ class ClusterResponse:
                 break
         return bytes(body[:limit])
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether the server switched to the protocol that was asked for."""
+        return self.status == _SWITCHED
+
+    def header(self, name: str) -> str:
+        """Return the first value of a header, whose name is given in lower case."""
+        return self._answer.head.value(name)
+
+    def switch(self) -> Tunnel:
+        """Return the connection for the other protocol; it ends when the response is closed."""
+        return self._answer.switch()
+
     def close(self) -> None:
         """Close the connection."""
         self._answer.close()
@@ -88,21 +111,27 @@ def request(
     body: bytes = b"",
     timeout_seconds: float = 60.0,
     is_endless: bool = False,
+    upgrade: Upgrade | None = None,
 ) -> ClusterResponse:
     """Send a request for *path*, relative to the server's URL, and return the response.
 
     *timeout_seconds* limits the wait for the response headers, and each wait for a part of the body unless the
-    response *is_endless*, such as a watch. After a 401 the credential is renewed and the request is sent once
-    more. Redirects are followed only on the same server, so that no other server receives the credential.
+    response *is_endless*, such as a watch. If the session has a time limit for requests, that one applies instead, to
+    the whole exchange, as in kubectl. After a 401 the credential is renewed and the request is sent once
+    more. Redirects are followed only on the same server, so that no other server receives the credential. With
+    *upgrade*, the server is asked to switch to another protocol, whose time the caller limits.
     Raises ClusterAuthError.
     """
     last: list[ClusterResponse] = []
-    idle_seconds = NO_LIMIT if is_endless else timeout_seconds
+    given = session.config.request_timeout_seconds
+    seconds = timeout_seconds if given is None else min(given or _YEAR_SECONDS, _YEAR_SECONDS)
+    idle_seconds = NO_LIMIT if is_endless else seconds
 
     def send(grant: Grant) -> ClusterResponse:
         for reply in last:
             reply.close()
-        last[:] = [_send(session, grant, path, method, body, Deadline(timeout_seconds), idle_seconds)]
+        deadline = Deadline(seconds)
+        last[:] = [_send(session, grant, path, method, body, deadline, idle_seconds, upgrade)]
         return last[0]
 
     return session.perform(send, lambda reply: reply.status == UNAUTHORIZED)
@@ -137,6 +166,7 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     body: bytes,
     deadline: Deadline,
     idle_seconds: float,
+    upgrade: Upgrade | None,
 ) -> ClusterResponse:
     """Send a request and follow redirects; all of them share the deadline."""
     url, origin = _find_server(session.server)
@@ -144,9 +174,11 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     # Made before connecting, so that an invalid key or authority is reported without a server.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
     for left in reversed(range(_MAX_REDIRECTS)):
-        client = _client(session, tls, deadline.seconds_left, idle_seconds)
+        client = _client(session, tls, deadline, idle_seconds)
         place = replace(origin, target=target)
-        reply = ClusterResponse(client.request(place, method, _headers(url, grant, body), body))
+        headers = [*_headers(url, grant, body), *(() if upgrade is None else upgrade.headers)]
+        protocol = "" if upgrade is None else upgrade.protocol
+        reply = ClusterResponse(client.request(place, method, headers, body, upgrade=protocol))
         log_debug("clusters", "%s %s: status %d", method, place.host, reply.status)
         onward = _onward(url, target, reply) if method == "GET" else ""
         if not onward or not left:
@@ -156,18 +188,28 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     return reply
 
 
-def _client(session: ClusterAccess, tls: SSLContext | None, seconds: float, idle_seconds: float) -> Client:
+def _client(
+    session: ClusterAccess, tls: SSLContext | None, deadline: Deadline, idle_seconds: float
+) -> Client:
     """Return a client for one request, so that a connection is never used with two credentials."""
-    configured = session.config.proxy_url
+    seconds = deadline.seconds_left
+    is_whole = session.config.request_timeout_seconds is not None
     return Client(
         lambda: tls or default_context(),
         WaitLimits(connect_seconds=seconds, answer_seconds=seconds, idle_seconds=idle_seconds),
-        Deadline(NO_LIMIT),
+        deadline if is_whole else Deadline(NO_LIMIT),
         # The kubeconfig's certificate-authority and tls-server-name do not apply to the proxy.
         proxy_tls=default_context,
-        proxy=(lambda _: parse_proxy(configured, "proxy-url")) if configured else choose_proxy,
+        proxy=lambda origin: _choose_proxy(session, origin),
         translate_error=lambda _, error: _failure(session.server, error),
     )
+
+
+def _choose_proxy(session: ClusterAccess, origin: Origin) -> Origin | None:
+    config = session.config
+    if config.proxy_url:
+        return parse_proxy(config.proxy_url, "proxy-url")
+    return choose_proxy(origin) if config.uses_environment_proxy else None
 
 
 def _headers(url: Url, grant: Grant, body: bytes) -> list[tuple[str, str]]:

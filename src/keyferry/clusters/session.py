@@ -7,6 +7,7 @@ who gets a credential.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from keyferry._core.clock import check_timeout
 from keyferry._core.user_info import hide_in_url
@@ -14,10 +15,10 @@ from keyferry._core.values import Value
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.runner import ExecRunner
-from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.clusters.kubeconfig.trust import check_trust
+from keyferry.clusters.options import ClusterOptions
 from keyferry.invoke.kuberc import load_kuberc
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.run import Limits, Tail
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
     import aiohttp
     import httpx
+    import httpx2
     import kubernetes
     import requests
+
+    from keyferry.clusters.api_calls import ClusterIdentity
 
 
 class ClusterSession(ClusterAccess):
@@ -44,6 +48,15 @@ class ClusterSession(ClusterAccess):
             else _describe_user(config)
         )
         return f"<ClusterSession for {where}: {who}>"
+
+    def whoami(self, *, timeout_seconds: float = 60.0) -> ClusterIdentity:
+        """Return as whom the server knows the user, by a SelfSubjectReview (Kubernetes 1.27).
+
+        Raise ClusterAuthError if the server refuses it, cannot be reached, or the credential cannot be obtained.
+        """
+        from keyferry.clusters.api_calls import identify_user
+
+        return identify_user(self, timeout_seconds=timeout_seconds)
 
     def httpx_auth(self) -> httpx.Auth:
         """Return an ``Auth`` for ``httpx.Client(auth=...)`` and ``AsyncClient``; requires ``keyferry[httpx]``."""
@@ -60,6 +73,24 @@ class ClusterSession(ClusterAccess):
     def httpx_async_client(self, **options: Any) -> httpx.AsyncClient:
         """Return the same as ``httpx_client`` for asyncio."""
         from keyferry.clusters.adapters.httpx import make_async_client
+
+        return make_async_client(self, **options)
+
+    def httpx2_auth(self) -> httpx2.Auth:
+        """Return an ``Auth`` for ``httpx2.Client(auth=...)`` and ``AsyncClient``; requires ``keyferry[httpx2]``."""
+        from keyferry.clusters.adapters.httpx2 import ClusterAuth
+
+        return ClusterAuth(self)
+
+    def httpx2_client(self, **options: Any) -> httpx2.Client:
+        """Return the same as ``httpx_client`` for httpx2, the successor of httpx."""
+        from keyferry.clusters.adapters.httpx2 import make_client
+
+        return make_client(self, **options)
+
+    def httpx2_async_client(self, **options: Any) -> httpx2.AsyncClient:
+        """Return the same as ``httpx2_client`` for asyncio."""
+        from keyferry.clusters.adapters.httpx2 import make_async_client
 
         return make_async_client(self, **options)
 
@@ -150,7 +181,16 @@ def load_cluster(
     cluster: str | None = None,
     user: str | None = None,
     namespace: str | None = None,
+    server: str | None = None,
+    tls_server_name: str | None = None,
+    certificate_authority: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    token: str | None = None,
+    impersonate: str | None = None,
+    impersonate_groups: Iterable[str] = (),
+    impersonate_uid: str | None = None,
     proxy_url: str | None = None,
+    request_timeout_seconds: float | None = None,
     policy: PluginPolicy | None = None,
     trust: bool = False,
     timeout_seconds: float = 60.0,
@@ -161,9 +201,14 @@ def load_cluster(
     """Return a session for a context, by kubectl's rules: *kubeconfig*, else KUBECONFIG, else ~/.kube/config.
 
     Without *context*, the current context of the kubeconfig is used. *cluster*, *user* and *namespace* replace those of
-    the context, and *proxy_url* the proxy-url of the cluster. *policy* determines which plugins may run; by default it
-    is read from kuberc, as kubectl does. Unless *trust* is set, a kubeconfig that another user could have written is
-    refused if it names a plugin, a credential file, or the server that would receive a credential of another file.
+    the context; *server*, *tls_server_name*, *certificate_authority*, *insecure* and *proxy_url* those of the cluster,
+    as kubectl's flags do: without a *tls_server_name*, another *server* has none. A *token* takes precedence over the
+    user's plugin, which is not run. Requests are made as the user *impersonate*, in *impersonate_groups*.
+    *request_timeout_seconds* limits each request that keyferry itself sends; 0 means no limit.
+
+    *policy* determines which plugins may run; by default it is read from kuberc, as kubectl does. Unless *trust* is
+    set, a kubeconfig that another user could have written is refused if it names a plugin, a credential file, or the
+    server that would receive a credential of another file or the *token*.
     *timeout_seconds* limits each run of a plugin that does not prompt the user. With *stdin_unavailable*, no plugin may
     prompt. Without *retries*, a request that got a 401 response is not sent again with a new credential. Without
     *backs_off*, a plugin that keeps failing is run again for every request, without a pause.
@@ -171,19 +216,48 @@ def load_cluster(
     Raises ConfigError, PolicyError, ClusterAuthError if a credential is needed and cannot be obtained, and ValueError
     if *timeout_seconds* is not positive.
     """
-    check_timeout(timeout_seconds)
-    explicit = None if kubeconfig is None else os.fspath(kubeconfig)
-    loaded = load_kubeconfig(explicit)
-    overrides = Overrides(
+    options = ClusterOptions(
         context=context or "",
+        kubeconfig=None if kubeconfig is None else os.fspath(kubeconfig),
         cluster=cluster or "",
         user=user or "",
         namespace=namespace or "",
+        server=server or "",
+        tls_server_name=tls_server_name or "",
+        certificate_authority=os.fspath(certificate_authority or ""),
+        insecure=insecure,
+        token=token or "",
+        impersonate=impersonate or "",
+        impersonate_groups=tuple(impersonate_groups),
+        impersonate_uid=impersonate_uid or "",
         proxy_url=proxy_url or "",
+        request_timeout_seconds=request_timeout_seconds,
+        trust=trust,
     )
-    config = resolve(loaded, overrides)
+    return open_cluster(
+        options,
+        policy=policy,
+        timeout_seconds=timeout_seconds,
+        stdin_unavailable=stdin_unavailable,
+        retries=retries,
+        backs_off=backs_off,
+    )
+
+
+def open_cluster(
+    options: ClusterOptions,
+    *,
+    policy: PluginPolicy | None = None,
+    timeout_seconds: float = 60.0,
+    stdin_unavailable: bool = False,
+    retries: bool = True,
+    backs_off: bool = True,
+) -> ClusterSession:
+    """Return the session that ``load_cluster`` returns for *options*."""
+    check_timeout(timeout_seconds)
+    config = resolve(load_kubeconfig(options.kubeconfig), options)
     chosen = load_kuberc().policy if policy is None else policy
-    check_trust(config, trust=trust)
+    check_trust(config, trust=options.trust)
     settings = PluginSettings(
         policy=chosen,
         timeout_seconds=timeout_seconds,

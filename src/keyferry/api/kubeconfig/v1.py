@@ -41,6 +41,7 @@ __all__ = [
     "ExecEnvVar",
     "Kubeconfig",
     "Preferences",
+    "note_repeated_extensions",
     "read_kubeconfig",
 ]
 
@@ -199,14 +200,22 @@ def read_kubeconfig(document: object, reader: Reader) -> Kubeconfig:
 def _note_clashes(document: object, reader: Reader) -> None:
     """Record in *reader* every name that occurs more than once in a list of *document*."""
     for path, name, section in _find_clashes(document):
-        listed, mapped = _GO_TYPES[section]
-        # client-go's text ends with the whole list, which includes tokens, so the list is left out.
-        text = (
-            f'error converting *[]{listed} into *map[string]{mapped}: duplicate name "{name}" in list: <dump>'
-        )
-        reader.note(
-            path, f"the name {name!r} is given twice in this list", text, Kind.OTHER, Detail.REPEATED_NAME
-        )
+        _note_clash(reader, path, name, section)
+
+
+def note_repeated_extensions(cluster: object, path: Path, reader: Reader) -> None:
+    """Record in *reader* every extension of *cluster*, which is at *path*, whose name another one has."""
+    for at, name, section in _find_extension_clashes(cluster, path):
+        _note_clash(reader, at, name, section)
+
+
+def _note_clash(reader: Reader, path: Path, name: str, section: str) -> None:
+    listed, mapped = _GO_TYPES[section]
+    # client-go's text ends with the whole list, which includes tokens, so the list is left out.
+    text = f'error converting *[]{listed} into *map[string]{mapped}: duplicate name "{name}" in list: <dump>'
+    reader.note(
+        path, f"the name {name!r} is given twice in this list", text, Kind.OTHER, Detail.REPEATED_NAME
+    )
 
 
 def _find_clashes(document: object) -> Iterator[tuple[Path, str, str]]:

@@ -1,4 +1,4 @@
-"""Connections for httpx that use the current client certificate of a session.
+"""Connections for httpx and httpx2 that use the current client certificate of a session.
 
 When the certificate changes, new requests use a new pool. The old pool closes its idle connections at once and
 the others when their response ends: a watch continues, and no new request uses a connection made with the old
@@ -9,25 +9,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from threading import Lock
-from typing import Any, Generic, TypeVar
-
-import httpx
+from types import ModuleType
+from typing import Any, ClassVar, Generic, TypeVar
 
 from keyferry.clusters.access import ClusterAccess
 from keyferry.errors import ClusterAuthError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # httpx2, its successor, has the same names.
+    import httpx
+
 _ServerKey = tuple[str, str, int | None]
-Transport = TypeVar("Transport", httpx.HTTPTransport, httpx.AsyncHTTPTransport)
+Transport = TypeVar("Transport", "httpx.HTTPTransport", "httpx.AsyncHTTPTransport")
 
 
-def base_url(session: ClusterAccess) -> httpx.URL:
+def base_url(session: ClusterAccess, library: ModuleType) -> httpx.URL:
     """Return the cluster's URL; without a scheme it is an http URL, as in client-go."""
     server = session.server
     try:
-        return httpx.URL(server if "://" in server else f"http://{server}")
-    except httpx.InvalidURL:
+        url: httpx.URL = library.URL(server if "://" in server else f"http://{server}")
+    except library.InvalidURL:
         pass
-    raise ClusterAuthError(server, "the server is not a URL that httpx can use")
+    else:
+        return url
+    raise ClusterAuthError(server, f"the server is not a URL that {library.__name__} can use")
 
 
 def server_key(url: httpx.URL) -> _ServerKey:
@@ -68,12 +74,16 @@ class _Pools(Generic[Transport]):
     """The current pool, and retired ones that are still in use. It can be shared between threads."""
 
     def __init__(
-        self, session: ClusterAccess, make: Callable[..., Transport], options: dict[str, Any]
+        self,
+        session: ClusterAccess,
+        server: httpx.URL,
+        make: Callable[..., Transport],
+        options: dict[str, Any],
     ) -> None:
         self._session = session
         self._make: Callable[..., Transport] = make
         self._options = options
-        self._server_key = server_key(base_url(session))
+        self._server_key = server_key(server)
         self._pools: list[_Pool[Transport]] = []
         self._lock = Lock()
 
@@ -132,11 +142,17 @@ class _Pools(Generic[Transport]):
         return fresh
 
 
-class ClusterTransport(httpx.BaseTransport):
-    """A transport whose connections use the current client certificate."""
+class PooledTransport:
+    """A transport whose connections use the current client certificate; ``library`` is httpx or httpx2."""
+
+    library: ClassVar[ModuleType]
+    stream: ClassVar[Callable[..., Any]]
 
     def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
-        self._pools = _Pools(session, httpx.HTTPTransport, options)
+        library = self.library
+        self._pools: _Pools[httpx.HTTPTransport] = _Pools(
+            session, base_url(session, library), library.HTTPTransport, options
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the body of the response is read later."""
@@ -149,7 +165,7 @@ class ClusterTransport(httpx.BaseTransport):
             self._sweep()
             raise
         self._pools.started(pool)
-        response.stream = _Stream(response.stream, self, pool)  # type: ignore[arg-type] # of a sync transport
+        response.stream = self.stream(response.stream, self, pool)
         return response
 
     def end(self, pool: _Pool[httpx.HTTPTransport]) -> None:
@@ -168,11 +184,17 @@ class ClusterTransport(httpx.BaseTransport):
             closing.close()
 
 
-class AsyncClusterTransport(httpx.AsyncBaseTransport):
-    """The same as ``ClusterTransport`` for asyncio."""
+class AsyncPooledTransport:
+    """The same as ``PooledTransport`` for asyncio."""
+
+    library: ClassVar[ModuleType]
+    stream: ClassVar[Callable[..., Any]]
 
     def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
-        self._pools = _Pools(session, httpx.AsyncHTTPTransport, options)
+        library = self.library
+        self._pools: _Pools[httpx.AsyncHTTPTransport] = _Pools(
+            session, base_url(session, library), library.AsyncHTTPTransport, options
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the body of the response is read later."""
@@ -185,7 +207,7 @@ class AsyncClusterTransport(httpx.AsyncBaseTransport):
             await self._sweep()
             raise
         self._pools.started(pool)
-        response.stream = _AsyncStream(response.stream, self, pool)  # type: ignore[arg-type] # of an async one
+        response.stream = self.stream(response.stream, self, pool)
         return response
 
     async def end(self, pool: _Pool[httpx.AsyncHTTPTransport]) -> None:
@@ -204,11 +226,11 @@ class AsyncClusterTransport(httpx.AsyncBaseTransport):
             await closing.aclose()
 
 
-class _Stream(httpx.SyncByteStream):
+class WatchedStream:
     """The body of a response, which notifies the transport when it is closed."""
 
     def __init__(
-        self, inner: httpx.SyncByteStream, transport: ClusterTransport, pool: _Pool[httpx.HTTPTransport]
+        self, inner: httpx.SyncByteStream, transport: PooledTransport, pool: _Pool[httpx.HTTPTransport]
     ) -> None:
         self._inner = inner
         self._transport = transport
@@ -219,6 +241,7 @@ class _Stream(httpx.SyncByteStream):
         yield from self._inner
 
     def close(self) -> None:
+        """End the response, once."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -228,13 +251,13 @@ class _Stream(httpx.SyncByteStream):
             self._transport.end(self._pool)
 
 
-class _AsyncStream(httpx.AsyncByteStream):
-    """The same as ``_Stream`` for asyncio."""
+class AsyncWatchedStream:
+    """The same as ``WatchedStream`` for asyncio."""
 
     def __init__(
         self,
         inner: httpx.AsyncByteStream,
-        transport: AsyncClusterTransport,
+        transport: AsyncPooledTransport,
         pool: _Pool[httpx.AsyncHTTPTransport],
     ) -> None:
         self._inner = inner
@@ -247,6 +270,7 @@ class _AsyncStream(httpx.AsyncByteStream):
             yield part
 
     async def aclose(self) -> None:
+        """End the response, once."""
         if self._is_closed:
             return
         self._is_closed = True

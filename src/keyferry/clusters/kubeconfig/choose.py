@@ -5,32 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from keyferry._core.gotext import quote
-from keyferry._core.values import Value, field, replace
+from keyferry._core.values import Value, replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, Kubeconfig
+from keyferry.clusters.options import Overrides
 from keyferry.errors import KubeconfigError, Problem
-
-
-class Overrides(Value):
-    """The values of kubectl's global flags; an empty value overrides nothing."""
-
-    context: str = ""
-    cluster: str = ""
-    user: str = ""
-    namespace: str = ""
-    server: str = ""
-    tls_server_name: str = ""
-    username: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    insecure: bool = False
-    certificate_authority: str = ""
-    proxy_url: str = field(default="", repr=False)
-    disable_compression: bool = False
-    client_certificate: str = ""
-    client_key: str = ""
-    impersonate: str = ""
-    impersonate_uid: str = ""
-    impersonate_groups: tuple[str, ...] = ()
 
 
 class Choice(Value):

@@ -11,9 +11,10 @@ from keyferry._core.values import Value, field, replace
 from keyferry._net.url import parse_request_uri, parse_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
-from keyferry.clusters.kubeconfig.choose import Choice, Overrides, choose
+from keyferry.clusters.kubeconfig.choose import Choice, choose
 from keyferry.clusters.kubeconfig.files import KubeconfigFile, LoadedKubeconfig, go_read_error, place
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
+from keyferry.clusters.options import Overrides
 from keyferry.errors import KubeconfigError, Problem
 
 TYPE_CHECKING = False
@@ -44,7 +45,8 @@ class ClientConfig(Value):
 
     Without https it contains no credentials, as in client-go. ``exec`` is set even if the user has a token or
     certificate, which take precedence over it. ``credential_files`` are the files that the user's token,
-    certificate and key are read from. ``unreadable`` are the problems of files that cannot be read, which
+    certificate and key are read from. ``token_is_given`` tells that the caller passed the token, which is in no file.
+    ``request_timeout_seconds`` is the caller's too. ``unreadable`` are the problems of files that cannot be read, which
     `check_transport` raises.
     """
 
@@ -55,8 +57,11 @@ class ClientConfig(Value):
     insecure: bool = False
     ca_data: bytes = field(default=b"", repr=False)
     proxy_url: str = field(default="", repr=False)
+    uses_environment_proxy: bool = True
     disable_compression: bool = False
+    request_timeout_seconds: float | None = None
     bearer_token: str = field(default="", repr=False)
+    token_is_given: bool = False
     token_file: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
@@ -170,6 +175,8 @@ def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile,
         namespace_overridden=bool(overrides.namespace),
         proxy_url=str(parse_url(cluster.proxy_url) or ""),
         disable_compression=cluster.disable_compression,
+        request_timeout_seconds=overrides.request_timeout_seconds,
+        token_is_given=bool(overrides.token),
         context=choice.context_name,
         cluster_name=choice.cluster_name,
         user_name=choice.user_name,

@@ -64,7 +64,8 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
 
     A plugin named by such a file would run as this user, and a credential file that it names may be readable by
     this user only. A context or cluster in such a file would send the credential of another file to a server,
-    proxy or authority of the writer's choice. A token in the file itself is allowed: its writer knows it already.
+    proxy or authority of the writer's choice, and so would one beside a token that the caller passed. A token in the
+    file itself is allowed: its writer knows it already.
     """
     why = _why_untrusted(config, config.user_origin)
     if why and config.exec is not None and config.uses_plugin:
@@ -82,12 +83,14 @@ def _find_diversion(config: ClientConfig) -> Distrust | None:
     """Return the setting of a file that is not trusted which determines where another file's credential is sent."""
     server = hide_in_url(config.server)
     whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
+    if config.token_is_given:
+        whose = "would get the token that is given,"
     for origin, what in (
         (config.cluster_origin, f"server {server!r}, which {whose}"),
         (config.context_origin, f"context {config.context!r}, by which {server!r} {whose}"),
     ):
         why = _why_untrusted(config, origin)
-        if why and origin != config.user_origin:
+        if why and (config.token_is_given or origin != config.user_origin):
             return Distrust(file=origin, why=why, what=what, consequence="sends it there")
     return None
 

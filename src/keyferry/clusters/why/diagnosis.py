@@ -17,6 +17,7 @@ from keyferry.clusters.auth.runner import ALWAYS
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.trust import Distrust, check_trust, find_distrust
+from keyferry.clusters.profile_access import ProfileChoice, ResolvedProfile
 from keyferry.clusters.request import request
 from keyferry.clusters.session import ClusterSession, PluginSettings, make_session
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
@@ -39,11 +40,15 @@ class Renewal(Value):
 
 
 class Diagnosis(Value):
-    """The results of all steps in order; ``error`` is the one that ended the diagnosis, at ``stage``."""
+    """The results of all steps in order; ``error`` is the one that ended the diagnosis, at ``stage``.
+
+    ``choice`` is how the plugin was chosen for a ClusterProfile; a context has none.
+    """
 
     loaded: LoadedKubeconfig
     config: ClientConfig
     now_ns: int
+    choice: ProfileChoice | None = None
     is_trusted: bool = False
     kuberc: LoadedKuberc | None = None
     kuberc_path: str = ""
@@ -60,6 +65,28 @@ class Diagnosis(Value):
     version: Review | None = None  # the response for /version, which is requested if there is no review
     stage: ReasonStage | None = None
     error: KeyferryError | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is diagnosed: a context, or a ClusterProfile."""
+        choice = self.choice
+        return f"context {self.config.context!r}" if choice is None else f"ClusterProfile {choice.profile!r}"
+
+    @property
+    def owner(self) -> str:
+        """The entry of a file that has the credential or the plugin: a user, or a provider."""
+        what = "user" if self.choice is None else "provider"
+        return f"{what} {self.config.user_name!r}"
+
+    @property
+    def server_entry(self) -> str:
+        """The entry that has the server: a cluster of a file, or a ClusterProfile."""
+        config = self.config
+        return (
+            f"cluster {config.cluster_name!r} in {config.cluster_origin}"
+            if self.choice is None
+            else self.subject
+        )
 
     @property
     def uses_plugin(self) -> bool:
@@ -118,9 +145,19 @@ class _Stop(Exception):
         self.diagnosis = replace(diagnosis, stage=stage, error=error)
 
 
+def diagnose_profile(
+    found: ResolvedProfile, *, trust: bool = False, run: bool = True, timeout_seconds: float = 60.0
+) -> Diagnosis:
+    """Take every step for a ClusterProfile, as ``diagnose`` does for a context."""
+    (file,) = found.config.files
+    loaded = LoadedKubeconfig(config=file.config, files=found.config.files, paths=(file.path,))
+    return diagnose(loaded, found.config, found.choice, trust=trust, run=run, timeout_seconds=timeout_seconds)
+
+
 def diagnose(
     loaded: LoadedKubeconfig,
     config: ClientConfig,
+    choice: ProfileChoice | None = None,
     *,
     trust: bool = False,
     run: bool = True,
@@ -130,7 +167,7 @@ def diagnose(
 
     The plugin gets the terminal only if it does not run without one.
     """
-    diagnosis = Diagnosis(loaded=loaded, config=config, now_ns=time_ns(), is_trusted=trust)
+    diagnosis = Diagnosis(loaded=loaded, config=config, choice=choice, now_ns=time_ns(), is_trusted=trust)
     tail = Tail()
     try:
         diagnosis = _look_at_policy(diagnosis)

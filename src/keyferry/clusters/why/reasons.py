@@ -11,6 +11,7 @@ from keyferry._core.secrets import MASK, in_one_line, mask_arguments
 from keyferry._core.user_info import hide_in_text, hide_in_url
 from keyferry.api.meta import format_instant
 from keyferry.clusters.api_calls import Review
+from keyferry.clusters.profile_access import ProfileChoice
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.traps import traps_for
 from keyferry.clusters.why.verdict import describe_end
@@ -49,6 +50,20 @@ def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
+    yield from _chosen_context(diagnosis) if diagnosis.choice is None else _chosen_profile(diagnosis.choice)
+    config = diagnosis.config
+    shown = hide_in_url(config.server)
+    proxy = f", through the proxy {hide_in_url(config.proxy_url)}" if config.proxy_url else ""
+    yield Reason(
+        stage=ReasonStage.CLUSTER,
+        subject=config.cluster_name,
+        outcome=ReasonOutcome.CHOSEN,
+        text=f"{shown}{proxy}",
+        facts={"server": shown, "file": config.cluster_origin},
+    )
+
+
+def _chosen_context(diagnosis: Diagnosis) -> Iterator[Reason]:
     config = diagnosis.config
     current = diagnosis.loaded.config.current_context
     which = "current context" if config.context == current else f"not the current context ({current!r})"
@@ -68,16 +83,42 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
         text=text,
         facts=facts,
     )
-    shown = hide_in_url(config.server)
-    proxy = f", through the proxy {hide_in_url(config.proxy_url)}" if config.proxy_url else ""
-    facts = {"server": shown, "file": config.cluster_origin}
-    yield Reason(
-        stage=ReasonStage.CLUSTER,
-        subject=config.cluster_name,
-        outcome=ReasonOutcome.CHOSEN,
-        text=f"{shown}{proxy}",
-        facts=facts,
-    )
+
+
+def _chosen_profile(choice: ProfileChoice) -> Iterator[Reason]:
+    """Yield which provider serves the profile and why, what the profile adds to its plugin, and what is ignored."""
+    before = ", ".join(map(repr, choice.passed_over))
+    after = f"; before it the file has {before}, which the profile has not" if before else ""
+    text = f"provider {choice.provider!r}: the first of the file that is in the profile's {choice.listed_in}{after}"
+    facts: dict[str, object] = {
+        "provider": choice.provider,
+        "passedOver": list(choice.passed_over),
+        "list": choice.listed_in,
+    }
+    yield _of_profile(choice, ReasonOutcome.CHOSEN, text, facts)
+    if choice.added_args:
+        arguments = mask_arguments(choice.added_args)
+        text = f"adds arguments to the plugin: {_line(arguments)}"
+        yield _of_profile(choice, ReasonOutcome.ADDED, text, {"args": list(arguments)})
+    for names, text in (
+        (choice.added_variables, "adds variables to the plugin"),
+        (choice.replaced_variables, "replaces variables of the provider"),
+    ):
+        if names:
+            facts = {"env": list(names)}
+            yield _of_profile(choice, ReasonOutcome.ADDED, f"{text}: {', '.join(names)}", facts)
+    if choice.kept_variables:
+        kept = ", ".join(choice.kept_variables)
+        text = f"does not replace variables of the provider (AppendIfNotExists): {kept}"
+        facts = {"env": list(choice.kept_variables)}
+        yield _of_profile(choice, ReasonOutcome.IGNORED, text, facts)
+    for each in choice.ignored:
+        text = f"{each.name} is ignored: {each.why}"
+        yield _of_profile(choice, ReasonOutcome.IGNORED, text, {"setting": each.name})
+
+
+def _of_profile(choice: ProfileChoice, outcome: ReasonOutcome, text: str, facts: dict[str, object]) -> Reason:
+    return Reason(stage=ReasonStage.PROFILE, subject=choice.profile, outcome=outcome, text=text, facts=facts)
 
 
 def _underlying(error: KeyferryError | None) -> KeyferryError | None:
@@ -142,12 +183,13 @@ def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
         facts=facts,
     )
     env = ", ".join(names) or "none"
+    source = "kubeconfig" if diagnosis.choice is None else "provider file and the profile"
     own = f"the {len(os.environ)} of this process and KUBERNETES_EXEC_INFO"
     yield Reason(
         stage=ReasonStage.PROGRAM,
         subject=command,
         outcome=ReasonOutcome.ENVIRONMENT,
-        text=f"variables from the kubeconfig: {env}; plus {own}",
+        text=f"variables from the {source}: {env}; plus {own}",
     )
     told = "with" if plugin.provide_cluster_info else "without"
     text = f"input {told} the cluster (provideClusterInfo), apiVersion {plugin.api_version}"

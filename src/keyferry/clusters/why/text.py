@@ -14,12 +14,14 @@ from keyferry.show.writer import Lines, style
 
 _TITLES = (
     ("kubeconfig", (ReasonStage.FILE,)),
-    ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),
+    ("context", (ReasonStage.CONTEXT, ReasonStage.PROFILE, ReasonStage.CLUSTER, ReasonStage.USER)),
     ("program", (ReasonStage.PROGRAM, ReasonStage.POLICY)),
     ("plugin response", (ReasonStage.PLUGIN,)),
     ("server response", (ReasonStage.SERVER,)),
     ("beware", (ReasonStage.TRAP,)),
 )
+# What the sections are called for a ClusterProfile.
+_PROFILE_TITLES = {"kubeconfig": "provider file", "context": "cluster profile"}
 _BAD = (
     ReasonOutcome.FAILED,
     ReasonOutcome.DENIED,
@@ -42,6 +44,8 @@ _TOLD = (
     ReasonOutcome.CHOSEN,
     ReasonOutcome.ANONYMOUS,
     ReasonOutcome.IMPERSONATES,
+    ReasonOutcome.ADDED,
+    ReasonOutcome.IGNORED,
     ReasonOutcome.NOT_RUN,
     ReasonOutcome.ANSWERED,
     ReasonOutcome.CERTIFICATE,
@@ -54,6 +58,7 @@ _MAX_LINES = 24
 _NAMED = (
     ReasonStage.FILE,
     ReasonStage.CONTEXT,
+    ReasonStage.PROFILE,
     ReasonStage.CLUSTER,
     ReasonStage.USER,
     ReasonStage.SERVER,
@@ -75,8 +80,10 @@ def render(diagnosis: Diagnosis, reasons: Sequence[Reason], *, is_wide: bool = F
     verdict = find_verdict(diagnosis, _problem(diagnosis, reasons))
     cures = [f"{mark(Mark.NEXT)} {printable(cure)}" for cure in verdict.cures]
     if is_wide:
+        names = {} if diagnosis.choice is None else _PROFILE_TITLES
         steps = [
-            (title, [_line(each) for each in reasons if each.stage in stages]) for title, stages in _TITLES
+            (names.get(title, title), [_line(each) for each in reasons if each.stage in stages])
+            for title, stages in _TITLES
         ]
         return Lines(f"{_head(verdict)}\n\n{sections((('what to do', cures), *steps))}")
     traps = [_line(each) for each in reasons if each.stage is ReasonStage.TRAP]
@@ -108,6 +115,7 @@ def document(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> dict[str, objec
     return make_document(
         "ClusterExplanation",
         context=diagnosis.config.context,
+        clusterProfile=diagnosis.choice.profile if diagnosis.choice is not None else "",
         decision=_decision(diagnosis),
         verdict={"outcome": str(verdict.outcome), "text": verdict.text},
         cause=verdict.cause,

@@ -116,7 +116,10 @@ def _command(diagnosis: Diagnosis) -> Iterator[Reason]:
         if command.startswith("~"):
             yield _trap(ClusterTrap.TILDE, command, f"{command!r}: '~' is not expanded, but taken literally")
         elif "/" in command and not os.path.isabs(command):
-            text = f"{command!r} is relative to the folder of {diagnosis.config.user_origin}, not to the current one"
+            folder = f"the folder of {diagnosis.config.user_origin}, not to the current one"
+            # A controller runs the command of its provider file from where it is.
+            folder = folder if diagnosis.choice is None else "the current folder"
+            text = f"{command!r} is relative to {folder}"
             yield _trap(ClusterTrap.RELATIVE_COMMAND, command, text)
         elif "/" not in command:
             yield from _path(clean_path(command), plugin)

@@ -49,13 +49,13 @@ _FAILURES = {
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _SERVER_ERROR = 401, 403, 404, 500
 # Four lines of a terminal with 80 columns: more of what a plugin wrote is among the steps.
 _MAX_SAID = 300
-_CHECK_NETWORK = "check the network, the VPN and the proxy, and the address of the server in the kubeconfig"
+_CHECK_NETWORK = "check the network, the VPN and the proxy, and the address of the server"
 _LOG_IN = "log in again with the tool that the plugin belongs to"
 
 
 def find_verdict(diagnosis: Diagnosis, problem: str) -> ClusterVerdict:
     """Return the verdict; *problem* is the text of the step that failed, without secrets."""
-    context, answer = f"context {diagnosis.config.context!r}", diagnosis.last_response
+    context, answer = diagnosis.subject, diagnosis.last_response
     if diagnosis.error is not None and diagnosis.stage is not None:
         text = f"{context} does not work: {_FAILURES.get(diagnosis.stage, 'a step failed')}"
         return ClusterVerdict(
@@ -79,7 +79,6 @@ def find_verdict(diagnosis: Diagnosis, problem: str) -> ClusterVerdict:
 
 def _judge_response(diagnosis: Diagnosis, answer: Review) -> tuple[str, tuple[str, ...]]:
     """Return the likely cause of a response that is no success, and the cures."""
-    config = diagnosis.config
     if answer.status == _UNAUTHORIZED:
         return _why_unauthorized(diagnosis), _unauthorized_cures(diagnosis)
     if answer.status == _FORBIDDEN:
@@ -87,7 +86,7 @@ def _judge_response(diagnosis: Diagnosis, answer: Review) -> tuple[str, tuple[st
     if answer.status >= _SERVER_ERROR:
         cure = "try again; if it stays, tell whoever runs the server: the credential is not the cause"
         return f"the server, or a proxy in front of it, is out of order: {answer.problem}", (cure,)
-    cure = f"check the server of cluster {config.cluster_name!r} in {config.cluster_origin}"
+    cure = f"check the server of {diagnosis.server_entry}"
     if answer.status == _NOT_FOUND:
         return "there is no Kubernetes API at this address", (cure,)
     return answer.problem, (cure,)
@@ -171,8 +170,8 @@ def _unauthorized_cures(diagnosis: Diagnosis) -> tuple[str, ...]:
             f"remove {used} of user {config.user_name!r} from {config.user_origin}: then {plugin} is run",
         )
     if diagnosis.uses_plugin:
-        return (_LOG_IN, f"check that user {config.user_name!r} is for cluster {config.cluster_name!r}")
-    return (f"replace the credential of user {config.user_name!r} in {config.user_origin}",)
+        return (_LOG_IN, f"check that {diagnosis.owner} is for cluster {config.cluster_name!r}")
+    return (f"replace the credential of {diagnosis.owner} in {config.user_origin}",)
 
 
 def _why_forbidden(diagnosis: Diagnosis, answer: Review) -> str:
@@ -218,13 +217,13 @@ def _cures(diagnosis: Diagnosis) -> tuple[str, ...]:
         return (_CHECK_NETWORK, _LOG_IN) if _why_expired(diagnosis) else (_CHECK_NETWORK,)
     if diagnosis.stage is ReasonStage.PLUGIN and isinstance(error, PluginError):
         return _plugin_cures(diagnosis, error)
-    return (f"correct user {config.user_name!r} in {config.user_origin}",)
+    return (f"correct {diagnosis.owner} in {config.user_origin}",)
 
 
 def _plugin_cures(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ...]:
     config = diagnosis.config
     if error.kind is Kind.NOT_FOUND:
-        command = f"the command of user {config.user_name!r} in {config.user_origin}"
+        command = f"the command of {diagnosis.owner} in {config.user_origin}"
         return (f"install the plugin, or correct {command}",)
     if isinstance(error, PluginTimeoutError):
         waits = "does it wait for input, for a browser, or for a server that does not answer?"
@@ -235,7 +234,7 @@ def _plugin_cures(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ...]:
             return (_by_hand(diagnosis),)
         said = "do what the plugin says; if that does not help, " if error.stderr_tail else ""
         return (f"{said}{_LOG_IN}", _by_hand(diagnosis), *_ask_for_terminal(diagnosis, error))
-    return (f"correct user {config.user_name!r} in {config.user_origin}",)
+    return (f"correct {diagnosis.owner} in {config.user_origin}",)
 
 
 def _ask_for_terminal(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ...]:
@@ -244,7 +243,8 @@ def _ask_for_terminal(diagnosis: Diagnosis, error: PluginError) -> tuple[str, ..
     mode = config.exec.interactive_mode if config.exec is not None else ""
     if mode == IF_AVAILABLE:
         return ("it has no terminal here; to let it ask you something, use: keyferry kube whoami",)
-    if mode == NEVER and error.kind is Kind.TIMEOUT:
+    # The plugin of a ClusterProfile never gets one.
+    if mode == NEVER and error.kind is Kind.TIMEOUT and diagnosis.choice is None:
         user = f"user {config.user_name!r} in {config.user_origin}"
         return (f"if it asks you for something, set interactiveMode of {user} to {IF_AVAILABLE}",)
     return ()
@@ -258,7 +258,11 @@ def _by_hand(diagnosis: Diagnosis) -> str:
     words = (clean_path(plugin.command), *mask_arguments(plugin.args or ()))
     names = ", ".join(variable.name for variable in plugin.env)
     line = shlex.join(words).replace(f"'{MASK}'", MASK)
-    return f"run it by hand: {line}" + (f" (with the kubeconfig's {names})" if names else "")
+    return f"run it by hand: {line}" + (f" (with the {_whose(diagnosis)} {names})" if names else "")
+
+
+def _whose(diagnosis: Diagnosis) -> str:
+    return "kubeconfig's" if diagnosis.choice is None else "provider's"
 
 
 def _underlying(error: KeyferryError | None) -> KeyferryError | None:
