@@ -25,6 +25,11 @@ def read_path(path: str | os.PathLike[str], most_bytes: int = MAX_BYTES) -> byte
         return read_stream(stream, most_bytes)
 
 
+def open_now(path: str, flags: int) -> int:
+    """Open a file without blocking, in case the path is a named pipe: an opener for ``open``."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def standard_input() -> BinaryIO:
     """Return standard input; raise OSError if it is closed."""
     if sys.stdin is None:

@@ -34,7 +34,7 @@ _STEP = (
     | _NO_LINK
     | getattr(os, "O_CLOEXEC", 0)
 )
-_MAX_LINKS = 40  # as in Linux
+MAX_LINKS = 40  # as in Linux
 
 
 class DistrustedError(OSError):
@@ -414,7 +414,7 @@ def open_path(path: str) -> tuple[Folder, tuple[str, ...]]:
     if not _HAS_DESCRIPTORS:
         there, missing = _split_missing(os.path.realpath(path))
         return Folder(there, None), missing
-    here, left = ("/" if path.startswith("/") else ""), _names_of(path)
+    here, left = ("/" if path.startswith("/") else ""), names_of(path)
     at, links = os.open(here or os.curdir, _STEP), 0
     try:
         while left:
@@ -426,10 +426,10 @@ def open_path(path: str) -> tuple[Folder, tuple[str, ...]]:
                 there = os.path.join(here, left[-1])
                 _check_link(there, found, os.fstat(at))
                 links += 1
-                if links > _MAX_LINKS:
+                if links > MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), there)
                 target = os.readlink(left.pop(), dir_fd=at)
-                left += _names_of(target)
+                left += names_of(target)
                 if not target.startswith("/"):
                     continue
                 here, following = "/", os.open("/", _STEP)
@@ -450,7 +450,7 @@ def open_path(path: str) -> tuple[Folder, tuple[str, ...]]:
     return Folder(here or os.curdir, fd, owners), tuple(reversed(left))
 
 
-def _names_of(path: str) -> list[str]:
+def names_of(path: str) -> list[str]:
     """Return the names in *path*, the last one first."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 

@@ -54,6 +54,9 @@ _STOPS = (
 _AFTER = {Stop.COLON: "after object key", Stop.AFTER_VALUE: "after top-level value", Stop.KEY: _KEY}
 _AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
 _BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
+_NO_BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[^"\[\]{}]+'
+# So many times the innermost pairs of brackets are taken away: few documents are nested more deeply.
+_PASSES = 32
 _NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
 _MAX_NUMBER = 400  # characters of a number that are searched
 
@@ -74,7 +77,11 @@ def describe_failure(error: Exception, text: str, quoted: bytes | str | None) ->
 
 def check_depth(text: str, deepest: int) -> None:
     """Raise DocumentError if *text* is nested more deeply than *deepest*, as Go does."""
-    if _measure_depth(text, deepest)[0] > deepest:
+    left = re.sub(_NO_BRACKET, "", text)
+    for _ in range(_PASSES):
+        left = left.replace("[]", "").replace("{}", "")
+    # Each pass took away two levels at most, and what is left has as many levels as brackets at most.
+    if len(left) + 2 * _PASSES > deepest and _measure_depth(text, deepest)[0] > deepest:
         raise _too_deep()
 
 

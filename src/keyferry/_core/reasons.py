@@ -22,6 +22,7 @@ class ReasonStage(StrEnum):
     # The context of a cluster. The policy also applies to a decision about an image.
     FILE = "file"
     CONTEXT = "context"
+    PROFILE = "profile"
     CLUSTER = "cluster"
     USER = "user"
     PROGRAM = "program"
@@ -61,6 +62,8 @@ class ReasonOutcome(StrEnum):
     CHOSEN = "chosen"
     ANONYMOUS = "anonymous"
     IMPERSONATES = "impersonates"
+    ADDED = "added"
+    IGNORED = "ignored"
     # program and policy
     COMMAND = "command"
     ENVIRONMENT = "environment"

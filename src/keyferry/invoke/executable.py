@@ -1,8 +1,9 @@
-"""Find a program as Go's ``os/exec`` does, with the same error texts."""
+"""Find a program as Go's ``os/exec`` does, with the same error texts; and the variables that change what it loads."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 
@@ -11,6 +12,14 @@ from keyferry._core.values import Value, replace
 
 _NOT_FOUND = "executable file not found in $PATH"
 _RELATIVE = "cannot run executable found relative to current directory"
+# Variables by which whoever sets them decides which code a program loads. Windows ignores their case.
+_LOADERS = re.compile(
+    r"PATH|(LD|DYLD|GLIBC)_\w*|GCONV_PATH|LOCPATH|BASH_ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|IFS|PYTHON\w*"
+    r"|CLOUDSDK_PYTHON\w*|NODE_(OPTIONS|PATH)|PERL5?(LIB|OPT|DB)|RUBY(LIB|OPT)|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS"
+    r"|LUA_(C?PATH|INIT)\w*|PHPRC|PHP_INI_SCAN_DIR|DOTNET_STARTUP_HOOKS|COR(ECLR)?_\w*|GIT_\w*"
+    r"|OPENSSL_(CONF|ENGINES|MODULES)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class LookPathResult(Value):
@@ -62,6 +71,11 @@ def look_path(name: str) -> LookPathResult:
 def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
     """Resolve a cleaned command as ``exec.Command`` does: only a name without a slash is searched for."""
     return look(command) if base_name(command) == command else LookPathResult(path=command)
+
+
+def is_loader_variable(name: str) -> bool:
+    """Return whether a variable changes which code a program loads or runs, such as PATH and LD_PRELOAD."""
+    return _LOADERS.fullmatch(name) is not None
 
 
 def _refused(name: str, reason: str, stage: str = "") -> LookPathResult:

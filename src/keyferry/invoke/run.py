@@ -43,6 +43,7 @@ def run(
     limits: Limits = Limits(),
     terminal: tuple[int, int] | None = None,
     stderr_tail: Tail | None = None,
+    root: str = "",
 ) -> ProcessOutcome:
     """Run *program*, a path or on Linux a descriptor, by default ``argv[0]``, until it and its output end.
 
@@ -51,7 +52,8 @@ def run(
     even if a process still holds a pipe. With *stderr_tail*, as in client-go, a process that was left behind may go on
     writing to the standard error, of which the last whole lines are the outcome's and in the tail meanwhile. With
     *terminal*, the descriptors of a standard input and a standard error, the program has those, and stays in the
-    session of this process, since it could not read from the terminal otherwise.
+    session of this process, since it could not read from the terminal otherwise. With *root*, that folder is the
+    program's root (``chroot``), and its working directory.
     Raises OSError or ValueError if the program cannot be started.
     """
     started = time.monotonic()
@@ -61,7 +63,7 @@ def run(
     path = program if isinstance(program, str) else f"/proc/self/fd/{program}"
     kept_fds = () if isinstance(program, str) else (program,)
     input_stream, error_stream = (EMPTY if stdin is None else PIPE, PIPE) if terminal is None else terminal
-    running = Program(own_session=terminal is None)
+    running = Program(own_session=terminal is None, root=root)
     try:
         _running.add(running)
         running.start(path, argv, environ, streams=(input_stream, PIPE, error_stream), kept_fds=kept_fds)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
+from keyferry._core.host_root import is_on_host, on_host
+
 LINK = ".agent"
 IN_FRONT = ".real"
 BESIDE = ".beside"
@@ -30,7 +32,7 @@ def is_shim(path: str) -> bool:
 def read_shim_mark(path: str) -> bool:
     """Return whether the program at *path* has the mark of a shim; raise OSError or ValueError if it cannot be read."""
     # A named pipe in the place of a program is not waited for.
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    fd = os.open(on_host(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         status = os.fstat(fd)
         is_program = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SHIM_BYTES
@@ -43,13 +45,13 @@ def plugin_behind(path: str) -> str:
     """Return the plugin behind the shim at *path*, *path* if it is no shim, or nothing if no plugin is behind it."""
     if not is_shim(path):
         return path
-    return next((path + suffix for suffix in BEHIND if os.path.exists(path + suffix)), "")
+    return next((path + suffix for suffix in BEHIND if is_on_host(path + suffix)), "")
 
 
 def program_behind(path: str) -> str:
     """Return what to run for a plugin: the one behind an installed shim, else *path* itself."""
     try:
-        os.lstat(path + LINK)
+        os.lstat(on_host(path + LINK, follows=False))
     except (OSError, ValueError):
         return path
     return plugin_behind(path) or path

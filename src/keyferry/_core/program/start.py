@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 
 from keyferry._core.files import is_open
@@ -46,10 +47,20 @@ class Program:
     It is created before the program is started, so that after an interruption the caller knows what to end. Without
     *own_session*, it stays in the process group of this process, and therefore at its terminal. *kill* terminates a
     program in its own session. With *ends_group*, that is also done after the program ended by itself, because other
-    members of its process group may be left.
+    members of its process group may be left. With *root*, that folder is its root (``chroot``) and working directory.
     """
 
-    __slots__ = ("_ends_group", "_kill", "_own_session", "_process", "_watch_fd", "fds", "pid", "status")
+    __slots__ = (
+        "_ends_group",
+        "_kill",
+        "_own_session",
+        "_process",
+        "_root",
+        "_watch_fd",
+        "fds",
+        "pid",
+        "status",
+    )
 
     def __init__(
         self,
@@ -57,7 +68,9 @@ class Program:
         own_session: bool = True,
         ends_group: bool = False,
         kill: Callable[[int], object] = kill_group,
+        root: str = "",
     ) -> None:
+        self._root = root
         self._own_session = own_session
         self._ends_group = ends_group and CAN_LOOK
         self._kill = kill
@@ -96,6 +109,8 @@ class Program:
                 # The lock is released before the signals are handled: a handler may wait for other threads.
                 with _HeldSignals(), _starting, _NothingBlocked():
                     self._start(path, argv, environ, streams, kept_fds)
+            except subprocess.SubprocessError:
+                raise PermissionError(errno.EPERM, f"cannot make {self._root} its root") from None
             except OSError as error:
                 # The file is open for writing: it is tried again for a short time.
                 if error.errno != errno.ETXTBSY or not patience:
@@ -141,6 +156,8 @@ class Program:
                 env=environ,
                 start_new_session=self._own_session,
                 pass_fds=kept_fds,
+                # Between fork and exec: two system calls, no lock of this process.
+                preexec_fn=partial(_enter, self._root) if self._root else None,  # noqa: PLW1509 - Popen cannot chroot otherwise
             )
             self.pid = process.pid
             if IS_WINDOWS:
@@ -251,6 +268,11 @@ class Program:
         fd, self.fds[stream] = self.fds[stream], -1
         if fd >= 0:
             os.close(fd)
+
+
+def _enter(root: str) -> None:
+    os.chroot(root)
+    os.chdir("/")
 
 
 def move_up(fd: int) -> int:
@@ -406,27 +428,36 @@ class _HeldSignals:
                 self._deliver()
 
 
-def describe_start_problem(path: str, error: OSError | ValueError) -> str:
-    """Return why the existing program *path* failed to start with *error*, with its interpreter if that is missing."""
+def describe_start_problem(path: str, error: OSError | ValueError, find: Callable[[str], str] = str) -> str:
+    """Return why the existing program *path* failed to start with *error*, with its interpreter if that is missing.
+
+    *find* returns where this process finds a path, or raises OSError.
+    """
     if not isinstance(error, FileNotFoundError):
         return f"cannot be started: {go_strerror(error)}"
-    interpreter = _interpreter(path)
+    interpreter = _interpreter(path, find)
     if not interpreter:
         return "needs a program loader that does not exist on this machine"
     why = "; its lines end with CR LF, expected LF" if interpreter.endswith("\r") else ""
     return f"names the interpreter {interpreter!r} in its first line, which does not exist{why}"
 
 
-def missing_interpreter(path: str) -> str:
-    """Return the interpreter that the script *path* names and that does not exist; empty if there is none."""
-    interpreter = _interpreter(path)
-    return "" if os.path.exists(interpreter) else interpreter
+def missing_interpreter(path: str, find: Callable[[str], str] = str) -> str:
+    """Return the interpreter that the script *path* names and that does not exist; empty if there is none.
+
+    *find* returns where this process finds a path, or raises OSError.
+    """
+    interpreter = _interpreter(path, find)
+    try:
+        return "" if os.path.exists(find(interpreter)) else interpreter
+    except OSError:
+        return interpreter
 
 
-def _interpreter(path: str) -> str:
+def _interpreter(path: str, find: Callable[[str], str]) -> str:
     """Return the interpreter in the first line of a script, with the CR of a line that ends with CR LF."""
     try:
-        with open(path, "rb") as stream:
+        with open(find(path), "rb") as stream:
             head = stream.read(_HEAD_BYTES)
     except OSError:
         return ""
