@@ -173,6 +173,25 @@ def try_agent(
     return None
 
 
+def is_trusted(place: str) -> bool:
+    """Return whether only root and this user can replace the socket at the absolute path *place*."""
+    folder, _, name = place.rpartition("/")
+    try:
+        fd = _open_folder(folder)
+        try:
+            _check_owners(fd, folder, name, ROOT)
+        finally:
+            os.close(fd)
+    except (OSError, _NoReplyError):
+        return False
+    return True
+
+
+def _open_folder(folder: str) -> int:
+    flags = (os.O_PATH if _IS_LINUX else os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+    return os.open(folder or "/", flags)
+
+
 def _connect(place: str, seconds: float, owner: int | None) -> socket.socket:
     if not place:
         raise _NoReplyError(FallbackReason.OFF, "no agent is configured")
@@ -180,8 +199,7 @@ def _connect(place: str, seconds: float, owner: int | None) -> socket.socket:
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
     try:
-        flags = (os.O_PATH if _IS_LINUX else os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-        fd = os.open(folder or "/", flags)
+        fd = _open_folder(folder)
         try:
             if owner is not None:
                 _check_owners(fd, folder, name, owner)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _MAX_DRAINED = 1 << 16
 _WITH_BODY = ("POST", "PUT", "PATCH")
 # These define the length of a request and whether the connection stays open, so callers cannot set them.
-_OURS = ("connection", "content-length", "transfer-encoding")
+_OURS = ("connection", "content-length", "transfer-encoding", "upgrade")
+_SWITCHED = 101
 
 
 class _Channel:
@@ -87,6 +88,7 @@ class Client:
         self._lock = Lock()
         self._spare: dict[_Key, list[_Channel]] = {}
         self._busy: set[_Channel] = set()
+        self._is_interrupted = False
         self.translate_error = translate_error
 
     def request(
@@ -97,16 +99,18 @@ class Client:
         body: bytes = b"",
         *,
         check_address: CheckAddress = lambda _: None,
+        upgrade: str = "",
     ) -> HttpResponse:
         """Send a request and read the head of the response.
 
         *check_address* receives the address before any data is sent there, and raises to reject it. Behind a proxy,
-        which resolves names itself, it receives an empty string.
+        which resolves names itself, it receives an empty string. *upgrade* is the protocol to switch to, by the
+        response's ``switch``.
         """
         proxy: Origin | None = None
         try:
             proxy = self._proxy(origin)
-            data = self._encode(origin, proxy, method, headers, body)
+            data = self._encode(origin, proxy, method, headers, body, upgrade)
             channel = self._take(_key(origin, proxy))
             answer = channel and self._try_kept(channel, origin, method, data, check_address)
             return answer or self._exchange(
@@ -146,8 +150,9 @@ class Client:
         channel.connection.close()
 
     def interrupt(self) -> None:
-        """Abort all current requests, so that their threads return at once."""
+        """Abort all current requests, so that their threads return at once, and refuse later ones."""
         with self._lock:
+            self._is_interrupted = True
             for channel in self._busy:
                 channel.connection.abort()
 
@@ -162,7 +167,7 @@ class Client:
     def _take(self, key: _Key) -> _Channel | None:
         with self._lock:
             spare = self._spare.get(key)
-            if not spare:
+            if not spare or self._is_interrupted:
                 return None
             channel = spare.pop()
             self._busy.add(channel)
@@ -203,6 +208,10 @@ class Client:
         channel = _Channel(connection, timer, origin, proxy, dialled[-1] if dialled else "")
         with self._lock:
             self._busy.add(channel)
+            is_late = self._is_interrupted
+        if is_late:  # the interrupt came while it was opened
+            self.release(channel, is_reusable=False)
+            raise ClosedEarlyError("the request was interrupted")
         return channel
 
     def _exchange(
@@ -216,13 +225,14 @@ class Client:
             self.release(channel, is_reusable=False)
             raise
 
-    def _encode(
+    def _encode(  # noqa: PLR0917 - each one is a part of the request
         self,
         origin: Origin,
         proxy: Origin | None,
         method: str,
         headers: Iterable[tuple[str, str]],
         body: bytes,
+        upgrade: str,
     ) -> bytes:
         own = [(name, value) for name, value in headers if name.lower() not in _OURS]
         given = {name.lower() for name, _ in own}
@@ -232,7 +242,9 @@ class Client:
             ("User-Agent", f"keyferry/{__version__}"),
         ]
         lines = [*((name, value) for name, value in usual if name.lower() not in given), *own]
-        if not self._most_spare:
+        if upgrade:
+            lines += [("Connection", "Upgrade"), ("Upgrade", upgrade)]
+        elif not self._most_spare:
             lines.append(("Connection", "close"))
         if body or method in _WITH_BODY:
             lines.append(("Content-Length", str(len(body))))
@@ -287,6 +299,16 @@ class HttpResponse:
                 raise self._client.translate_error(self.origin, explain(failure, self._channel.proxy))
         return bytes(received)
 
+    def switch(self) -> Tunnel:
+        """Return the connection for the other protocol, whose waits the caller limits.
+
+        Raise NetworkError, as translated, for a response that does not switch.
+        """
+        if self.head.status != _SWITCHED:
+            failure = MalformedAnswerError("the response does not switch to another protocol")
+            raise self._client.translate_error(self.origin, explain(failure, self._channel.proxy))
+        return Tunnel(self._client, self.origin, self._channel, self._incoming.take_rest())
+
     def drain(self) -> None:
         """Read the rest of a short body, so that the connection can be kept, and close the response."""
         left = _MAX_DRAINED
@@ -313,8 +335,45 @@ class HttpResponse:
         self.close()
 
 
+class Tunnel:
+    """A connection after the server has switched to another protocol; its response is closed by the caller."""
+
+    def __init__(self, client: Client, origin: Origin, channel: _Channel, begun: bytes) -> None:
+        self._client = client
+        self._origin = origin
+        self._channel = channel
+        self._begun = begun
+
+    def send(self, data: bytes, seconds: float) -> None:
+        """Send all of *data*; each wait takes at most *seconds*."""
+        self._channel.timer.limit_waits(seconds)
+        try:
+            self._channel.connection.send(data)
+        except (OSError, NetworkError) as error:
+            failure = explain(error, self._channel.proxy)
+        else:
+            return
+        raise self._client.translate_error(self._origin, failure)
+
+    def receive(self, seconds: float) -> bytes | None:
+        """Return the bytes that have arrived, none at the end, and None if nothing arrives in *seconds*."""
+        if self._begun:
+            data, self._begun = self._begun, b""
+            return data
+        self._channel.timer.limit_waits(seconds)
+        try:
+            return self._channel.connection.receive()
+        except TimeoutError:
+            return None
+        except (OSError, NetworkError) as error:
+            failure = explain(error, self._channel.proxy)
+        raise self._client.translate_error(self._origin, failure)
+
+
 def _stays_open(head: Head, method: str) -> bool:
     """Return whether the connection can be used again, which needs a response with a known end."""
+    if head.status == _SWITCHED:
+        return False
     has_end = method == "HEAD" or bool(head.values("content-length") or head.values("transfer-encoding"))
     says = ",".join(head.values("connection")).lower()
     return has_end and "close" not in says

@@ -52,12 +52,13 @@ class WaitLimits(Value):
 class Timer(Deadline):
     """The limits of the current request on one connection, within the deadline of the whole operation."""
 
-    __slots__ = ("_outer", "_limits", "_received", "_waited")
+    __slots__ = ("_idle_seconds", "_outer", "_limits", "_received", "_waited")
 
     def __init__(self, outer: Deadline, limits: WaitLimits) -> None:
         super().__init__(limits.answer_seconds)
         self._outer = outer
         self._limits = limits
+        self._idle_seconds = limits.idle_seconds
         self._waited = 0.0
         self._received = 0
 
@@ -68,7 +69,12 @@ class Timer(Deadline):
 
     def remaining(self) -> float:
         """Return the seconds that the next wait may take."""
-        return min(super().remaining(), self._limits.idle_seconds)
+        return min(super().remaining(), self._idle_seconds)
+
+    def limit_waits(self, seconds: float) -> None:
+        """Let each wait from now on take at most *seconds*, and the exchange as long as the operation may."""
+        self._idle_seconds = seconds
+        self.begin(is_timed=False)
 
     def begin(self, *, is_timed: bool = True) -> None:
         """Restart the limits for the next part of the exchange; without *is_timed* its total time is not limited."""

@@ -73,6 +73,11 @@ class Incoming:
         """Whether bytes have arrived that are not read yet, such as some after the end of the body."""
         return self._at < len(self._buffer)
 
+    def take_rest(self) -> bytes:
+        """Return the bytes that have arrived and are not read yet; they belong to another protocol."""
+        rest, self._buffer, self._at = self._buffer[self._at :], b"", 0
+        return rest
+
     def read_head(self) -> Head:
         """Return the head of the final response; informational responses are skipped."""
         while True:

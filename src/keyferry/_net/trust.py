@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 _ENCRYPTED = "Proc-Type:"
 
 
+# Where systems have their bundle, in the order in which Go's programs look, as the container runtime is one.
+SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
 class Trust(Value):
     """The trusted authorities: *ca_file* is a bundle to use in place of the system's, *ca_data* one as PEM text.
 
@@ -130,9 +141,22 @@ def default_context(ca_file: str = "", ca_data: str = "") -> ssl.SSLContext:
 
     if _ENCRYPTED in ca_data:
         raise ValueError  # OpenSSL would prompt for a pass phrase on the terminal
-    context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
+    context = ssl.create_default_context(
+        cafile=ca_file or _missed_bundle(ca_data) or None, cadata=ca_data or None
+    )
     judge_as_go(context)
     return context
+
+
+def _missed_bundle(ca_data: str) -> str:
+    """Return the system's bundle if OpenSSL, which may be built for another system, does not look for it there."""
+    import ssl
+
+    paths = ssl.get_default_verify_paths()
+    is_set = {paths.openssl_cafile_env, paths.openssl_capath_env} & os.environ.keys()
+    if ca_data or is_set or paths.cafile or paths.capath:
+        return ""
+    return next(filter(os.path.isfile, SYSTEM_BUNDLES), "")
 
 
 def _full(trust: Trust) -> ssl.SSLContext:
