@@ -16,7 +16,7 @@ from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
 __all__ = [
     "SOCKS",
     "AgentFacts",
-    "AgentFailure",
+    "AgentProblem",
     "ConfigFacts",
     "DiskFacts",
     "KubeletFacts",
@@ -85,16 +85,15 @@ class ProviderFacts(Value):
     shim: ShimFacts | None = None
 
 
-class AgentFailure(Value):
-    """The last failure of a provider in the agent: when, as the agent writes it, and the reason.
+class AgentProblem(Value):
+    """Something that is not well with the agent, in its own words: what, and why.
 
-    *is_recent* tells that it was within the last hour; what came after it is not known.
+    *is_bad* tells that pulls get no credential now. A command that an agent names is not taken from it here.
     """
 
-    provider: str
-    at: str
-    message: str
-    is_recent: bool
+    is_bad: bool
+    text: str
+    reason: str = ""
 
 
 class AgentFacts(Value):
@@ -111,8 +110,8 @@ class AgentFacts(Value):
     version: str = ""
     config: str = ""
     has_same_config: bool = True
-    reload_problems: tuple[str, ...] = ()
-    failures: tuple[AgentFailure, ...] = ()
+    verdict: str = ""
+    problems: tuple[AgentProblem, ...] = ()
 
 
 class ConfigFacts(Value):

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 
+from keyferry._core.host_root import host_root, is_on_host, on_host
 from keyferry._core.paths import format_path
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
@@ -92,7 +93,8 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
     is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
     registries = tuple(dict.fromkeys(name.partition("/")[0] for name in _plain_names(read)))
     runtime = _runtime(kubelet, options) if is_here else None
-    agents = tuple(_agents(config, options.host_root, os.environ))
+    # Below a host root, the variable of this process does not name the node's agent.
+    agents = tuple(_agents(config, options.host_root, {} if host_root() else os.environ))
     probes: tuple[RegistryProbe, ...] = ()
     if options.is_online:
         config_hash = "" if read is None else read.hash
@@ -152,7 +154,7 @@ def _config(
     gates = {GATE: settings.gates[GATE]} if settings is not None and GATE in settings.gates else {}
     read = read_config(found.config)
     # The same bytes, in case the path is a pipe, which can be read only once.
-    data = None if os.path.isdir(found.config) or not read.files else read.files[0].data
+    data = None if is_on_host(found.config, os.path.isdir) or not read.files else read.files[0].data
     version = options.kubernetes or LATEST
     report = lint(found.config, data=data, bin_dir=found.bin_dir or None, kubernetes=version, gates=gates)
     return ConfigFacts(found=found, report=report, providers=tuple(_providers(read, found.bin_dir))), read
@@ -170,26 +172,26 @@ def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
 
 def _shim(path: str) -> ShimFacts:
     try:
-        target = os.readlink(path + LINK)
+        target = os.readlink(on_host(path + LINK, follows=False))
         # The kubelet, which executes it, is root.
         socket = ROOT_SOCKET if target == AUTO else target
     except OSError:
         socket = ""
     behind = plugin_behind(path)
     plugin = _plugin(behind) if behind and not is_shim(behind) else None
-    is_named = any(os.path.lexists(path + suffix) for suffix in BEHIND)
+    is_named = any(is_on_host(path + suffix, os.path.lexists) for suffix in BEHIND)
     return ShimFacts(socket=socket, plugin=plugin, is_broken=plugin is None and is_named)
 
 
 def _plugin(path: str) -> PluginFile | None:
     try:
-        found = os.stat(path)
+        found = os.stat(on_host(path))
     except (OSError, ValueError):
         return None
     return PluginFile(path=path, user_id=found.st_uid, mode=found.st_mode)
 
 
-def _agents(config: ConfigFacts | None, host_root: str, environ: Mapping[str, str]) -> Iterator[AgentFacts]:
+def _agents(config: ConfigFacts | None, root: str, environ: Mapping[str, str]) -> Iterator[AgentFacts]:
     """Yield the agents that are named; one that is only looked for in its usual place has to be there."""
     seen: set[str] = set()
     for provider in () if config is None else config.providers:
@@ -197,12 +199,14 @@ def _agents(config: ConfigFacts | None, host_root: str, environ: Mapping[str, st
             seen.add(provider.shim.socket)
             place = provider.shim.socket
             yield AgentFacts(
-                socket=place, named_by=f"the shim of {provider.name}", is_there=os.path.lexists(place)
+                socket=place,
+                named_by=f"the shim of {provider.name}",
+                is_there=is_on_host(place, os.path.lexists),
             )
     place, is_named = find_socket(environ), bool(environ.get(AGENT_VARIABLE))
     if not is_named:
-        place = os.path.join(host_root, place.lstrip("/")) if place else ""
-    is_there = os.path.lexists(place)
+        place = os.path.join(root, place.lstrip("/")) if place else ""
+    is_there = is_on_host(place, os.path.lexists)
     if place and place not in seen and (is_named or is_there):
         yield AgentFacts(
             socket=place, named_by=AGENT_VARIABLE if is_named else "its usual place", is_there=is_there
@@ -243,7 +247,7 @@ def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | No
         socket = settings.kubelet.inside(endpoint.removeprefix("unix://")) if endpoint else ""
     else:
         usual = (os.path.join(options.host_root, path.lstrip("/")) for path in SOCKETS)
-        socket, named_by = next(filter(os.path.exists, usual), ""), "its usual place"
+        socket, named_by = next(filter(is_on_host, usual), ""), "its usual place"
         if not socket:
             return None
     version, problem = None, ""
@@ -263,7 +267,7 @@ def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | No
 
 def _is_socket(path: str) -> bool | None:
     try:
-        return stat.S_ISSOCK(os.stat(path).st_mode)
+        return stat.S_ISSOCK(os.stat(on_host(path)).st_mode)
     except (OSError, ValueError):
         return None
 
@@ -302,12 +306,12 @@ def _records(settings: KubeletSettings | None, options: DoctorOptions) -> Record
     policy = None if settings is None else settings.policy
     name = DEFAULT if policy is None else policy.value
     unreadable, report, count = "", None, 0
-    if os.path.isdir(folder):
+    if is_on_host(folder, os.path.isdir):
         try:
-            count = len(os.listdir(os.path.join(folder, "pulled")))
-            report = lint_records(folder)
+            count = len(os.listdir(on_host(os.path.join(folder, "pulled"))))
+            report = lint_records(on_host(folder))
         except FileNotFoundError:
-            report = lint_records(folder)
+            report = lint_records(on_host(folder))
         except OSError as error:
             unreadable = error.strerror or "it is not known why"
     return RecordsFacts(
@@ -333,7 +337,7 @@ def _policy_problem(name: str, allowlist: tuple[str, ...]) -> str:
 def _disk(settings: KubeletSettings | None, options: DoctorOptions) -> DiskFacts | None:
     root = _root(settings, options)
     try:
-        found = os.statvfs(root)
+        found = os.statvfs(on_host(root))
     except (AttributeError, OSError):
         return None  # Windows has no statvfs
     return DiskFacts(path=root, free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize)

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterator
 from enum import StrEnum
 
+from keyferry._core.host_root import place_on_host
 from keyferry._core.secrets import printable
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.show.documents import make_document
 from keyferry.show.text import Mark, Whole, mark, sections
 from keyferry.show.writer import Lines, style
@@ -32,6 +33,9 @@ class HealthLevel(StrEnum):
     PROBLEM = "problem"
     UNKNOWN = "unknown"
     NEXT = "next"
+
+
+_NOT_WELL = (HealthLevel.PROBLEM, HealthLevel.WARNING, HealthLevel.UNKNOWN)
 
 
 class HealthLine(Value):
@@ -62,11 +66,12 @@ class HealthSection(Value):
 
 
 class NodeHealth(Value):
-    """All sections; *is_node* tells whether anything of a node was found."""
+    """All sections; *is_node* tells whether anything of a node was found, *told_by* which node said so from afar."""
 
     sections: tuple[HealthSection, ...]
     is_node: bool = True
     is_online: bool = False
+    told_by: str = ""
 
     def count(self, level: HealthLevel) -> int:
         """Return the number of findings of a level."""
@@ -77,11 +82,20 @@ class NodeHealth(Value):
         """Whether there is a problem or a warning."""
         return bool(self.count(HealthLevel.PROBLEM) + self.count(HealthLevel.WARNING))
 
+    def without_what_is_well(self) -> NodeHealth:
+        """Return the lines that are a problem or a warning, or that could not be checked; the verdict stays."""
+        sections = (
+            replace(section, lines=tuple(line for line in section.lines if line.level in _NOT_WELL))
+            for section in self.sections
+        )
+        return replace(self, sections=tuple(section for section in sections if section.lines))
+
     @property
     def verdict(self) -> str:
         """The result in one line."""
         if not self.is_node:
-            return "cannot tell: this machine does not look like a node"
+            what = self.told_by or "this machine"
+            return f"cannot tell: {what} does not look like a node"
         counts = ((self.count(level), level) for level in (HealthLevel.PROBLEM, HealthLevel.WARNING))
         told = ", ".join(_number(number, level) for number, level in counts if number)
         unknown = self.count(HealthLevel.UNKNOWN)
@@ -114,8 +128,9 @@ class Hints(Value):
         return shlex.join(("keyferry", command, image, *self.shared, *more))
 
     def lint(self, path: str, bin_dir: str = "") -> str:
-        """Return a lint of a file or folder, with its plugins."""
-        return shlex.join(("keyferry", "lint", path, *(("--bin-dir", bin_dir) if bin_dir else ())))
+        """Return a lint of a file or folder, with its plugins, where this process finds them."""
+        plugins = ("--bin-dir", place_on_host(bin_dir)) if bin_dir else ()
+        return shlex.join(("keyferry", "lint", place_on_host(path), *plugins))
 
 
 def health_document(health: NodeHealth) -> dict[str, object]:
@@ -125,6 +140,7 @@ def health_document(health: NodeHealth) -> dict[str, object]:
         verdict=health.verdict,
         isNode=health.is_node,
         online=health.is_online,
+        toldBy=health.told_by,
         counts={str(level): health.count(level) for level in HealthLevel},
         sections=[
             {"title": section.title, "lines": [_line(line) for line in section.lines]}
@@ -155,8 +171,9 @@ _MARKS = {
 def render_health(health: NodeHealth) -> Lines:
     """Return the whole text."""
     verdict = style(printable(health.verdict), "bold", _colour(health))
+    told = f"\n{style(printable(f'from {health.told_by}'), 'dim')}" if health.told_by else ""
     body = sections((section.title, _lines(section.lines)) for section in health.sections)
-    return Lines(f"{verdict}\n\n{body}")
+    return Lines(f"{verdict}{told}\n\n{body}" if body else f"{verdict}{told}")
 
 
 def _colour(health: NodeHealth) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from keyferry._core.clock import time_ns
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
+from keyferry._core.host_root import on_host
 from keyferry._core.values import replace
 from keyferry._net import agent as agent_client
 from keyferry._net.agent import Fallback
@@ -16,9 +16,8 @@ from keyferry._net.dates import parse_date
 from keyferry._net.deadline import Deadline
 from keyferry._net.errors import UrlError
 from keyferry._net.proxy import find_proxy, make_origin, parse_proxy
-from keyferry.api.meta import parse_time
-from keyferry.doctor.facts import SOCKS, AgentFacts, AgentFailure, ProbeRoute, RegistryProbe
-from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError, TimeError
+from keyferry.doctor.facts import SOCKS, AgentFacts, AgentProblem, ProbeRoute, RegistryProbe
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
 from keyferry.pulls.cri import RuntimeInfo, connect_runtime
 from keyferry.pulls.registry.transport import RegistryRoute, Transport, admit_user_named, find_origin
 
@@ -26,7 +25,6 @@ __all__ = ["MAX_REGISTRIES", "ask_agent", "ask_registries", "ask_runtime"]
 
 MAX_REGISTRIES = 16
 _AT_ONCE = 8
-_RECENT_NS = 3600 * 1_000_000_000
 _PING = "/v2/"
 
 
@@ -92,40 +90,33 @@ def ask_runtime(socket: str, timeout_seconds: float) -> tuple[RuntimeInfo | None
 
 def ask_agent(facts: AgentFacts, config_hash: str, timeout_seconds: float) -> AgentFacts:
     """Return the facts with what the agent tells about itself."""
-    reply = agent_client.ask_agent(facts.socket, "/v1/status", answer_seconds=timeout_seconds, method="GET")
+    reply = agent_client.ask_agent(
+        on_host(facts.socket), "/v1/status", answer_seconds=timeout_seconds, method="GET"
+    )
     if isinstance(reply, Fallback):
         return replace(facts, problem=reply.message)
     if reply.status == 403:
         return replace(facts, is_closed=True)
     status = reply.read_object()
-    config, reload = status.get("config"), status.get("reload")
-    if reply.status != 200 or not isinstance(config, dict) or not isinstance(reload, dict):
+    config, health = status.get("config"), status.get("health")
+    if reply.status != 200 or not isinstance(config, dict) or not isinstance(health, dict):
         return replace(facts, problem=f"its status is not understood here (HTTP status {reply.status})")
-    problems = reload.get("problems")
     return replace(
         facts,
         version=str(status.get("version", "")),
         config=str(config.get("providerConfig", "")),
         has_same_config=not config_hash or config.get("hash") == config_hash,
-        reload_problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
-        failures=tuple(_failures(status.get("providers"))),
+        verdict=str(health.get("verdict", "")),
+        problems=tuple(_problems(health.get("problems"))),
     )
 
 
-def _failures(providers: object) -> Iterator[AgentFailure]:
-    """Yield the last failure of each provider that has one."""
-    for each in providers if isinstance(providers, list) else ():
-        last = each.get("lastFailure") if isinstance(each, dict) else None
-        if isinstance(last, dict):
-            at = str(last.get("at", ""))
-            message = str(last.get("message", ""))
-            yield AgentFailure(
-                provider=str(each.get("name", "")), at=at, message=message, is_recent=_is_recent(at)
+def _problems(found: object) -> Iterator[AgentProblem]:
+    """Yield what the agent names as not well."""
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict):
+            yield AgentProblem(
+                is_bad=each.get("level") == "bad",
+                text=str(each.get("text", "")),
+                reason=str(each.get("reason") or ""),
             )
-
-
-def _is_recent(at: str) -> bool:
-    try:
-        return time.time_ns() - parse_time(at) < _RECENT_NS
-    except TimeError:
-        return True

@@ -10,6 +10,7 @@ from keyferry import __version__
 from keyferry._core.severity import Severity
 from keyferry.doctor.facts import (
     AgentFacts,
+    AgentProblem,
     ConfigFacts,
     KubeletFacts,
     NodeFacts,
@@ -175,18 +176,22 @@ def _agent_lines(agent: AgentFacts, hints: Hints, *, is_online: bool) -> Iterato
 
 def _status_lines(agent: AgentFacts, where: str) -> Iterator[HealthLine]:
     other = "" if agent.version == __version__ else f"; this command has version {__version__}"
-    yield _agent_line(HealthLevel.OK, f"{where} answers: version {agent.version}{other}")
+    verdict = f": {agent.verdict}" if agent.verdict else ""
+    yield _agent_line(HealthLevel.OK, f"{where} answers, version {agent.version}{verdict}{other}")
     if not agent.has_same_config:
         text = f"its config {agent.config} is not the one above, so lookups with that one do not use it"
         yield _agent_line(HealthLevel.WARNING, text, _agent_command(agent, "status"))
-    for problem in agent.reload_problems[:1]:
-        more = len(agent.reload_problems) - 1
-        text = f"its last reload was refused: {problem}{f'; and {more} more' if more else ''}"
-        yield _agent_line(HealthLevel.WARNING, text, _agent_command(agent, "status"))
-    for failure in agent.failures:
-        level = HealthLevel.WARNING if failure.is_recent else HealthLevel.OK
-        text = f"its provider {failure.provider} last failed at {failure.at}: {failure.message}"
-        yield _agent_line(level, text, _agent_command(agent, "status"))
+    for problem in agent.problems[:_MAX_LINES]:
+        text = f"{problem.text}: {problem.reason}" if problem.reason else problem.text
+        yield _agent_line(_level_of(problem), text, _agent_command(agent, "status"))
+    left = Counter(map(_level_of, agent.problems[_MAX_LINES:]))
+    for level, number in left.items():
+        text = f"and {number} more {level}{'s' * (number > 1)}"
+        yield make_line(level, "agent", text, _agent_command(agent, "status"), count=number)
+
+
+def _level_of(problem: AgentProblem) -> HealthLevel:
+    return HealthLevel.PROBLEM if problem.is_bad else HealthLevel.WARNING
 
 
 def _agent_command(agent: AgentFacts, name: str) -> str:

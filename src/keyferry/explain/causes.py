@@ -58,7 +58,8 @@ _RULES: list[_Rule] = []
 def explain(facts: Facts) -> Explanation:
     """Return what is said of an image: outcome, verdict, cause and cures."""
     found = next(filter(None, (rule(facts) for rule in _RULES)), None) or foresee(facts)
-    return replace(found, notes=tuple(dict.fromkeys((*found.notes, *_notes(facts, found)))))
+    notes = tuple(dict.fromkeys((*found.notes, *_notes(facts, found))))
+    return replace(found, text=f"{found.text}{_source(facts)}", notes=notes)
 
 
 def _rule(rule: _Rule) -> _Rule:
@@ -213,6 +214,7 @@ def _blocked(facts: Facts) -> Explanation | None:
     cure = Cure(
         text=f"replace 'blocked = true' in {place} by this, then reload {mirrors.runtime}",
         lines=("blocked = false",),
+        short=f"let {place} not block the image, then reload {mirrors.runtime}",
     )
     return Explanation(
         facts=facts,
@@ -513,6 +515,15 @@ def _not_tried(facts: Facts) -> Explanation | None:
 
 
 # Notes beside the verdict.
+
+
+def _source(facts: Facts) -> str:
+    """Return that what the text tells of providers is what the node says; empty where it tells nothing of them."""
+    half, answer = facts.half, facts.answer
+    if half is None or facts.evidence.last_attempt.kind is AttemptKind.RUNS:
+        return ""
+    is_own = answer.credentials and not answer.provisions and answer.credentials[0].source.secret is not None
+    return "" if is_own and facts.decision is None else f" (from node {half.node!r})"
 
 
 def _notes(facts: Facts, explanation: Explanation) -> Iterator[str]:

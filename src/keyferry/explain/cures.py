@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator
 from os.path import join
 
+from keyferry._core.host_root import host_root, place_on_host
 from keyferry._core.json import dumps
 from keyferry._core.secrets import redact
 from keyferry.errors import KeyferryError, Kind, PluginError, PullSecretError
@@ -20,12 +21,19 @@ from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, LookupOutcome, M
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.keyring import Credential
 from keyferry.images.provider.accounts import Pod
+from keyferry.images.reasons.nearness import is_cloud_registry
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secret
 
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
 # No password is ever written here; a shell runs nothing if one of these is not set or empty.
 _USER, _PASSWORD = '"${REGISTRY_USERNAME:?}"', '"${REGISTRY_PASSWORD:?}"'
+# What the pod's node has.
+_ON_NODE = (LookupInput.NODE, LookupInput.DOCKER_CONFIG)
+# The user of every token of Amazon ECR.
+_ECR_USER = "AWS"
 _TYPE, _KEY = next(iter(SECRET_KEYS.items()))
+
+CORRECT_NAME = Cure(text="correct the name in the pod")
 
 
 # Pull secrets.
@@ -43,6 +51,7 @@ def new_secret(facts: Facts) -> tuple[Cure, ...]:
     create = Cure(
         text="create a pull secret; if there is a secret of that name already, choose another here and below",
         lines=(_create_secret(facts.registry, pod.namespace, name),),
+        short="create a pull secret, and let the pod use it",
     )
     return (create, _listed_secret(facts, pod, name))
 
@@ -88,7 +97,8 @@ def recreated_pod(facts: Facts, pod: Pod) -> Cure:
             lines=(f"kubectl delete pod {name} -n {namespace}",),
         )
     line = f'{_save("pod", pod.name, pod.namespace)} && kubectl replace --force -f "$saved"'
-    return Cure(text=f"create the pod again; {_saved_as(pod.name)} keeps a copy", lines=(line,))
+    text = "create the pod again"
+    return Cure(text=f"{text}; {_saved_as(pod.name)} keeps a copy", lines=(line,), short=text)
 
 
 def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[Cure, ...]:
@@ -105,6 +115,11 @@ def renewed_secret(facts: Facts, name: str, *credentials: Credential) -> tuple[C
         user = user if redact(user) == user else ""  # a token in its place is not shown
         login = f"a user and password of {registry} to pull secret {name}"
         what = f"correct the password of {user!r}" if user else f"write {login}"
+        if user == _ECR_USER and is_cloud_registry(registry):
+            what = (
+                f"renew the password of {user!r} with 'aws ecr get-login-password', since ECR's tokens end after 12 "
+                "hours; a credential provider on the node renews them by itself"
+            )
         return tuple(_changed(facts, secret, what, _rewrite_line(secret, keys[0], user)))
     # A command that writes a secret with one entry would lose the others, which other pods may use.
     what = f"add an entry for {registry}"
@@ -129,17 +144,26 @@ def _place_of(secret: PullSecret) -> str:
 
 def _edited(facts: Facts, secret: PullSecret, what: str) -> Iterator[Cure]:
     """Yield how to edit the docker config of a secret."""
-    return _changed(facts, secret, f"{what}; {secret.name}-edited.* is what you edit", _edit_line(secret))
+    return _changed(
+        facts, secret, what, _edit_line(secret), edited=f"; {secret.name}-edited.* is what you edit"
+    )
 
 
 def _changed(
-    facts: Facts, secret: PullSecret, what: str, line: str, kept: str = "the secret as it is now"
+    facts: Facts,
+    secret: PullSecret,
+    what: str,
+    line: str,
+    *,
+    kept: str = "the secret as it is now",
+    edited: str = "",
 ) -> Iterator[Cure]:
     """Yield how to change a secret with a command, and what is to be done after that if it is immutable."""
+    text = f"{what}{edited}"
     if secret.is_immutable:
-        what += "; the secret is immutable, so it is deleted and created again"
+        text += "; the secret is immutable, so it is deleted and created again"
         kept += ", which 'kubectl create -f' restores"
-    yield Cure(text=f"{what}; {_saved_as(secret.name)} keeps {kept}", lines=(line,))
+    yield Cure(text=f"{text}; {_saved_as(secret.name)} keeps {kept}", lines=(line,), short=what)
     yield from _read_again(facts, secret)
 
 
@@ -184,9 +208,10 @@ def _change_type(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]
         return
     is_immutable = unused.secret is not None and unused.secret.is_immutable
     then = "" if is_immutable else ", and the kubelet's next attempt uses it"
+    text = "a secret cannot change its type, so replace it by itself with the right one"
     yield Cure(
-        text="a secret cannot change its type, so replace it by itself with the right one; "
-        f"{_saved_as(unused.name)} keeps a copy{then}",
+        text=f"{text}; {_saved_as(unused.name)} keeps a copy{then}",
+        short=text,
         lines=(
             f"{_save('secret', unused.name, pod.namespace)} && "
             f"sed 's|^type: .*|type: {type_}|' \"$saved\" | kubectl replace --force -f -",
@@ -211,9 +236,11 @@ def _type_of_data(secret: PullSecret | None) -> str:
 def _rewrite(facts: Facts, pod: Pod, unused: UnusedSecret) -> Iterator[Cure]:
     secret = unused.secret or PullSecret(namespace=pod.namespace, name=unused.name, type=_TYPE, data={})
     if secret.type == _TYPE:
-        what = f"write secret {unused.name!r} again, here with one entry, for {facts.registry}"
-        kept = "the one of now, with its other entries"
-        yield from _changed(facts, secret, what, _rewrite_line(secret, facts.registry), kept)
+        what = f"write secret {unused.name!r} again"
+        kept, entry = "the one of now, with its other entries", f", here with one entry, for {facts.registry}"
+        yield from _changed(
+            facts, secret, what, _rewrite_line(secret, facts.registry), kept=kept, edited=entry
+        )
     else:
         yield from _edited(facts, secret, f"write an entry for {facts.registry} {_place_of(secret)}")
 
@@ -321,10 +348,15 @@ def input_cures(facts: Facts) -> Iterator[Cure]:
         # The verdict names the first one.
         is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and facts.check is None
         text = hint.removeprefix(f"{missing}; ") if is_told else hint
+        if facts.node_cure is not None and missing.input in _ON_NODE:
+            yield Cure(text=f"{text}, or {facts.node_cure.text}", lines=facts.node_cure.lines)
+            continue
         yield Cure(text=text, lines=tuple(_input_lines(facts, missing)))
     if facts.try_command:
+        where = "" if facts.half is None else f"on node {facts.half.node}, "
         yield Cure(
-            text="see which step from the service account to the registry fails", lines=(facts.try_command,)
+            text=f"{where}see which step from the service account to the registry fails",
+            lines=(facts.try_command,),
         )
 
 
@@ -368,12 +400,16 @@ def plugin_command(error: KeyferryError, provider: str, image: str, config: str,
         return ""
     if error.kind is Kind.NOT_FOUND:
         return lint_command(config, bin_dir)
+    if host_root():
+        return ""  # the command would run the plugin without the node's files
     return trace_command(provider, image, config, bin_dir)
 
 
 def lint_command(config: str, bin_dir: str) -> str:
     """Return the command that lists the plugins that are missing; empty without a config."""
-    return shlex.join(("keyferry", "lint", config, "--bin-dir", bin_dir)) if config else ""
+    if not config:
+        return ""
+    return shlex.join(("keyferry", "lint", place_on_host(config), "--bin-dir", place_on_host(bin_dir)))
 
 
 def trace_command(provider: str, image: str, config: str, bin_dir: str) -> str:

@@ -6,19 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK, redact
+from keyferry._core.user_info import hide_user_info
 from keyferry.api.meta import format_time
 from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document, reason_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.explain.cluster.causes import CommonCause, WaitingPods
     from keyferry.explain.evidence import Evidence
-    from keyferry.explain.explanation import Explanation
+    from keyferry.explain.explanation import Cure, Explanation, Facts
     from keyferry.explain.gather import ExplainedImage, ExplainedPod
     from keyferry.images.answer import Answer, Failure, MissingInput
     from keyferry.images.keyring import Credential, Source
     from keyferry.pulls.records.decide import Decision
     from keyferry.workloads.events import PullEvent
+    from keyferry.workloads.listing import PodSelection
 
 
 def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:
@@ -104,7 +107,7 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
             "text": explanation.text,
         },
         cause=explanation.cause,
-        cure=[{"text": cure.text, "lines": list(cure.lines)} for cure in explanation.cures],
+        cure=cure_documents(explanation.cures),
         notes=list(explanation.notes),
         evidence=_evidence(facts.evidence),
         config=facts.config,
@@ -127,6 +130,9 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
             if reason.stage not in (ReasonStage.TRAP, ReasonStage.DECISION)
         ],
     )
+    document["provenance"] = _provenance(facts)
+    if facts.half is not None:
+        document["node"] = facts.half.document
     if facts.decision is not None:
         document["access"] = decision_document(facts.decision, answer.missing)
     if facts.check is not None:
@@ -134,6 +140,23 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
 
         document["registry"] = check_document(facts.check)
     return document
+
+
+def _provenance(facts: Facts) -> dict[str, object]:
+    """Return who told each part of the explanation: what is here, or the pod's node from afar."""
+    half, here = facts.half, "here"
+    node = here if half is None else "node"
+    return {
+        "evidence": here,
+        "pullSecrets": here,
+        "serviceAccount": here,
+        "config": node,
+        "failures": node,
+        "credentials": [
+            here if each.source.secret is not None or half is None else "node"
+            for each in facts.answer.credentials
+        ],
+    }
 
 
 def pods_document(pods: Sequence[ExplainedPod]) -> dict[str, object]:
@@ -170,6 +193,55 @@ def _image_document(image: ExplainedImage) -> dict[str, object]:
     }
 
 
+def waiting_document(found: WaitingPods) -> dict[str, object]:
+    """Return the output of ``keyferry explain -A``; namespaces of which all are meant are an empty text."""
+    from keyferry.explain.cluster.text import verdict_text
+
+    return make_document(
+        "WaitingPods",
+        server=found.server,
+        time=time_text(found.now),
+        selection=selection_document(found.selection),
+        verdict={"outcome": str(found.verdict), "text": verdict_text(found)},
+        pods=found.total,
+        waiting=found.waiting,
+        causes=list(map(_cause_document, found.causes)),
+        notes=list(found.notes),
+    )
+
+
+def selection_document(selection: PodSelection) -> dict[str, object]:
+    """Return which pods are meant."""
+    return {
+        "namespace": selection.namespace,
+        "labelSelector": selection.label_selector,
+        "fieldSelector": selection.field_selector,
+        "node": selection.node,
+    }
+
+
+def _cause_document(cause: CommonCause) -> dict[str, object]:
+    namespace, _, name = cause.example.partition("/")
+    return {
+        "id": cause.id,
+        "pods": cause.pods,
+        "sure": cause.is_sure,
+        "case": str(cause.outcome),
+        "text": cause.text,
+        "summary": cause.summary,
+        "cause": cause.cause,
+        "cure": cure_documents(cause.cures),
+        "registry": cause.registry,
+        "images": list(map(hide_user_info, cause.images)),
+        "namespaces": list(cause.namespaces),
+        "nodes": list(cause.nodes),
+        "since": time_text(cause.since),
+        "example": {"namespace": namespace, "pod": name, "command": cause.command},
+        "examples": list(cause.examples),
+        "said": cause.said,
+    }
+
+
 def event_document(event: PullEvent) -> dict[str, object]:
     """Return an event as a document."""
     return {
@@ -189,7 +261,7 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
     return {
         "lastAttempt": {
             "outcome": str(attempt.kind),
-            "time": _time(attempt.at),
+            "time": time_text(attempt.at),
             "failure": None
             if failure is None
             else {
@@ -199,7 +271,7 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
                 "text": failure.text,
             },
             "pulled": attempt.was_pulled,
-            "runningSince": _time(attempt.since),
+            "runningSince": time_text(attempt.since),
         },
         "states": [
             {
@@ -211,12 +283,12 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
             for state in evidence.states
         ],
         "events": [event_document(event) for event in evidence.events],
-        "changes": [{"what": change.what, "time": _time(change.at)} for change in evidence.changes],
+        "changes": [{"what": change.what, "time": time_text(change.at)} for change in evidence.changes],
         "unread": [
             {
                 "path": file.path,
-                "changed": _time(file.changed),
-                "started": _time(file.started),
+                "changed": time_text(file.changed),
+                "started": time_text(file.started),
                 "certain": file.is_certain,
             }
             for file in evidence.unread
@@ -224,7 +296,13 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
     }
 
 
-def _time(at: float | None) -> str | None:
+def cure_documents(cures: Iterable[Cure]) -> list[dict[str, object]]:
+    """Return cures as documents."""
+    return [{"text": cure.text, "lines": list(cure.lines)} for cure in cures]
+
+
+def time_text(at: float | None) -> str | None:
+    """Return an instant in seconds since 1970 as documents have it; None for one that is not known."""
     return None if at is None else format_time(int(at) * 1_000_000_000)
 
 

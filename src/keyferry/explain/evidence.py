@@ -24,7 +24,7 @@ from keyferry.pulls.failure_text import UNREACHED_KINDS, FailureKind, PullFailur
 from keyferry.workloads.events import EARLIER_REASONS, PullEvent
 from keyferry.workloads.inputs import Inputs
 from keyferry.workloads.objects import Change
-from keyferry.workloads.pods import ContainerState, PodContainer, StateKind, WorkloadPod
+from keyferry.workloads.pods import ContainerRole, ContainerState, PodContainer, StateKind, WorkloadPod
 from keyferry.workloads.request import Request
 
 TYPE_CHECKING = False
@@ -121,7 +121,7 @@ class Evidence(Value):
             return _running(self.states, success)
         if failed is not None:
             return failed
-        failure = None if waiting is None else _failure_of_state(waiting)
+        failure = None if waiting is None else failure_of_state(waiting)
         if waiting is not None and (failure is None or failure.kind is not FailureKind.QPS):
             return LastAttempt(kind=AttemptKind.FAILED, failure=failure)
         pulling = next((event for event in reversed(self.events) if event.reason == _PULLING), None)
@@ -173,8 +173,12 @@ def see(
     runtime_changes: tuple[Change, ...] = (),
     unread: tuple[Newer, ...] = (),
 ) -> Evidence:
-    """Return what the status of *pod* and its *events* show of *containers*, which use one image."""
+    """Return what the status of *pod* and its *events* show of *containers*, which use one image.
+
+    A volume has no state of its own. The containers that mount it wait, and their messages name its image.
+    """
     wanted = tuple(containers)
+    is_volume = any(each.role is ContainerRole.VOLUME for each in wanted)
     places = {(each.role.field, each.name) for each in wanted}
     images = {name for each in wanted for name in _spellings(each.image)}
     kept = tuple(events)
@@ -184,9 +188,13 @@ def see(
         reason=pod.reason,
         is_deleted=pod.is_deleted,
         states=tuple(
-            _of_image(each, images) for each in pod.states if (each.role.field, each.name) in places
+            _of_image(each, images)
+            for each in pod.states
+            if (each.role.field, each.name) in places or (is_volume and each.image in images)
         ),
-        events=tuple(each for each in kept if _is_about(each, places, images)),
+        events=tuple(
+            each for each in kept if _is_about(each, places, images) or (is_volume and each.image in images)
+        ),
         pod_events=tuple(each for each in kept if not each.container),
         changes=changes,
         runtime_changes=runtime_changes,
@@ -221,7 +229,7 @@ def _failure_of(event: PullEvent) -> PullFailure:
     return recognise(event.message, event.reason)
 
 
-def _failure_of_state(state: ContainerState) -> PullFailure | None:
+def failure_of_state(state: ContainerState) -> PullFailure | None:
     """Return why a container waits; None if its message tells only that the kubelet waits, as before 1.32."""
     if not says_why(state.message) and state.reason != _NEVER and " " not in state.reason:
         return None

@@ -18,6 +18,7 @@ from keyferry.show.text import duration_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.explain.node_half import NodeHalf
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.answer import Answer
     from keyferry.images.dockerconfig import PullSecret
@@ -88,10 +89,19 @@ class MirrorTrap(StrEnum):
 
 
 class Cure(Value):
-    """A change that helps, and the lines to paste for it: commands, or lines of a file."""
+    """A change that helps, and the lines to paste for it: commands, or lines of a file.
+
+    *short* is the text for a place without the lines and about many pods, if that is another one.
+    """
 
     text: str
     lines: tuple[str, ...] = ()
+    short: str = ""
+
+    @property
+    def brief(self) -> Cure:
+        """The cure without the lines, and without what is said of them."""
+        return Cure(text=self.short or self.text)
 
 
 class Cause(Value):
@@ -118,9 +128,10 @@ class Facts(Value):
     and *account_secrets* those of its service account, None if they are not known. *is_replaced* tells that another
     object replaces the pod when it is deleted, and *is_static* that a kubelet runs it from a file of its node.
     *pull_secrets* are those that the kubelet reads. *ignored_settings* are those of the kubelet's config that no
-    kubelet reads. *command* is the command line that asked, to which options can be added; *try_command* is the one
-    that tries the way of a token that is refused. *account_lines* add the service account to the file with the pod.
-    *warnings* are about the question, and stand apart from the explanation.
+    kubelet reads. *half* is what the pod's node told from afar. *command* is the command line that asked, to which
+    options can be added; *node_cure* asks the node, or more of it, *node_check* lets it ask the registry, and
+    *try_command* tries the way of a token that is refused. *account_lines* add the service account to the file with the
+    pod. *warnings* are about the question, and stand apart from the explanation.
     """
 
     answer: Answer
@@ -143,7 +154,10 @@ class Facts(Value):
     pull_secrets: tuple[PullSecret, ...] = ()
     unused: tuple[UnusedSecret, ...] = ()
     ignored_settings: tuple[str, ...] = ()
+    half: NodeHalf | None = None
     command: str = ""
+    node_cure: Cure | None = None
+    node_check: str = ""
     try_command: str = ""
     account_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -326,12 +340,10 @@ def next_check(facts: Facts) -> tuple[Cure, ...]:
     """Return how to ask the registry, unless it was asked."""
     if facts.check is not None or not facts.command:
         return ()
-    return (
-        Cure(
-            text=f"to check whether {facts.registry} accepts it",
-            lines=(f"{facts.command} --check-registry",),
-        ),
-    )
+    text = f"to check whether {facts.registry} accepts it"
+    if facts.node_check:
+        return (Cure(text=f"{text}, from the node", lines=(facts.node_check,)),)
+    return (Cure(text=text, lines=(f"{facts.command} --check-registry",)),)
 
 
 def retry_text(facts: Facts) -> str:
@@ -343,4 +355,4 @@ def retry_text(facts: Facts) -> str:
 
 def wait_cure(facts: Facts) -> Cure:
     """Return that there is only to wait."""
-    return Cure(text=f"wait: {retry_text(facts)}")
+    return Cure(text=f"wait: {retry_text(facts)}", short="wait: the kubelet tries again within five minutes")

@@ -6,24 +6,28 @@ A question goes one way: ``Request``, ``Inputs``, ``Answer`` beside ``Evidence``
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keyferry._core.log import log_debug
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, replace
+from keyferry._net.agent import OFF
 from keyferry.errors import EnvironmentProblem, ImageNameError, KeyferryError
 from keyferry.explain.causes import explain
 from keyferry.explain.evidence import find_unread, see_image
-from keyferry.explain.explanation import Explanation, Facts, PullVerdict
+from keyferry.explain.explanation import Cure, Explanation, Facts, PullVerdict
 from keyferry.images.answer import ACCOUNT_INPUTS, Answer, LookupInput
-from keyferry.images.reference import parse_image
+from keyferry.images.reference import is_image_name, parse_image
 from keyferry.workloads.inputs import Inputs, Sources, read_sources, resolve
 from keyferry.workloads.node import PluginEnvironment, no_config_note
-from keyferry.workloads.request import Request, Wait, missing_lines
+from keyferry.workloads.node_reply import Through
+from keyferry.workloads.request import DEBUG_IMAGE, Request, Wait, missing_lines, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.reasons import Reason
+    from keyferry.explain.node_half import NodeHalf
+    from keyferry.explain.node_question import Announce, NodeAnswers
     from keyferry.explain.registry import RegistryCheck
     from keyferry.images.node.changes import Newer
     from keyferry.pulls.mirrors.endpoints import Mirrors
@@ -102,17 +106,43 @@ def explain_pods(request: Request) -> tuple[ExplainedPod, ...]:
     return tuple(explain_pod(request, each) for each in found)
 
 
-def explain_inputs(inputs: Inputs, image: str, *, wait: Wait | None = None) -> Explanation:
-    """Explain one image whose inputs were found."""
+def explain_inputs(
+    inputs: Inputs, image: str, *, wait: Wait | None = None, announce: Announce = lambda _: None
+) -> Explanation:
+    """Explain one image whose inputs were found; *announce* is told of a pod that is made to ask the node."""
     workload = inputs.sources.workload
     answer = inputs.lookup(image, wait=wait)
+    answer, half = _complete(_ask_node(inputs, (image,), announce, wait), answer)
     if workload is None:
-        return explain(gather_facts(inputs, answer, wait=wait))
-    return explain(gather_facts(inputs, answer, workload.using(image), find_unread(inputs), wait=wait))
+        return explain(gather_facts(inputs, answer, half=half, wait=wait))
+    unread = find_unread(inputs)
+    return explain(gather_facts(inputs, answer, workload.using(image), unread, half=half, wait=wait))
 
 
-def explain_pod(request: Request, sources: Sources, *, wait: Wait | None = None) -> ExplainedPod:
-    """Explain the images of one pod, whose sources were read."""
+def _ask_node(
+    inputs: Inputs, images: Iterable[str], announce: Announce, wait: Wait | None
+) -> NodeAnswers | None:
+    """Return what the node told of *images*; None if it is not to be asked."""
+    if not inputs.request.node_access.is_asked:
+        return None
+    from keyferry.explain.node_question import ask_for_halves
+
+    with wait_for(wait, "asking the node", inputs.request.timeout_seconds):
+        return ask_for_halves(inputs, images, announce)
+
+
+def _complete(told: NodeAnswers | None, answer: Answer) -> tuple[Answer, NodeHalf | None]:
+    return (answer, None) if told is None else told.complete(answer)
+
+
+def explain_pod(
+    request: Request,
+    sources: Sources,
+    *,
+    wait: Wait | None = None,
+    announce: Announce = lambda _: None,
+) -> ExplainedPod:
+    """Explain the images of one pod, whose sources were read; *announce* is as for ``explain_inputs``."""
     pod = sources.workload
     assert pod is not None  # noqa: S101 - the caller has checked it
     if request.image:
@@ -123,6 +153,7 @@ def explain_pod(request: Request, sources: Sources, *, wait: Wait | None = None)
         )
     inputs = resolve(request, sources)
     unread = find_unread(inputs)
+    told = _ask_node(inputs, filter(is_image_name, pod.by_image), announce, wait)
 
     def explain_containers(containers: tuple[PodContainer, ...]) -> ExplainedImage:
         image = containers[0].image
@@ -132,7 +163,8 @@ def explain_pod(request: Request, sources: Sources, *, wait: Wait | None = None)
             return ExplainedImage(
                 containers=containers, image=hide_user_info(image), problem=f"InvalidImageName: {error}"
             )
-        explanation = explain(gather_facts(inputs, answer, containers, unread, wait=wait))
+        answer, half = _complete(told, answer)
+        explanation = explain(gather_facts(inputs, answer, containers, unread, half=half, wait=wait))
         return ExplainedImage(containers=containers, image=image, explanation=explanation)
 
     return ExplainedPod(pod=pod, images=tuple(map(explain_containers, _groups(pod))), inputs=inputs)
@@ -155,11 +187,13 @@ def gather_facts(
     containers: tuple[PodContainer, ...] = (),
     unread: tuple[Newer, ...] = (),
     *,
+    half: NodeHalf | None = None,
     wait: Wait | None = None,
 ) -> Facts:
     """Return what is known about the image of *answer*, with the registry and the node's records if they are asked.
 
-    *containers* are those of the pod that use it, *unread* the files that the pod's kubelet may not have read.
+    *containers* are those of the pod that use it, *unread* the files that the pod's kubelet may not have read. *half*
+    is what the node told, and is part of *answer*.
     """
     request, sources = inputs.request, inputs.sources
     # The agent's plugins have its environment, not the one that was found for plugins that are run here.
@@ -167,6 +201,10 @@ def gather_facts(
         inputs = replace(inputs, environment=PluginEnvironment(owner="the node agent"))
     mirrors, check, traps = _ask_registry(inputs, answer, wait)
     decision, warnings = _decide_access(inputs, answer, is_pod=bool(containers))
+    if half is not None and half.image is not None and containers:
+        from keyferry.explain.node_record import decide_use
+
+        decision = decide_use(half.image, answer)
     workload = sources.workload
     # With a config, no setting is missed, and the search for a kubelet among all processes is skipped.
     settings = None if inputs.found.config else inputs.node.settings
@@ -177,9 +215,9 @@ def gather_facts(
         mirrors=mirrors,
         decision=decision,
         containers=containers,
-        config=_config(inputs),
-        where=_where(inputs),
-        notes=tuple(_notes(inputs)),
+        config=_config(inputs, half),
+        where=_where(inputs, half),
+        notes=tuple(_notes(inputs, half)),
         traps=(*inputs.environment.traps, *traps),
         hints=tuple(missing_lines(answer.missing, request)),
         pod=sources.pod,
@@ -191,7 +229,10 @@ def gather_facts(
         pull_secrets=sources.pull_secrets,
         unused=sources.unused,
         ignored_settings=() if settings is None else settings.ignored,
+        half=half,
         command=request.explain_command(),
+        node_cure=_node_cure(inputs, half),
+        node_check="" if half is None else request.can_pull_command(),
         try_command=_try_command(request, answer),
         account_lines=tuple(_account_lines(request, answer)),
         warnings=(*sources.warnings, *warnings),
@@ -323,6 +364,26 @@ def _account_lines(request: Request, answer: Answer) -> Iterator[str]:
     yield f'with=$(mktemp {new_file}) && {both} > "$with" && {again} -f "$with"'
 
 
+def _node_cure(inputs: Inputs, half: NodeHalf | None) -> Cure | None:
+    """Return the command that would ask the node, or ask it for more; None if no other command would."""
+    request, access = inputs.request, inputs.request.node_access
+    if access.is_asked:
+        is_complete = half is not None and not half.unseen
+        was_made = bool(access.debug_image) and (half is None or half.through is Through.DEBUG_POD)
+        if is_complete or was_made:
+            return None
+        # The agent's pod would be asked first again.
+        more = replace(
+            request, agent=OFF, node_access=replace(access, debug_image=access.debug_image or DEBUG_IMAGE)
+        )
+        return Cure(text="ask it in a debug pod", lines=(more.explain_command(),))
+    is_given = request.config or request.bin_dir or request.no_run or request.check_registry
+    is_elsewhere = request.target and inputs.sources.node_name and inputs.node.elsewhere
+    if is_given or not is_elsewhere:
+        return None
+    return Cure(text="ask the node itself", lines=(f"{request.explain_command()} --on-node",))
+
+
 # The inputs, for people and programs.
 
 
@@ -345,8 +406,12 @@ def _secret_words(sources: Sources) -> Iterator[str]:
             yield f"{missing.name} (not known)"
 
 
-def _config(inputs: Inputs) -> dict[str, object]:
+def _config(inputs: Inputs, half: NodeHalf | None) -> dict[str, object]:
     found, sources = inputs.found, inputs.sources
+    if half is not None:
+        secrets = [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets]
+        notes = [note for note in inputs.notes if note not in inputs.machine]
+        return {**half.config_document, "pullSecrets": secrets, "notes": notes}
     return {
         "path": found.config,
         "pathFrom": found.config_from,
@@ -359,14 +424,16 @@ def _config(inputs: Inputs) -> dict[str, object]:
     }
 
 
-def _notes(inputs: Inputs) -> Iterator[str]:
+def _notes(inputs: Inputs, half: NodeHalf | None) -> Iterator[str]:
     """Yield the notes about inputs, but for what is shown above them or among the sources; those on machines last."""
     shown = (*inputs.banner, *inputs.machine)
     yield from (note for note in inputs.notes if note not in shown)
+    if half is not None:
+        return  # this machine's files do not matter
     yield from (note for note in inputs.machine if note != no_config_note(inputs.node))
 
 
-def _where(inputs: Inputs) -> tuple[str, ...]:
+def _where(inputs: Inputs, half: NodeHalf | None) -> tuple[str, ...]:
     found, docker_config = inputs.found, inputs.docker_config
     missing = {each.input for each in inputs.sources.missing}
     secrets = "the pod lists none"
@@ -378,8 +445,11 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
     if docker_config.origin != "given":
         login = f"{docker_config.path or 'none'} ({docker_config.origin})"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
+    own = f"pull secrets: {', '.join(_secret_words(inputs.sources)) or secrets}"
+    if half is not None:
+        return own, *half.lines
     return (
-        f"pull secrets: {', '.join(_secret_words(inputs.sources)) or secrets}",
+        own,
         f"node docker config: {login}",
         f"providers: {found.config} ({found.config_from})" if found.config else no_config_note(inputs.node),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),

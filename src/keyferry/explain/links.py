@@ -400,12 +400,12 @@ def _provider_link(matched: Matched, covering: list[Matched]) -> Link:
 def plugin_link(
     provider: Provider, image: ImageName, pod: Pod, *, trace: str
 ) -> tuple[Link, Provision | None]:
-    """Run the plugin as the kubelet does; *trace* is the command that shows the exchange."""
+    """Run the plugin as the kubelet does; *trace* is the command that shows the exchange, if one can."""
     provision = provider.provide(image.repository, pod)
     if provision.error is not None or provision.outcome is not ProvisionOutcome.RAN:
         problem = provision.error
         text = str(problem) if problem is not None else provision.skipped
-        cure = f"see the whole exchange with: {trace}"
+        cure = f"see the whole exchange with: {trace}" if trace else ""
         return Link(name=LinkName.PLUGIN, state=LinkState.BROKEN, text=text, cure=cure, error=problem), None
     number = len(provision.auth)
     facts: dict[str, object] = {

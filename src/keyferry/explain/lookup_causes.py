@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from os.path import join
 
+from keyferry._core.host_root import host_root, on_host
 from keyferry._core.json import dumps
 from keyferry._core.program.start import missing_interpreter
 from keyferry._core.values import replace
@@ -57,6 +58,7 @@ from keyferry.workloads.secrets import UnusedReason, UnusedSecret, as_pull_secre
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.explain.node_half import NodeHalf
     from keyferry.explain.registry import RegistryCheck
 
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
@@ -112,6 +114,12 @@ def _node_may_not_request_token(facts: Facts) -> Cause | None:
     error = failures[0].error if failures else None
     if not isinstance(error, NodeAudienceError):
         return None
+    if facts.half is not None:  # a node that lies must not choose what an administrator permits
+        text = (
+            f"if {facts.config_path} on node {facts.half.node} names this audience, let plugin try, there, print the "
+            "objects that permit it"
+        )
+        return Cause(cause=str(error), cures=(Cure(text=text),))
     objects = {"apiVersion": "v1", "kind": "List", "items": list(error.manifests)}
     line = f"echo {shlex.quote(dumps(objects))} | kubectl apply -f -"
     text = "as an administrator of the cluster, permit it; this adds objects of their own, and takes nothing away"
@@ -142,6 +150,8 @@ def _plugin_cures(facts: Facts, provider: str, error: KeyferryError) -> tuple[Cu
     command = plugin_command(error, provider, name, config, bin_dir)
     if not command:
         return ()
+    if facts.half is not None:
+        return (_cure_there(facts, facts.half, "see what is wrong"),)
     if error.kind is Kind.NOT_FOUND:
         return (
             Cure(text=f"install {provider!r} in {bin_dir}; this lists all that is missing", lines=(command,)),
@@ -151,8 +161,18 @@ def _plugin_cures(facts: Facts, provider: str, error: KeyferryError) -> tuple[Cu
     return (Cure(text="see the plugin's request and response", lines=(command,)),)
 
 
+def _cure_there(facts: Facts, half: NodeHalf, text: str) -> Cure:
+    """Return the command that finds all of it on the node.
+
+    It has none of the paths that the node told: a program there would be run if it is pasted here.
+    """
+    return Cure(
+        text=f"on node {half.node}, {text}", lines=(shlex.join(("keyferry", "explain", facts.answer.image)),)
+    )
+
+
 def _start_cure(path: str) -> Cure:
-    interpreter = missing_interpreter(path)
+    interpreter = missing_interpreter(path, on_host)
     if interpreter.endswith("\r"):
         return Cure(text="convert its line ends", lines=(f"sed -i 's/\\r$//' {shlex.quote(path)}",))
     if interpreter:
@@ -198,8 +218,10 @@ def _response_without_key(facts: Facts) -> Cause | None:
 
 def trace_cure(facts: Facts, provider: str, text: str) -> Cure:
     """Return how to see what a plugin returns."""
-    if not facts.bin_dir:
+    if not facts.bin_dir or host_root():
         return Cure(text=text)
+    if facts.half is not None:
+        return _cure_there(facts, facts.half, text)
     return Cure(
         text=text, lines=(trace_command(provider, facts.answer.name, facts.config_path, facts.bin_dir),)
     )
@@ -309,8 +331,9 @@ def _miss_cures(facts: Facts, miss: Miss) -> tuple[Cure, ...]:
         return ()
     if miss.source.kind == SourceKind.PROVIDER:
         where = f" in {facts.config_path}" if facts.config_path else ""
-        text = f"add this to matchImages of provider {miss.source.name!r}{where}, then restart the kubelet"
-        return (Cure(text=text, lines=(f"- {dumps(miss.wanted)}",)),)
+        to = f"to matchImages of provider {miss.source.name!r}{where}, then restart the kubelet"
+        line, short = f"- {dumps(miss.wanted)}", f"add {miss.wanted!r} {to}"
+        return (Cure(text=f"add this {to}", lines=(line,), short=short),)
     if miss.source.secret is not None:
         return renewed_secret(facts, miss.source.name)
     return (Cure(text=f"add an entry for {miss.wanted!r} to {miss.source.name}"),)

@@ -141,11 +141,11 @@ def _unknown_host(facts: Facts, failure: PullFailure) -> Cause:
     if failure.role is HostRole.PROXY:
         return Cause(cause=cause, cures=(_proxy_cure(),))
     named = _named_in(facts, failure)
-    text = "see whether the node resolves it, there"
+    text = "see whether the node resolves it"
     if named:
         text = f"check the name in {named}; if it is right, {text}"
     lines = _pasted(host, f"getent hosts {shlex.quote(_without_port(host))}")
-    return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
+    return Cause(cause=cause, cures=(Cure(text=f"{text}, there", lines=lines, short=text),))
 
 
 @_cause_of(FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
@@ -155,13 +155,12 @@ def _unreachable(facts: Facts, failure: PullFailure) -> Cause:
     if failure.role is HostRole.PROXY:
         return Cause(cause=cause, cures=(_proxy_cure(", and whether the proxy runs"),))
     named = _named_in(facts, failure)
-    text = "the network, the firewall and the proxy of the node, there"
+    text = "the network, the firewall and the proxy of the node"
     text = f"check the name and the port in {named}, then {text}" if named else f"check {text}"
     path = "/v2/" if named else "/"
     url = f"{'http' if failure.is_plain else 'https'}://{host}{path}"
-    return Cause(
-        cause=cause, cures=(Cure(text=text, lines=_pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")),)
-    )
+    lines = _pasted(host, f"curl -sSIo /dev/null {shlex.quote(url)}")
+    return Cause(cause=cause, cures=(Cure(text=f"{text}, there", lines=lines, short=text),))
 
 
 @_cause_of(FailureKind.CANCELED)
@@ -188,13 +187,10 @@ def _untrusted(facts: Facts, failure: PullFailure) -> Cause:
         f"on the node, save the authority's certificate as {folder}/ca.crt, and write this to {folder}/hosts.toml, "
         "or add it there; containerd reads it at the next pull, if its config_path is that folder"
     )
+    short = f"let the node trust the authority of the certificate, by {folder}/hosts.toml"
     lines = _pasted(entry, f'[host."https://{entry}"]', f'  ca = "{folder}/ca.crt"')
-    return Cause(
-        cause=cause,
-        cures=(
-            Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
-        ),
-    )
+    ask = Cure(text=f"ask who runs {_party(facts, failure)}")
+    return Cause(cause=cause, cures=(Cure(text=text, lines=lines, short=short) if lines else ask,))
 
 
 @_cause_of(FailureKind.CERTIFICATE)
@@ -205,11 +201,12 @@ def _bad_certificate(facts: Facts, failure: PullFailure) -> Cause:
     name = f"the name in {named}" if named else "its name"
     text = (
         f"compare the names and dates in the certificate with {name} and with the clock of the node; who runs "
-        f"{_party(facts, failure)} can renew it. On the node"
+        f"{_party(facts, failure)} can renew it"
     )
     address = shlex.quote(host if _without_port(host) != host else f"{host}:443")
     line = f"openssl s_client -connect {address} </dev/null | openssl x509 -noout -dates -ext subjectAltName"
-    return Cause(cause=cause, cures=(Cure(text=text, lines=_pasted(host, line)),))
+    cure = Cure(text=f"{text}. On the node", lines=_pasted(host, line), short=text)
+    return Cause(cause=cause, cures=(cure,))
 
 
 @_cause_of(FailureKind.CLIENT_CERTIFICATE)
@@ -223,14 +220,11 @@ def _no_client_certificate(facts: Facts, failure: PullFailure) -> Cause:
         f"on the node, save a certificate that {party} accepts and its key as {folder}/client.cert and "
         f"client.key, and write this to {folder}/hosts.toml, or add it there; containerd reads it at the next pull"
     )
+    short = f"give the node a certificate that {party} accepts, in {folder}/hosts.toml"
     client = f'  client = [["{folder}/client.cert", "{folder}/client.key"]]'
     lines = _pasted(entry, f'[host."https://{entry}"]', client)
-    return Cause(
-        cause=cause,
-        cures=(
-            Cure(text=text, lines=lines) if lines else Cure(text=f"ask who runs {_party(facts, failure)}"),
-        ),
-    )
+    ask = Cure(text=f"ask who runs {_party(facts, failure)}")
+    return Cause(cause=cause, cures=(Cure(text=text, lines=lines, short=short) if lines else ask,))
 
 
 @_cause_of(FailureKind.PROTOCOL)
@@ -246,7 +240,8 @@ def _other_protocol(facts: Facts, failure: PullFailure) -> Cause:
         f"check the port of {host}; if it has no TLS and the network is trusted, write this to {folder}/hosts.toml "
         "on the node, or add it there"
     )
-    return Cause(cause=cause, cures=(Cure(text=text, lines=lines),))
+    short = f"check the port of {host}; if it has no TLS and the network is trusted, permit it in {folder}/hosts.toml"
+    return Cause(cause=cause, cures=(Cure(text=text, lines=lines, short=short),))
 
 
 @_cause_of(FailureKind.RATE_LIMIT)
@@ -255,8 +250,9 @@ def _rate_limit(facts: Facts, failure: PullFailure) -> Cause:
     wait = wait_cure(facts)
     if facts.answer.credentials:
         return Cause(cause=cause, cures=(wait,))
-    more = Cure(text=f"{wait.text}; registries permit more pulls to a user of their own")
-    return Cause(cause=cause, cures=(more, *new_secret(facts)))
+    more = "; registries permit more pulls to a user of their own"
+    wait = Cure(text=f"{wait.text}{more}", short=f"{wait.short}{more}")
+    return Cause(cause=cause, cures=(wait, *new_secret(facts)))
 
 
 @_cause_of(FailureKind.SERVER)

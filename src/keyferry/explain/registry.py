@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from keyferry._core.host_root import is_on_host
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import printable, redact
 from keyferry._core.user_info import hide_user_info
@@ -15,7 +16,7 @@ from keyferry.explain.explanation import MirrorTrap, PullVerdict
 from keyferry.images.answer import Answer, MissingInput
 from keyferry.images.keyring import Credential
 from keyferry.images.match import explain_match
-from keyferry.images.node.discover import ROOT_VARIABLE, Discovery
+from keyferry.images.node.discover import Discovery, usual_root
 from keyferry.images.node.settings import Node
 from keyferry.images.reference import normalise, registry_of
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors
@@ -23,13 +24,18 @@ from keyferry.pulls.trial import Attempt, EndpointAnswer, most_telling
 from keyferry.show.text import Mark, mark
 from keyferry.workloads.request import RegistryOptions, Wait, wait_for
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.explain.node_half import NodeHalf
+    from keyferry.workloads.inputs import Inputs
+
 
 class RegistryCheck(Value):
     """A registry's response to each credential, and the other facts that decide whether the image can be pulled.
 
     *missing* are inputs that were not given and may hold another credential. *mirrors* tell where and how the container
     runtime asks, and the attempts were made so. Where the runtime may not read that file, *without_file* are the
-    attempts without it.
+    attempts without it. With a *half*, the node made the attempts after the first *own_attempts*.
     """
 
     image: str
@@ -37,6 +43,8 @@ class RegistryCheck(Value):
     missing: tuple[MissingInput, ...] = ()
     mirrors: Mirrors | None = None
     without_file: tuple[Attempt, ...] = ()
+    half: NodeHalf | None = None
+    own_attempts: int = 0
 
     @property
     def verdict(self) -> PullVerdict:
@@ -51,7 +59,8 @@ class RegistryCheck(Value):
     @property
     def text(self) -> str:
         """The verdict in one line."""
-        return verdict(self)
+        is_told = self.half is not None and len(self.attempts) > self.own_attempts
+        return f"{verdict(self)} (from node {self.half.node!r})" if self.half and is_told else verdict(self)
 
     def _judge(self, attempts: tuple[Attempt, ...]) -> PullVerdict:
         if any(attempt.worked for attempt in attempts):
@@ -79,6 +88,12 @@ class RegistryCheck(Value):
         A kubelet that has a credential makes no anonymous attempt, and a wrong one is refused for a public image too.
         """
         return bool(self.missing) and all(attempt.credential is None for attempt in self.attempts)
+
+    @property
+    def provenance(self) -> tuple[str, ...]:
+        """Who made each attempt: ``here``, or the ``node``."""
+        there = 0 if self.half is None else len(self.attempts) - self.own_attempts
+        return ("here",) * (len(self.attempts) - there) + ("node",) * there
 
     @property
     def other_way(self) -> str:
@@ -154,6 +169,15 @@ def check_image(
     return RegistryCheck(
         image=image, attempts=attempts, missing=missing, mirrors=mirrors, without_file=without_file
     )
+
+
+def check_inputs(
+    inputs: Inputs, answer: Answer, credentials: tuple[Credential, ...], *, wait: Wait | None = None
+) -> RegistryCheck:
+    """Ask the registry for the image of *answer* with each credential, as the node's container runtime does."""
+    options = inputs.request.registry
+    mirrors = image_mirrors(answer.image, options, inputs.node, inputs.found, is_here=True)
+    return check_image(answer.image, credentials, options, mirrors, missing=answer.missing, wait=wait)
 
 
 def verdict(check: RegistryCheck) -> str:
@@ -309,7 +333,7 @@ def image_mirrors(
     Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
     only those that options name.
     """
-    if options.hosts_dir and not os.path.isdir(options.hosts_dir):
+    if options.hosts_dir and not is_on_host(options.hosts_dir, os.path.isdir):
         raise EnvironmentProblem(f"--hosts-dir {options.hosts_dir!r}: is not a folder")
     is_named = options.hosts_dir or options.registries_conf
     is_this_node = (is_here or found.kubelet is not None) and not node.elsewhere
@@ -318,7 +342,7 @@ def image_mirrors(
     from keyferry.pulls.mirrors.endpoints import MirrorPlaces, running_places
     from keyferry.pulls.mirrors.find import find_endpoints
 
-    places = MirrorPlaces(root=os.environ.get(ROOT_VARIABLE) or "/")
+    places = MirrorPlaces(root=usual_root(os.environ))
     if is_named:
         places = replace(places, hosts_dir=options.hosts_dir, registries_conf=options.registries_conf)
     elif found.kubelet is not None:

@@ -50,11 +50,14 @@ def render(
     """
     notes = [*explanation.notes, *(reason.text for reason in _traps(explanation)), *_others(explanation)]
     shown = notes if is_wide else notes[:_MAX_NOTES]
-    blocks = ["\n".join(_head(explanation.verdict, explanation.text, subject))]
+    half = explanation.facts.half
+    head = head_lines(explanation.verdict, explanation.text, subject)
+    told = () if half is None else fold(style(printable(str(half)), "dim"), "  ", "  ")
+    blocks = ["\n".join((*head, *told))]
     if explanation.cures:
-        blocks.append("\n".join(line for cure in explanation.cures for line in _cure(cure)))
+        blocks.append("\n".join(line for cure in explanation.cures for line in cure_lines(cure)))
     if shown:
-        blocks.append("\n".join(line for note in shown for line in _marked(Mark.WARNING, printable(note))))
+        blocks.append("\n".join(line for note in shown for line in note_lines(note)))
     if is_wide:
         blocks.append(sections(_stages(explanation)))
     elif is_last or len(notes) > len(shown):
@@ -74,7 +77,7 @@ def _pod_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
     yield from _image_blocks(pod, is_wide=is_wide)
     about = [*([f"{pod.pod}: {pod.problem}"] if pod.problem else []), *pod.notes]
     if about:
-        yield "\n".join(line for each in about for line in _marked(Mark.WARNING, printable(each)))
+        yield "\n".join(line for each in about for line in note_lines(each))
 
 
 def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
@@ -91,7 +94,7 @@ def _image_blocks(pod: ExplainedPod, *, is_wide: bool) -> Iterator[str]:
         subject = f"{pod.pod}{place}, {'; '.join(titles)}"
         explanation = group[0].explanation
         if explanation is None:
-            yield "\n".join(_head(PullVerdict.NO, group[0].problem, subject))
+            yield "\n".join(head_lines(PullVerdict.NO, group[0].problem, subject))
             continue
         # What is noted of one image is not noted again of the next.
         new = tuple(note for note in explanation.notes if note not in notes)
@@ -106,19 +109,28 @@ def banner_blocks(banner: Sequence[str]) -> tuple[str, ...]:
     return ("\n".join(style(line, "bold", "red") for line in lines),) if lines else ()
 
 
-def _head(verdict: PullVerdict, text: str, subject: str) -> Iterator[str]:
+def head_lines(verdict: PullVerdict, text: str, subject: str = "") -> Iterator[str]:
+    """Yield the verdict after its mark, then what it is about."""
     sign, colour = _VERDICTS[verdict]
     for number, line in enumerate(fold(printable(text), "  ", "  ")):
         yield f"{' ' if number else mark(sign)} {style(line.lstrip(), colour, 'bold')}"
-    yield from fold(style(printable(subject), "dim"), "  ", "  ")
+    if subject:
+        yield from fold(style(printable(subject), "dim"), "  ", "  ")
 
 
-def _cure(cure: Cure) -> Iterator[str]:
-    yield from _marked(Mark.NEXT, f"{printable(cure.text)}{':' if cure.lines else ''}")
+def cure_lines(cure: Cure) -> Iterator[str]:
+    """Yield what to do, then the lines to paste."""
+    yield from marked_lines(Mark.NEXT, f"{printable(cure.text)}{':' if cure.lines else ''}")
     yield from (Whole(f"    {style(printable(line), 'cyan')}") for line in cure.lines)
 
 
-def _marked(sign: Mark, text: str) -> Iterator[str]:
+def note_lines(note: str) -> Iterator[str]:
+    """Yield a note after its mark."""
+    return marked_lines(Mark.WARNING, printable(note))
+
+
+def marked_lines(sign: Mark, text: str) -> Iterator[str]:
+    """Yield the lines of a text after its mark."""
     return fold(text, f"{mark(sign)} ", "  ")
 
 

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 
+from keyferry._core.host_root import host_root, host_root_notes
 from keyferry._core.secrets import printable, redact, secret_values
 from keyferry._core.values import Value, replace
 from keyferry.api.link_line import VARIABLE, LinkLine, decode_link
@@ -115,7 +116,7 @@ def try_chain(request: Request, *, pod: str = "", provider: str = "", wait: Wait
         image=trial.image.text,
         account=request.service_account,
         links=tuple(links),
-        notes=trial.found.notes,
+        notes=(*host_root_notes(), *trial.found.notes),
     )
 
 
@@ -214,11 +215,7 @@ class _Trial:
 
     def _kubectl(self) -> str:
         """Return how kubectl is called for the same cluster."""
-        cluster = self._request.cluster
-        options = {"--kubeconfig": cluster.kubeconfig, "--context": cluster.context}
-        return shlex.join(
-            ("kubectl", *(word for name, value in options.items() if value for word in (name, value)))
-        )
+        return shlex.join(("kubectl", *self._request.cluster.flags()))
 
     def _request_token(self) -> Link:
         if self._pod.name:
@@ -236,7 +233,9 @@ class _Trial:
             uid=self._pod.uid,
             service_account_name=self._question.name,
         )
-        link, provision = plugin_link(provider, self.image, pod, trace=self._trace_command())
+        link, provision = plugin_link(
+            provider, self.image, pod, trace="" if host_root() else self._trace_command()
+        )
         if provision is not None:
             self._provision = provision
         return link

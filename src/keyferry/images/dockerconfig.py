@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
-from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror
+from keyferry._core.host_root import read_on_host
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.meta import article, json_type
@@ -42,6 +43,63 @@ class PullSecret(Value):
     data: Mapping[str, bytes] = field(repr=False)
     uid: str = ""
     is_immutable: bool = False
+
+    @classmethod
+    def from_object(cls, secret: object, *, namespace: str = "") -> PullSecret:
+        """Return the pull secret of a Secret: a document as the API has it, or an object of the official client.
+
+        A Secret without a namespace, as in a manifest, is in *namespace*. Raise PullSecretError for anything else.
+        """
+        kind = _member(secret, "kind")
+        if kind not in (None, "Secret"):
+            raise PullSecretError(f"found kind {kind!r}, expected 'Secret'")
+        metadata = _member(secret, "metadata")
+        if metadata is None and _member(secret, "data") is None:
+            raise PullSecretError("found neither metadata nor data, expected a Secret")
+        name = _text_of(metadata, "name")
+        return cls(
+            namespace=_text_of(metadata, "namespace") or namespace,
+            name=name,
+            type=_text_of(secret, "type"),
+            data=dict(_decoded_data(secret, name)),
+            uid=_text_of(metadata, "uid"),
+            is_immutable=_member(secret, "immutable") is True,
+        )
+
+
+def _decoded_data(secret: object, name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the data of a Secret; what its stringData has too comes last."""
+    for key, value in _entries_of(secret, "data", name):
+        data = decode_base64(str(value or "").encode("utf-8", "replace"))
+        if data is None:
+            raise PullSecretError(f"data[{key!r}] of secret {name!r} is not base64", secret=name)
+        yield key, data
+    for key, value in _entries_of(secret, "stringData", name):
+        yield key, str(value or "").encode("utf-8", "surrogatepass")
+
+
+def _entries_of(secret: object, field: str, name: str) -> Iterator[tuple[str, object]]:
+    found = _member(secret, field)
+    if found is None:
+        return
+    if not isinstance(found, Mapping):
+        raise PullSecretError(f"{field} of secret {name!r} is no map", secret=name)
+    yield from ((str(key), value) for key, value in found.items())
+
+
+def _text_of(holder: object, field: str) -> str:
+    found = _member(holder, field)
+    if found is None or isinstance(found, str):
+        return found or ""
+    raise PullSecretError(f"found {article(json_type(found))} in {field!r} of a Secret, expected a string")
+
+
+def _member(holder: object, name: str) -> object:
+    """Return a field of a document or of an object, by its name in the API or in snake case; None without it."""
+    snake = re.sub("(?=[A-Z])", "_", name).lower()
+    if isinstance(holder, Mapping):
+        return holder.get(name, holder.get(snake))
+    return getattr(holder, name, getattr(holder, snake, None))
 
 
 DockerConfig = Mapping[str, DockerEntry]
@@ -82,7 +140,7 @@ def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
 def load_docker_config(path: str) -> DockerConfig:
     """Return the entries of a docker config file; a ``.dockercfg`` has the old format."""
     try:
-        content = read_path(path)
+        content = read_on_host(path)
     except (OSError, ValueError) as error:
         raise PullSecretError(f"docker config {path}: cannot be read: {go_strerror(error)}") from None
     parse = parse_dockercfg if os.path.basename(path) == ".dockercfg" else parse_docker_config_json

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._core.clock import check_timeout, monotonic_ns
+from keyferry._core.host_root import check_chroot, host_root
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.errors import ConfigError, Problem
+from keyferry.errors import ConfigError, Problem, ServiceAccountError
 from keyferry.images.answer import LookupInput, MissingInput, Provision, ProvisionOutcome
 from keyferry.images.config.contents import config_hash
 from keyferry.images.config.read import ReadConfig, read_config
@@ -22,8 +23,14 @@ from keyferry.images.provider.accounts import NotApplicable, NotGivenError, Pod,
 from keyferry.images.provider.agent import AgentSource, AgentUse, check_agent, choose_agent
 from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
-from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provider import Provider, unrun_provision
 from keyferry.invoke.run import Limits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    P = TypeVar("P", bound=Providers)
 
 _CONFIG_ADVICE = "set KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
 _BIN_DIR_ADVICE = "set KEYFERRY_BIN_DIR, or call load_providers(config, bin_dir)"
@@ -106,8 +113,19 @@ def make_providers(
 
     A provider of *previous* whose config and plugin have not changed is used again, with its cache.
     """
+    return make_providers_of(Providers, config, bin_dir, settings, previous)
+
+
+def make_providers_of(
+    kind: type[P],
+    config: str,
+    bin_dir: str,
+    settings: ProviderSettings,
+    previous: Iterable[Provider] = (),
+) -> P:
+    """Return what ``make_providers`` returns, as *kind*."""
     read = check_config(config, bin_dir, service_account_tokens=settings.service_account_tokens)
-    return _assemble(read, config, bin_dir, settings, previous)
+    return _assemble(kind, read, config, bin_dir, settings, previous=previous)
 
 
 def make_running_providers(
@@ -123,19 +141,22 @@ def make_running_providers(
     stages = [stage for stage in found if stage.problems]
     if any(stage.stage is not LoadStage.REGISTER for stage in stages):
         raise _refusal(stages)
-    return _assemble(read, config, bin_dir, settings), tuple(
+    return _assemble(Providers, read, config, bin_dir, settings), tuple(
         each for stage in stages for each in stage.problems
     )
 
 
 def _assemble(
+    kind: type[P],
     read: ReadConfig,
     config: str,
     bin_dir: str,
     settings: ProviderSettings,
+    *,
     previous: Iterable[Provider] = (),
-) -> Providers:
-    """Return the providers of a config that has been checked."""
+) -> P:
+    """Return the providers of a config that has been checked; raise EnvironmentProblem if plugins cannot be run."""
+    check_chroot()
     # An absolute path, so that a later change of the working directory does not change which plugins run.
     plugins = os.path.abspath(bin_dir)
     limits = Limits(timeout_seconds=settings.timeout_seconds)
@@ -157,7 +178,7 @@ def _assemble(
     log_debug("images", "the config %s has the providers %s", config, names or "(none)")
     # The check has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
-    return Providers(
+    return kind(
         providers,
         config_hash=lambda: config_hash(contents),
         docker_config=settings.docker_config,
@@ -181,12 +202,10 @@ class UnrunProvider(Provider):
         missing: tuple[MissingInput, ...] = ()
         try:
             identify(self.config.token_attributes, self._accounts, pod)
-        except NotApplicable as skip:
-            return Provision(
-                provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
-            )
         except NotGivenError as not_given:
             missing = tuple(each for each in not_given.missing if each.input is LookupInput.POD)
+        except (NotApplicable, ServiceAccountError) as why:
+            return unrun_provision(self.name, why, pod)
         plugin = MissingInput(input=LookupInput.PLUGIN, name=self.name)
         return Provision(provider=self.name, outcome=ProvisionOutcome.UNKNOWN, missing=(*missing, plugin))
 
@@ -282,6 +301,7 @@ def exec_plugin(
         limits=limits,
         environ=environ,
         listen=listen,
+        root=host_root(),
     )
 
 

@@ -13,7 +13,7 @@ from keyferry._core.log import log_debug
 from keyferry._core.type_forms import Protocol, T
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.answer import Answer, LookupInput, MissingInput, Provision, ProvisionOutcome
+from keyferry.images.answer import Answer, Provision, ProvisionOutcome
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
 from keyferry.images.keyring import (
     Credential,
@@ -89,9 +89,6 @@ class Providers:
     def __repr__(self) -> str:
         return f"<Providers: {', '.join(self._by_name) or 'none'}>"
 
-    def __contains__(self, provider: str) -> bool:
-        return provider in self._by_name
-
     @property
     def config_hash(self) -> str:
         """The hash of the config's files, as the kubelet exports it; computed on first use."""
@@ -157,56 +154,6 @@ class Providers:
                 return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
-    def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
-        """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
-        return self._recall(self._question(image, pod, ()))
-
-    def foresee(self, image: str | ImageName) -> Answer:
-        """Return what ``lookup`` returns as far as it is in memory; a plugin that would run has an unknown answer.
-
-        Nothing is read, run, waited for or counted.
-        """
-        question = self._question(image, None, ())
-        matching = [self._providers[owner] for owner, _ in question.matching]
-        provisions = tuple(each.recall(question.name.repository) or _unrun(each.name) for each in matching)
-        return self._finish(question, provisions, [], self._node_kept() or [])
-
-    async def provide_async(
-        self, provider: str, image: str | ImageName, *, pod: Pod | None = None
-    ) -> Provision | None:
-        """Return the answer of one provider for *image*, or None if no pattern of this provider matches it.
-
-        Raise KeyError if there is no provider of this name.
-        """
-        asked, repository = self.find(provider, image), parse_image(image).repository
-        if asked is None:
-            return None
-        recalled = asked.recall(repository, pod)
-        if recalled is not None:
-            if recalled.outcome is ProvisionOutcome.CACHED:
-                asked.counters.hit()
-            return recalled
-        import asyncio
-
-        return await asyncio.wrap_future(self._submit(asked.provide, repository, pod))
-
-    def find(self, provider: str, image: str | ImageName) -> Provider | None:
-        """Return the provider of this name, or None if no pattern of it matches *image*.
-
-        Raise KeyError if there is no provider of this name.
-        """
-        named, matching = self._by_name[provider], self._index.match(parse_image(image).repository)
-        return named if any(self._providers[owner] is named for owner, _ in matching) else None
-
-    async def refresh_async(self, provider: str, image: str) -> Provision:
-        """Run the plugin of one provider for a repository whose answer is cached; lookups then get the new answer.
-
-        A failure leaves the cached answer as it is. Raise KeyError if there is no provider of this name.
-        """
-        import asyncio
-
-        return await asyncio.wrap_future(self._submit(self._by_name[provider].refresh, image))
-
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
         """Remove a provider's credential, which a registry refused, from the cache; the next lookup runs the plugin.
 
@@ -219,12 +166,6 @@ class Providers:
             for provider in self._providers
             if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
-        return any(evicted)
-
-    def refuse(self, image: str | ImageName, username: str, password: str) -> bool:
-        """Remove a credential that a registry refused from the cache of every provider; see ``evict``."""
-        name = parse_image(image).repository
-        evicted = [provider.evict(name, username, password) for provider in self._providers]
         return any(evicted)
 
     def waiting(self) -> int:
@@ -335,11 +276,6 @@ def cancel_runs() -> int:
     if left:
         kill_runs()
     return left
-
-
-def _unrun(provider: str) -> Provision:
-    missing = (MissingInput(input=LookupInput.PLUGIN, name=provider),)
-    return Provision(provider=provider, outcome=ProvisionOutcome.UNKNOWN, missing=missing)
 
 
 def _reset_all_after_fork() -> None:

@@ -108,6 +108,15 @@ def parse_image(image: str | ImageName) -> ImageName:
     return ImageName(text=image, repository=repository, tag=tag or "", digest=digest or "")
 
 
+def is_image_name(image: str) -> bool:
+    """Return whether *image* can be parsed."""
+    try:
+        parse_image(image)
+    except ImageNameError:
+        return False
+    return True
+
+
 def normalise(image: str) -> str:
     """Return the full repository of *image*, by which credentials are looked up."""
     return _parse(image)[0]

@@ -12,6 +12,7 @@ from functools import cache
 from threading import Lock
 
 from keyferry._core.extras import install_hint
+from keyferry._core.host_root import is_on_host, on_host
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
@@ -194,7 +195,7 @@ class Runtime:
         ]
         self.socket = socket
         self._timeout_seconds = timeout_seconds
-        self._channel = grpc.insecure_channel(f"unix:{socket}", options=options)
+        self._channel = grpc.insecure_channel(f"unix:{on_host(socket)}", options=options)
 
     def __enter__(self) -> Self:
         return self
@@ -316,12 +317,12 @@ def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECON
     if "://" in path:
         raise EnvironmentProblem(f"{address!r} is not a unix socket; expected unix:///path/to/runtime.sock")
     if not path:
-        path = next(filter(os.path.exists, SOCKETS), "")
+        path = next(filter(is_on_host, SOCKETS), "")
         if not path:
             raise EnvironmentProblem(
                 f"no container runtime found at {', '.join(SOCKETS)}; name its socket with --cri unix:///path"
             )
-    if not os.path.exists(path):
+    if not is_on_host(path):
         raise EnvironmentProblem(f"socket {path!r} does not exist; is the container runtime running?")
     return Runtime(os.path.abspath(path), timeout_seconds=timeout_seconds)
 

@@ -118,7 +118,7 @@ class LayoutTarget:
     ) -> AttemptResult:
         self._layout.prepare()
         with closing(connection.transport):
-            registry = RegistryAccess(connection.transport, image).with_credential(credential)
+            registry = RegistryAccess(connection.transport, image.registry).open_repository(image, credential)
             if connection.stop.is_set():
                 raise RegistryError(registry.name, 0, "cancelled", Kind.ERROR)
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from keyferry._core.host_root import is_on_host, on_host
 from keyferry._core.values import Value
 from keyferry.errors import PolicyError
 from keyferry.images.node.kubelet import KUBELET_ROOT
@@ -68,7 +69,14 @@ def settings_of_root(root: str, node: Node) -> KubeletSettings | None:
     if settings is None:
         return None
     used = settings.kubelet.inside(settings.root_dir.value)
-    return settings if os.path.realpath(used) == os.path.realpath(root) else None
+    return settings if _real(used) == _real(root) else None
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(on_host(path))
+    except OSError:
+        return path
 
 
 def policy_of(settings: KubeletSettings) -> tuple[VerificationPolicy | None, tuple[str, ...]]:
@@ -103,4 +111,4 @@ def runtime_socket(settings: KubeletSettings) -> str | None:
     if endpoint is None:
         return None
     path = settings.kubelet.inside(endpoint.value.removeprefix("unix://"))
-    return None if "://" in path or not os.path.exists(path) else path
+    return None if "://" in path or not is_on_host(path) else path

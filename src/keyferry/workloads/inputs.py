@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from keyferry._core.host_root import host_root
 from keyferry._core.values import Value, replace
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.answer import LookupInput, MissingInput
@@ -193,7 +194,7 @@ def resolve(request: Request, sources: Sources) -> Inputs:
     """Return the inputs for one pod, whose sources were read; see ``resolve_inputs``."""
     node = choose_node(request, sources.node_name)
     docker_config = find_docker_config(request, node, sources.node_name)
-    sources = _with_requested_token(request, sources)
+    sources = _with_requested_token(request, sources, node)
     # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
     found = discover(
         request.config,
@@ -227,10 +228,11 @@ def resolve(request: Request, sources: Sources) -> Inputs:
     )
 
 
-def _with_requested_token(request: Request, sources: Sources) -> Sources:
+def _with_requested_token(request: Request, sources: Sources, node: Node) -> Sources:
     """Return *sources* with tokens that are requested from the API server, if the request says so.
 
-    For a pod of a cluster, the server is asked in any case whether the node may request them.
+    For a pod of a cluster, the server is asked in any case whether the node may request them. A node elsewhere that is
+    asked names the audiences itself, so no token is requested for them.
     """
     is_reviewed = bool(request.target) and request.service_account_token is None
     if not (request.request_token or is_reviewed) or sources.pod is None or sources.accounts is None:
@@ -244,7 +246,7 @@ def _with_requested_token(request: Request, sources: Sources) -> Sources:
         account=sources.accounts.get(pod.namespace, pod.service_account_name),
         node=NodeTokens(name=sources.node_name or "", volume_audiences=audiences),
         timeout_seconds=request.timeout_seconds,
-        is_requested=request.request_token,
+        is_requested=request.request_token and not (request.node_access.is_asked and node.elsewhere),
     )
     return replace(sources, accounts=tokens)
 
@@ -299,11 +301,18 @@ def _open_providers(
         withhold_env=frozenset(request.withhold_env),
         environ=environ,
         service_account_tokens=_takes_tokens(node, found),
-        agent=choose_agent(request.agent, why_not=why_not),
+        agent=choose_agent(_named_agent(request), why_not=why_not),
     )
     if request.no_run or not found.bin_dir:
         return make_unrun_providers(found.config, found.bin_dir or None, settings)
     return _make_providers(found, settings, is_start=request.is_start)
+
+
+def _named_agent(request: Request) -> str | None:
+    """Return the agent that the request names; below a host root, the usual one is not the node's."""
+    from keyferry._net.agent import AUTO, OFF
+
+    return OFF if host_root() and request.agent in (None, AUTO) else request.agent
 
 
 def _make_providers(

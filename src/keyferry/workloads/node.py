@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
+from keyferry._core.host_root import host_root, host_root_notes, is_on_host, on_host
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
 from keyferry.errors import EnvironmentProblem
@@ -40,8 +41,10 @@ def choose_node(request: Request, node_name: str | None) -> Node:
     Without a pod, *node_name* is None and this machine counts. A pod that is on no node counts as one of this machine
     if a kubelet runs here.
     """
+    if request.node_access.is_asked:
+        return _asked_node(request, node_name)
     node = Node() if request.node is None else request.node
-    if request.here or node_name is None or node.elsewhere:
+    if _is_said(request, node) or node_name is None or node.elsewhere:
         return node
     if not node_name:
         # With both given, nothing of this machine is searched.
@@ -52,6 +55,28 @@ def choose_node(request: Request, node_name: str | None) -> Node:
     if node_name in names:
         return node
     return Node(elsewhere=f"the pod is on node {node_name!r}, and {_describe(node, names)}")
+
+
+def _asked_node(request: Request, node_name: str | None) -> Node:
+    """Return the node of the cluster that is asked, never this machine, whose kubelet may have the same name."""
+    name = request.on_node or node_name
+    if not name:
+        why = "the pod is on no node yet" if node_name is not None else "an image alone is on no node"
+        raise EnvironmentProblem(f"--on-node: {why}; name the node to ask with --node NAME")
+    if node_name and name != node_name:
+        raise EnvironmentProblem(
+            f"--node: the pod is on node {node_name!r}, not on {name!r}; leave out --node"
+        )
+    return Node(elsewhere=f"node {name!r} gave no answer")
+
+
+def _is_said(request: Request, node: Node) -> bool:
+    """Return whether the request says that the files found are the node's.
+
+    ``--here`` says so; a host root does, too, unless a kubelet is seen, which has a name to compare, or the node is
+    known to be elsewhere.
+    """
+    return request.here or (bool(host_root()) and node.kubelet is None and not node.elsewhere)
 
 
 def _describe(node: Node, names: list[str]) -> str:
@@ -68,23 +93,29 @@ def missing_node(request: Request, node: Node, found: Discovery) -> tuple[Missin
     """Return the node as a missing input if its provider config is not known, else its docker config if that is not."""
     if found.config and node.elsewhere and request.docker_config is None:
         return (MissingInput(input=LookupInput.DOCKER_CONFIG, instead=node.elsewhere),)
-    if found.config or request.here or (node.kubelet is not None and not node.elsewhere):
+    if found.config or _is_said(request, node) or (node.kubelet is not None and not node.elsewhere):
         return ()
     return (MissingInput(input=LookupInput.NODE, instead=node.elsewhere or _NO_KUBELET),)
 
 
 def machine_notes(request: Request, node: Node, found: Discovery, node_name: str | None) -> Iterator[str]:
     """Yield notes on which machine's files are used for a pod on node *node_name*."""
-    if node_name == "" and not (request.here or node.elsewhere or request.has_node_files):
+    yield from host_root_notes()
+    if node_name == "" and not (_is_said(request, node) or node.elsewhere or request.has_node_files):
         yield "the pod is on no node yet: this machine's files are used, and the pod may run on another node"
     if node.elsewhere and found.config:
         yield f"{node.elsewhere}: nothing of this machine counts as the node's unless an option gives it"
         if found.bin_dir and not request.no_run:
             yield "plugins are run on this machine, in the environment of this process; the node's may differ"
-    elif found.config and found.config_from != "given" and found.kubelet is None and not request.here:
+    elif not _is_said(request, node) and found.config and _is_a_guess(found):
         yield f"{_NO_KUBELET}: {found.config} is this machine's, and a node may have another config"
     if not found.config:
         yield no_config_note(node)
+
+
+def _is_a_guess(found: Discovery) -> bool:
+    """Return whether a config was found where no kubelet runs."""
+    return found.config_from != "given" and found.kubelet is None
 
 
 def no_config_note(node: Node) -> str:
@@ -125,7 +156,7 @@ def _is_known_node(request: Request, node: Node, node_name: str | None) -> bool:
     """Return whether this machine is known to be the node: ``--here`` says so, or a kubelet that a pod is for."""
     if node.elsewhere:
         return False
-    if not request.is_pull and (request.here or node_name):
+    if not request.is_pull and (_is_said(request, node) or node_name):
         return True  # the name of the pod's node was compared with this machine's
     # With both given, the search for a kubelet among all processes is skipped.
     return node_name is not None and not request.has_node_files and node.kubelet is not None
@@ -133,14 +164,14 @@ def _is_known_node(request: Request, node: Node, node_name: str | None) -> bool:
 
 def _search(request: Request, node: Node) -> tuple[str | None, tuple[MissingInput, ...]]:
     kubelet = node.kubelet
-    if node.elsewhere or (kubelet is None and not request.here):
+    if node.elsewhere or (kubelet is None and not _is_said(request, node)):
         # The files in this user's home are not those of a kubelet.
         why = node.elsewhere or _NO_KUBELET
         return None, (MissingInput(input=LookupInput.DOCKER_CONFIG, name=_AUTO, instead=why),)
     home, cwd = _places(kubelet)
     for path, _ in node_config_candidates(_kubelet_root(node), cwd, home):
         seen = path if kubelet is None else kubelet.inside(path)
-        if os.path.isfile(seen):
+        if is_on_host(seen, os.path.isfile):
             return seen, ()
     return None, ()
 
@@ -148,7 +179,7 @@ def _search(request: Request, node: Node) -> tuple[str | None, tuple[MissingInpu
 def _places(kubelet: Kubelet | None) -> tuple[str, str]:
     """Return the home and working directory of the kubelet, or of this process with ``--here`` and no kubelet."""
     if kubelet is None:
-        return os.environ.get("HOME", ""), os.getcwd()
+        return ("", "/") if host_root() else (os.environ.get("HOME", ""), os.getcwd())
     environment = kubelet.read_environment() or {}
     try:
         return environment.get("HOME", ""), os.readlink(f"{kubelet.process}/cwd")
@@ -166,7 +197,7 @@ def _unread(request: Request, node: Node, option: str | None) -> Iterator[Missin
         if not path.startswith(root):
             continue
         try:
-            is_there = stat.S_ISREG(os.stat(path).st_mode)
+            is_there = stat.S_ISREG(os.stat(on_host(path)).st_mode)
         except PermissionError:
             why = "no permission to see whether it exists; try with sudo"
             yield MissingInput(input=LookupInput.DOCKER_CONFIG, name=path, instead=why)
@@ -219,13 +250,22 @@ def plugin_environment(request: Request, node: Node, found: Discovery) -> Plugin
     if kubelet is None:
         raise EnvironmentProblem("--env-from kubelet: found no running kubelet")
     raise EnvironmentProblem(
-        f"--env-from kubelet: no permission to read the environment of {kubelet}; try with sudo"
+        f"--env-from kubelet: no permission to read the environment of {kubelet}; {_how_to_read()}"
+    )
+
+
+def _how_to_read() -> str:
+    """Return what lets this process read the environment of another: root, or in a container the right to trace it."""
+    return (
+        "it takes a privileged pod, such as kubectl debug --profile=sysadmin"
+        if host_root()
+        else "try with sudo"
     )
 
 
 def _trap(kubelet: Kubelet, *, is_own: bool) -> Reason:
     """Return a warning that plugins get another environment than the kubelet's."""
-    why = "as --env-from is self" if is_own else "which cannot be read; try with sudo"
+    why = "as --env-from is self" if is_own else f"which cannot be read; {_how_to_read()}"
     text = (
         f"plugins get the environment of this process, not that of {kubelet}, {why}: "
         "proxies, regions and credentials may differ, and so may the result"

@@ -25,6 +25,7 @@ __all__ = [
     "read_file_or_input",
     "read_objects",
     "seconds_of",
+    "spell_kinds",
 ]
 
 Json = dict[str, object]
@@ -261,6 +262,15 @@ RESOURCES = {
     ObjectKind.SECRET: Resource(group="", plural="secrets"),
     ObjectKind.SERVICE_ACCOUNT: Resource(group="", plural="serviceaccounts", short="sa"),
 }
+
+
+def spell_kinds(start: str) -> Iterator[tuple[str, ObjectKind]]:
+    """Yield a spelling for each kind of workload of which one begins with *start*, and the kind."""
+    for kind, resource in RESOURCES.items():
+        spellings = (kind.lower(), resource.plural, resource.short)
+        found = next((each for each in spellings if each and each.startswith(start.lower())), "")
+        if kind.is_workload and found:
+            yield found, kind
 
 
 class Target(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import parse_image
@@ -18,6 +18,7 @@ __all__ = [
     "PodContainer",
     "StateKind",
     "WorkloadPod",
+    "has_waiting_container",
     "read_pod",
     "token_audiences",
 ]
@@ -25,6 +26,7 @@ __all__ = [
 DEFAULT_NAMESPACE, DEFAULT_ACCOUNT = "default", "default"
 _TEMPLATE = ("spec", "template")
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_NAMING_FIELDS = ("name", "namespace", "uid", "ownerReferences")
 _ALWAYS, _NEVER = "Always", "Never"
 _CRON_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
 
@@ -192,6 +194,19 @@ class WorkloadPod(Value):
         return self.is_deleted or self.phase in ("Failed", "Succeeded")
 
     @property
+    def waits_for_image(self) -> bool:
+        """Whether a container waits because its image, or that of a volume, could not be had."""
+        return any(each.waits_for_image for each in self.states)
+
+    @property
+    def unready_since(self) -> float | None:
+        """When it was last ready, else when it was created, in seconds since 1970; None if neither is known."""
+        for each in self.workload.items("status", "conditions"):
+            if each.get("type") == "Ready" and each.get("status") == "False":
+                return seconds_of(each.get("lastTransitionTime"))
+        return seconds_of(self.workload.field("metadata", "creationTimestamp"))
+
+    @property
     def is_controlled(self) -> bool:
         """Whether another object owns the pod, and replaces it when it is deleted."""
         return any(each.get("controller") for each in self.workload.items("metadata", "ownerReferences"))
@@ -221,6 +236,16 @@ class WorkloadPod(Value):
         """Return the containers of an image, in any spelling of its name."""
         wanted = _full_name(image)
         return tuple(each for each in self.containers if _full_name(each.image) == wanted)
+
+    def without_content(self) -> WorkloadPod:
+        """Return the pod without its containers and their states, for those who keep many pods in memory."""
+        metadata = self.workload.field("metadata")
+        found = metadata if isinstance(metadata, dict) else {}
+        kept = {name: found[name] for name in _NAMING_FIELDS if name in found}
+        if self.is_static:
+            kept["annotations"] = {_MIRROR_ANNOTATION: ""}
+        workload = replace(self.workload, value={"metadata": kept})
+        return replace(self, workload=workload, containers=(), without_image=(), states=())
 
     def __str__(self) -> str:
         place = f"{self.pod.namespace}/{self.workload.name}"
@@ -261,6 +286,15 @@ def read_pod(workload: KubernetesObject, namespace: str = "") -> WorkloadPod:
         states=tuple(_states(workload)) if is_pod else (),
         token_audiences=token_audiences(workload.field(*spec)),
     )
+
+
+def has_waiting_container(pod: KubernetesObject) -> bool:
+    """Return whether a container of a pod waits for anything: most pods of a cluster need no closer look."""
+    status = pod.value.get("status")
+    lists = (status.get(field) for field in _STATUSES.values()) if isinstance(status, dict) else ()
+    entries = (each for found in lists if isinstance(found, list) for each in found)
+    states = (each.get("state") for each in entries if isinstance(each, dict))
+    return any(isinstance(each, dict) and StateKind.WAITING in each for each in states)
 
 
 def _states(pod: KubernetesObject) -> Iterator[ContainerState]:

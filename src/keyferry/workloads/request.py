@@ -6,7 +6,10 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
+from keyferry import __version__
+from keyferry._core.host_root import host_root
 from keyferry._core.values import Value, field
+from keyferry.clusters.options import ClusterOptions
 from keyferry.images.answer import ACCOUNT_INPUTS, LookupInput, MissingInput
 
 TYPE_CHECKING = False
@@ -15,8 +18,9 @@ if TYPE_CHECKING:
     from keyferry.images.node.settings import Node
 
 __all__ = [
+    "DEBUG_IMAGE",
     "FILES",
-    "ClusterOptions",
+    "NodeAccess",
     "RecordOptions",
     "RegistryOptions",
     "Request",
@@ -26,6 +30,8 @@ __all__ = [
 ]
 
 FILES = "-f FILE"
+# What stands for the image that is built of this version, and pushed to a registry.
+DEBUG_IMAGE = f"REGISTRY/keyferry:{__version__}"
 _STANDARD_INPUT = "-"
 
 # Shows what is waited for, and for how many seconds at most, for the length of a block.
@@ -35,31 +41,6 @@ Wait = Callable[[str, float], AbstractContextManager[None]]
 def wait_for(wait: Wait | None, label: str, seconds: float) -> AbstractContextManager[None]:
     """Return a block in which *wait*, if there is one, shows *label*."""
     return nullcontext() if wait is None or not label else wait(label, seconds)
-
-
-class ClusterOptions(Value):
-    """The cluster to ask, with the meaning of ``load_cluster``."""
-
-    context: str | None = None
-    kubeconfig: str | None = None
-    cluster: str | None = None
-    user: str | None = None
-    proxy_url: str | None = field(default=None, repr=False)
-    trust: bool = False
-
-    def open_session(self, timeout_seconds: float) -> ClusterSession:
-        """Return a session for the context; raise ConfigError, PolicyError or ClusterAuthError."""
-        from keyferry.clusters.session import load_cluster
-
-        return load_cluster(
-            self.context,
-            kubeconfig=self.kubeconfig,
-            cluster=self.cluster,
-            user=self.user,
-            proxy_url=self.proxy_url,
-            trust=self.trust,
-            timeout_seconds=timeout_seconds,
-        )
 
 
 class RegistryOptions(Value):
@@ -93,6 +74,23 @@ class RecordOptions(Value):
         return self != RecordOptions()
 
 
+class NodeAccess(Value):
+    """How the pod's node is asked, if it is: through the pod of its node agent, or else through a debug pod.
+
+    *agent_namespace* is the namespace of the agents, by default any; a request whose *agent* is ``off`` does not ask
+    them. *debug_image* is the image of the debug pod, which
+    is made only if it is given, in *debug_namespace*, by default that of the context. *is_privileged* gives it what
+    kubectl's profile ``sysadmin`` does. *is_dry_run* only shows it.
+    """
+
+    is_asked: bool = False
+    agent_namespace: str = ""
+    debug_image: str = ""
+    debug_namespace: str = ""
+    is_privileged: bool = False
+    is_dry_run: bool = False
+
+
 class Request(Value):
     """A question about an image, or about the images of pods, with the options of the command line.
 
@@ -107,12 +105,21 @@ class Request(Value):
     *is_pull*, images are pulled here, and a docker config is only searched for a pod and a kubelet that runs.
 
     With *check_registry*, the registry is asked with each credential.
+
+    A question about many pods has no *image*, *target* or *filename*: it is about the pods of *namespace*, by default
+    the context's, or with *all_namespaces* of the whole cluster, that the selectors select. *on_node* is their node.
+
+    *node_access* tells whether the pod's node, or else *on_node*, is asked for what only it has, and how.
     """
 
     image: str = ""
     more_images: tuple[str, ...] = ()
     target: str = ""
     namespace: str = ""
+    all_namespaces: bool = False
+    label_selector: str = ""
+    field_selector: str = ""
+    on_node: str = ""
     filename: str = ""
     secrets: tuple[str, ...] = ()
     service_account: str = ""
@@ -134,6 +141,7 @@ class Request(Value):
     cluster: ClusterOptions = ClusterOptions()
     registry: RegistryOptions = RegistryOptions()
     records: RecordOptions = RecordOptions()
+    node_access: NodeAccess = NodeAccess()
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -146,6 +154,31 @@ class Request(Value):
         return bool(self.config and self.bin_dir)
 
     @property
+    def selects_pods(self) -> bool:
+        """Whether pods are selected by anything but a namespace."""
+        node = "" if self.node_access.is_asked else self.on_node
+        return bool(self.all_namespaces or self.label_selector or self.field_selector or node)
+
+    @property
+    def _node_contradiction(self) -> str:
+        """What does not go together with a node that is asked."""
+        if not self.node_access.is_asked:
+            return ""
+        if self.here or self.config or self.bin_dir or self.no_run:
+            return "--on-node asks the node's own plugins: leave out --here, --config, --bin-dir and --no-run"
+        mirrors = self.registry.hosts_dir or self.registry.registries_conf
+        if host_root() or mirrors or self.env_from or self.withhold_env or self.records.cri:
+            return (
+                "--on-node asks the node, with its own files, container runtime and environment of plugins: leave out "
+                "--host-root, --hosts-dir, --registries-conf, --env-from, --withhold-env and --cri"
+            )
+        if self.check_registry:
+            return "--check-registry asks from here, and the node's credentials stay there: use can-pull --on-node"
+        if not (self.target or self.image or self.filename):
+            return "--on-node asks one node: name a pod, or an image and its node with --node NAME"
+        return ""
+
+    @property
     def contradiction(self) -> str:
         """What does not go together, or has a wrong form; empty if nothing."""
         namespace, _, name = self.service_account.rpartition("/")
@@ -153,24 +186,40 @@ class Request(Value):
             return f"--service-account {self.service_account!r}: expected NAMESPACE/NAME"
         if self.target and self.filename:
             return f"{self.target} is an object of a cluster, and -f is for files: give one of them"
+        named = self.target or self.image or (self.filename and FILES)
+        if self.selects_pods and named:
+            asks = "; with --on-node, --node names the node to ask" if self.on_node else ""
+            return f"-A, -l, --field-selector and --node select pods of a cluster: leave them out, or {named}{asks}"
+        if self.all_namespaces and self.namespace:
+            return f"-A means all namespaces, and -n {self.namespace} one of them: give one of them"
         has_pod = self.target or self.filename or self.service_account
         if self.service_account_token is not None and not has_pod:
             return f"--service-account-token requires the token's account: add --service-account or {FILES}"
-        return ""
+        return self._node_contradiction
 
     def open_session(self) -> ClusterSession:
         """Return a session for the cluster; raise ConfigError, PolicyError or ClusterAuthError."""
-        return self.cluster.open_session(self.timeout_seconds)
+        from keyferry.clusters.session import open_cluster
+
+        return open_cluster(self.cluster, timeout_seconds=self.timeout_seconds)
 
     def explain_command(self) -> str:
         """Return the command line of keyferry that explains what is asked about, with the same options."""
         words = filter(None, (self.target or self.image,))
-        return shlex.join(("keyferry", "explain", *words, *_spell(self, _EXPLAIN_OPTIONS)))
+        options = (*_spell(self, _EXPLAIN_OPTIONS), *self.cluster.flags(), *_spell_root())
+        return shlex.join(("keyferry", "explain", *words, *options))
+
+    def can_pull_command(self) -> str:
+        """Return the command line that checks with the registry what is asked about, with the same options."""
+        words = filter(None, (self.target or self.image,))
+        options = (*_spell(self, _CAN_PULL_OPTIONS), *self.cluster.flags(), *_spell_root())
+        return shlex.join(("keyferry", "can-pull", *words, *options))
 
     def try_command(self, image: str, service_account: str) -> str:
         """Return the command line that tries each step from a service account to an image, with the same options."""
         account = ("--service-account", service_account)
-        return shlex.join(("keyferry", "plugin", "try", image, *account, *_spell(self, _TRY_OPTIONS)))
+        options = (*_spell(self, _TRY_OPTIONS), *self.cluster.flags(), *_spell_root())
+        return shlex.join(("keyferry", "plugin", "try", image, *account, *options))
 
 
 # The fields that options give, in the order of the help.
@@ -183,30 +232,40 @@ _REGISTRY_OPTIONS = {
     "--hosts-dir": "registry.hosts_dir",
     "--registries-conf": "registry.registries_conf",
 }
-_CLUSTER_OPTIONS = {"--kubeconfig": "cluster.kubeconfig", "--context": "cluster.context"}
-_EXPLAIN_OPTIONS = {
-    "--no-run": "no_run",
+_CAN_PULL_OPTIONS = {
     **_NODE_OPTIONS,
+    "-A": "all_namespaces",
     "-n": "namespace",
+    "-l": "label_selector",
+    "--field-selector": "field_selector",
+    "--node": "on_node",
     "-f": "filename",
     "--secret": "secrets",
     "--docker-config": "docker_config",
     "--service-account": "service_account",
     "--service-account-token": "service_account_token",
     **_RUN_OPTIONS,
-    "--agent": "agent",
-    "--check-registry": "check_registry",
     **_REGISTRY_OPTIONS,
+    "--here": "here",
+    "--request-token": "request_token",
+    "--on-node": "node_access.is_asked",
+    "--agent": "agent",
+    "--agent-namespace": "node_access.agent_namespace",
+    "--debug-image": "node_access.debug_image",
+    "--debug-namespace": "node_access.debug_namespace",
+    "--privileged": "node_access.is_privileged",
+}
+_EXPLAIN_OPTIONS = {
+    "--no-run": "no_run",
+    **_CAN_PULL_OPTIONS,
+    "--check-registry": "check_registry",
     "--root": "records.root",
     "--policy": "records.policy",
     "--allow": "records.allow",
     "--cri": "records.cri",
     "--image-id": "records.image_id",
-    "--here": "here",
-    **_CLUSTER_OPTIONS,
-    "--request-token": "request_token",
 }
-_TRY_OPTIONS = {**_NODE_OPTIONS, **_RUN_OPTIONS, **_CLUSTER_OPTIONS, **_REGISTRY_OPTIONS}
+_TRY_OPTIONS = {**_NODE_OPTIONS, **_RUN_OPTIONS, **_REGISTRY_OPTIONS}
 
 
 def _spell(request: Request, options: dict[str, str]) -> Iterator[str]:
@@ -223,6 +282,10 @@ def _spell(request: Request, options: dict[str, str]) -> Iterator[str]:
             # A pasted command would wait for input that is gone.
             is_input = option == "-f" and each == _STANDARD_INPUT
             yield from (option, "FILE" if is_input else f"{each:g}" if isinstance(each, float) else str(each))
+
+
+def _spell_root() -> tuple[str, ...]:
+    return ("--host-root", host_root()) if host_root() else ()
 
 
 def _field(request: Request, path: str) -> object:
@@ -254,6 +317,8 @@ def missing_lines(missing: tuple[MissingInput, ...], request: Request) -> list[s
 def _advice(missing: LookupInput, request: Request) -> str:
     if missing in ACCOUNT_INPUTS and request.target:
         return "use a context whose user may get serviceaccounts there"
+    if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and request.node_access.is_asked:
+        return "on the node itself, --request-token in place of --on-node tells"
     if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and request.request_token:
         return "add --service-account-token FILE"
     if missing is LookupInput.PLUGIN and request.no_run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
@@ -73,21 +72,11 @@ class PodSecrets(Value):
 
 def read_secret(item: KubernetesObject, namespace: str) -> PullSecret:
     """Return the secret; if it has no namespace, as in a manifest, it is in *namespace*."""
-    data: dict[str, bytes] = {}
-    encoded = item.field("data")
-    for key, value in encoded.items() if isinstance(encoded, dict) else ():
-        data[str(key)] = _decode(value, item, str(key))
-    literal = item.field("stringData")
-    for key, value in literal.items() if isinstance(literal, dict) else ():
-        data[str(key)] = str(value).encode()
-    return PullSecret(
-        namespace=item.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
-        name=item.name,
-        type=item.text("type"),
-        data=data,
-        uid=item.uid,
-        is_immutable=item.field("immutable") is True,
-    )
+    try:
+        return PullSecret.from_object(item.value, namespace=namespace or DEFAULT_NAMESPACE)
+    except PullSecretError as error:
+        problem = f"{item.origin}: {error}"
+    raise EnvironmentProblem(problem)
 
 
 def as_pull_secret(secret: PullSecret) -> PullSecret | None:
@@ -216,13 +205,3 @@ def _ignored(secret: PullSecret) -> UnusedSecret | None:
         where = " under 'auths'" if key == ".dockerconfigjson" else ""
         text = f"the kubelet finds no login in secret {secret.name!r}: its {key!r} has no entry{where}"
     return UnusedSecret(name=secret.name, namespace=secret.namespace, reason=reason, text=text, secret=secret)
-
-
-def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
-    try:
-        from base64 import b64decode
-
-        return b64decode(str(value), validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    raise EnvironmentProblem(f"{item.origin}: data[{key!r}] of secret {item.name!r} is not base64")

@@ -31,7 +31,11 @@ from keyferry.workloads.secrets import (
     secret_names,
 )
 
-__all__ = ["read_pods", "sources_of"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.workloads.live import LiveWorkload
+
+__all__ = ["cluster_sources", "read_pods", "sources_of"]
 
 
 def read_pods(request: Request, wait: Wait | None = None) -> tuple[Sources, ...]:
@@ -169,6 +173,11 @@ def _read_target(request: Request, wait: Wait | None) -> Sources:
             f"there is no {target.kind.lower()} {target.name!r} in namespace {namespace!r}; for the image of that "
             f"name, write docker.io/{request.target}"
         )
+    return cluster_sources(request, live)
+
+
+def cluster_sources(request: Request, live: LiveWorkload) -> Sources:
+    """Return the sources of a pod that was read from a cluster, with the secrets of the request's files."""
     pod, account = live.pod.pod, live.account
     files = [item for path in request.secrets for item in _read_secret_file(path)]
     found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]

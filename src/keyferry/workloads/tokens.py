@@ -18,9 +18,18 @@ from keyferry.errors import NodeAudienceError
 from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import NotGivenError, ServiceAccount, TokenRequest
+from keyferry.workloads.objects import ObjectKind
 from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests
+from keyferry.workloads.reader import ClusterReader
 
-__all__ = ["NodePermission", "NodeTokens", "PermissionReason", "RequestedTokens", "review_node"]
+__all__ = [
+    "ClusterAccounts",
+    "NodePermission",
+    "NodeTokens",
+    "PermissionReason",
+    "RequestedTokens",
+    "review_node",
+]
 
 # The first version whose NodeRestriction admission plugin restricts the audiences of kubelets by default.
 _RESTRICTED_SINCE = (1, 33)
@@ -131,6 +140,34 @@ class RequestedTokens(Value):
             who = f"node {self.node.name!r}" if self.node.name else "the kubelet"
             why = f"whether {who} may request tokens for audience {audience!r} is unknown: {found.problem}"
             raise _not_given(request, why)
+
+
+class ClusterAccounts(Value):
+    """All accounts of a cluster, read when they are needed; their tokens are requested as in RequestedTokens."""
+
+    session: ClusterAccess
+    reader: ClusterReader
+    node: NodeTokens = NodeTokens()
+    timeout_seconds: float = 60.0
+    is_requested: bool = True
+
+    def get(self, namespace: str, name: str) -> ServiceAccount:
+        """Return an account; its annotations are not known if it cannot be read."""
+        found = self.reader.get(ObjectKind.SERVICE_ACCOUNT, namespace, name)
+        if isinstance(found, ApiProblem):
+            return ServiceAccount(uid="", annotations=None)
+        return ServiceAccount(uid=found.uid, annotations=found.annotations)
+
+    def token(self, request: TokenRequest) -> str:
+        """Return a token, or raise, as RequestedTokens does."""
+        requested = RequestedTokens(
+            session=self.session,
+            account=self.get(request.account.namespace, request.account.name),
+            node=self.node,
+            timeout_seconds=self.timeout_seconds,
+            is_requested=self.is_requested,
+        )
+        return requested.token(request)
 
 
 def _not_given(request: TokenRequest, instead: str = "") -> NotGivenError:

@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Iterable
 
-from keyferry._core.bounded import read_path
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.host_root import is_on_host, on_host, read_on_host
 from keyferry.errors import Problem
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
@@ -27,10 +27,10 @@ def config_files(path: str) -> list[str]:
         text = "credential provider config path is empty"
         raise UnreadableError(Problem("", "no config path was given", code="KF101", kubernetes_text=text))
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(on_host(path)).st_mode
         if not stat.S_ISDIR(mode):
             return [path]
-        with os.scandir(path) as entries:
+        with os.scandir(on_host(path)) as entries:
             # Sorted below by the bytes of the whole path, so 10.yaml comes before 2.yaml.
             names = [
                 entry.name
@@ -63,8 +63,8 @@ def hash_of_files(path: str) -> str:
     """Return the hash of the config at *path*; empty if it cannot be read, or not twice, such as a pipe."""
     try:
         files = config_files(path)
-        if not all(map(os.path.isfile, files)):
+        if not all(is_on_host(each, os.path.isfile) for each in files):
             return ""
-        return config_hash(map(read_path, files))
+        return config_hash(map(read_on_host, files))
     except (UnreadableError, OSError):
         return ""

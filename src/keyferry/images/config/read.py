@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from keyferry._core.bounded import TooLargeError, read_path
+from keyferry._core.bounded import TooLargeError
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.host_root import read_on_host
 from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value, field
@@ -277,7 +278,7 @@ def _unread(path: str, problem: Problem) -> ReadConfig:
 
 def _read_file(path: str) -> ConfigFile:
     try:
-        data = read_path(path)
+        data = read_on_host(path)
     except OSError as error:
         message = f"cannot be read: {go_strerror(error)}"
         # Kubernetes has no limit, and so no text for it.

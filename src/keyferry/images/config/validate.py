@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.host_root import on_host
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path, format_path
 from keyferry.api.codec import aggregate
@@ -262,7 +263,7 @@ def _name_part_problems(name: str) -> list[_Broken]:
 def check_bin_dir(bin_dir: str) -> Problem | None:
     """Return the kubelet's problem with the bin dir, or None; the kubelet checks it before it reads the config."""
     try:
-        os.stat(bin_dir)
+        os.stat(on_host(bin_dir))
     except FileNotFoundError:
         text = f"plugin binary directory {bin_dir} did not exist"
         return Problem("", "the bin dir does not exist", code="KF140", kubernetes_text=text, file=bin_dir)
@@ -290,7 +291,7 @@ def plugin_path(bin_dir: str, name: str) -> str:
 
 def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | None:
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(on_host(path)).st_mode
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             # Two spaces: Kubernetes prints an empty path here.
@@ -330,7 +331,9 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
 def is_executable(path: str, mode: int) -> bool:
     """Return whether this process may execute a file; root needs at least one execute bit."""
     effective = os.access in os.supports_effective_ids
-    return os.access(path, os.X_OK, effective_ids=effective) and bool(mode & 0o111 or os.name == "nt")
+    return os.access(on_host(path), os.X_OK, effective_ids=effective) and bool(
+        mode & 0o111 or os.name == "nt"
+    )
 
 
 def _inspecting(path: str, reason: str) -> str:

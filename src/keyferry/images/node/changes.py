@@ -6,6 +6,7 @@ import os
 import re
 from enum import StrEnum
 
+from keyferry._core.host_root import on_host
 from keyferry._core.values import Value
 from keyferry.images.config.contents import UnreadableError, config_files, hash_of_files
 from keyferry.images.node.settings import KubeletSettings
@@ -48,7 +49,8 @@ def changed_at(path: str) -> float | None:
         paths = {path}  # a folder without a config, or nothing
     try:
         # A link may be set to another file, which is older.
-        found = [stat(each) for each in paths for stat in (os.stat, os.lstat)]
+        found = [os.stat(on_host(each)) for each in paths]
+        found += [os.lstat(on_host(each, follows=False)) for each in paths]
     except (OSError, ValueError):
         return None
     return max(max(each.st_mtime, each.st_ctime) for each in found)

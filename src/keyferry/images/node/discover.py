@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from keyferry._core.host_root import host_root, is_on_host, on_host
 from keyferry._core.log import log_debug
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
@@ -104,12 +105,17 @@ def discover(
         Discovery(config=variables.get("KEYFERRY_CONFIG", ""), config_from="KEYFERRY_CONFIG"),
         Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
-    top = root or variables.get(ROOT_VARIABLE) or "/"
-    found = _choose(given, iter(()) if machine.elsewhere else _node_candidates(machine, top))
+    candidates = _node_candidates(machine, root or usual_root(variables))
+    found = _choose(given, iter(()) if machine.elsewhere else candidates)
     if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
         raise _not_found(found, bin_dir_advice if found.config else advice)
     log_debug("images", "%s", found if found.config else "no provider config is found")
     return found
+
+
+def usual_root(environ: Mapping[str, str]) -> str:
+    """Return the folder that stands for ``/`` in the usual places: ``/`` itself below a host root."""
+    return "/" if host_root() else environ.get(ROOT_VARIABLE) or "/"
 
 
 def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
@@ -139,6 +145,9 @@ def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
 
 def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
     unread = "".join(f"; {note}" for note in found.notes)
+    if found.config and _is_absent(found.config):
+        source = "" if found.config_from == "given" else f" ({found.config_from})"
+        return EnvironmentProblem(f"the config {found.config}{source} does not exist{unread}")
     if found.config:
         return EnvironmentProblem(f"no bin dir found for the config {found.config}: {advice}{unread}")
     return EnvironmentProblem(
@@ -146,6 +155,17 @@ def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
         f"and there is none in the usual places of {', '.join(known.distribution for known in WELL_KNOWN_CONFIGS)}"
         + unread
     )
+
+
+def _is_absent(path: str) -> bool:
+    """Return whether there is no such file; False if that cannot be told."""
+    try:
+        os.stat(on_host(path))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
@@ -167,7 +187,7 @@ def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
         return
     for known in WELL_KNOWN_CONFIGS:
         path = os.path.join(root, known.config.lstrip("/"))
-        if os.path.exists(path):
+        if is_on_host(path):
             who = f"the usual place of {known.distribution}"
             yield Discovery(
                 config=path,

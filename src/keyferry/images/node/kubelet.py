@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from keyferry._core.host_root import host_root, is_on_host, on_host
 from keyferry._core.values import Value, field
 
 CONFIG_FLAG = "--image-credential-provider-config"
@@ -81,11 +82,20 @@ class NodeProcess(Value):
 
     def inside(self, path: str) -> str:
         """Return a path of the process as seen from this one; their roots and working directories may differ."""
+        if host_root():
+            return path if path.startswith("/") else os.path.join(self._working_folder(), path)
         start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")
         seen = f"{self.process}/{start}{absolute}"
         # The plain path, if it is the same file or the other cannot be accessed.
         is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
         return path if is_plain else seen
+
+    def _working_folder(self) -> str:
+        """Return its working directory, that of a system service if it cannot be read."""
+        try:
+            return os.readlink(f"{self.process}/cwd")
+        except OSError:
+            return "/"
 
     def read_environment(self) -> Mapping[str, str] | None:
         """Return the environment that it was started with, or None if it cannot be read."""
@@ -151,13 +161,18 @@ class Kubelets(Value):
 
 def look_for_kubelets(proc: str | None = None) -> Kubelets:
     """Return the kubelets among all processes; kubelets come first, then programs that embed one."""
-    folder = proc or os.environ.get(PROC_VARIABLE) or "/proc"
+    folder = proc or os.environ.get(PROC_VARIABLE) or _usual_proc()
     processes = list(_processes(folder))
     kubelets = [each for each in processes if isinstance(each, Kubelet)]
     found = sorted(kubelets, key=lambda each: (each.program in _EMBEDDING, each.pid))
     runtimes = tuple(each for each in processes if isinstance(each, RuntimeProcess))
     hidden, is_contained = _what_hides(folder)
     return Kubelets(found=tuple(found), hidden=hidden, is_contained=is_contained, runtimes=runtimes)
+
+
+def _usual_proc() -> str:
+    """Return the host's folder of processes if it is mounted below the host root, else the one of this process."""
+    return on_host("/proc") if host_root() and is_on_host("/proc/1/cmdline") else "/proc"
 
 
 def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:

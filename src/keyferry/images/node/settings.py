@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
+from keyferry._core.bounded import open_now
 from keyferry._core.documents import read_document
 from keyferry._core.gotext import go_strerror
+from keyferry._core.host_root import on_host
 from keyferry._core.values import Value
 from keyferry.errors import DocumentError
 from keyferry.images.node.kubelet import (
@@ -220,7 +222,11 @@ class _Merged:
         def note(error: OSError) -> None:
             self._note(folder, f"cannot be read: {go_strerror(error)}")
 
-        top = self._kubelet.inside(folder)
+        try:
+            top = on_host(self._kubelet.inside(folder))
+        except OSError as error:
+            note(error)
+            return iter(())
         found = [
             os.path.join(folder, os.path.relpath(os.path.join(place, name), top))
             for place, _, names in os.walk(top, onerror=note)
@@ -234,7 +240,7 @@ class _Merged:
         seen = self._kubelet.inside(path)
         try:
             # Opened without blocking, in case the path is a named pipe.
-            with open(seen, "rb", opener=_open_now) as stream:
+            with open(on_host(seen), "rb", opener=open_now) as stream:
                 self.files.append(seen)
                 document = read_document(stream.read(_MAX_BYTES))
         except OSError as error:
@@ -255,10 +261,6 @@ class _Merged:
     def _note(self, path: str, problem: str) -> Json:
         self.notes.append(f"{path} of {self._kubelet}: {problem}")
         return {}
-
-
-def _open_now(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _merge(base: Json, patch: Json) -> Json:

@@ -98,6 +98,10 @@ class Cache:
         """Return the entries that have not expired, oldest first."""
         return tuple([entry for entry in self._entries.values() if entry.expires_ns >= now_ns])
 
+    def has_answers(self, now_ns: int) -> bool:
+        """Return whether an entry has not expired."""
+        return any(entry.expires_ns >= now_ns for entry in self._entries.values())
+
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
         if now_ns - self._last_sweep_ns > SWEEP_INTERVAL_NS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from threading import Lock
 
 from keyferry._core.values import Value
@@ -30,10 +31,25 @@ CAUSES = (
 )
 
 
+# The runs that are remembered one by one.
+MAX_RECENT_RUNS = 20
+_MINUTE_NS = 60 * 1_000_000_000
+_MINUTES_OF_AN_HOUR = 60
+
+
+class RecentRun(Value):
+    """One of the last runs: when it ended on the provider's clock, how long it took, and whether it failed."""
+
+    at_ns: int
+    seconds: float
+    has_failed: bool
+
+
 class Counts(Value):
     """The values of one provider's counters at an instant, and its last run's instant on the provider's clock.
 
-    *streak_ns* is the first of the runs that ended as the last one did: since then the plugin fails, or works.
+    *renewals* are the runs that no lookup asked for. *recent* are the last runs, the newest last. *streak_ns* is the
+    first of the runs that ended as the last one did: since then the plugin fails, or works.
     """
 
     hits: int
@@ -43,6 +59,8 @@ class Counts(Value):
     failures: dict[Kind, int]
     buckets: tuple[int, ...]
     seconds: float
+    renewals: int = 0
+    recent: tuple[RecentRun, ...] = ()
     last_run_ns: int | None = None
     has_last_failed: bool = False
     streak_ns: int | None = None
@@ -52,8 +70,8 @@ class Counters:
     """The counters of one provider; thread-safe."""
 
     __slots__ = (
-        *("_buckets", "_errors", "_failures", "_has_last_failed", "_hits", "_last_run_ns"),
-        *("_lock", "_runs", "_seconds", "_shared", "_streak_ns"),
+        *("_buckets", "_errors", "_failed_minutes", "_failures", "_has_last_failed", "_hits", "_last_run_ns"),
+        *("_lock", "_recent", "_renewals", "_runs", "_seconds", "_shared", "_streak_ns"),
     )
 
     def __init__(self) -> None:
@@ -68,6 +86,10 @@ class Counters:
         self._last_run_ns: int | None = None
         self._has_last_failed = False
         self._streak_ns: int | None = None
+        self._renewals = 0
+        self._recent: deque[RecentRun] = deque(maxlen=MAX_RECENT_RUNS)
+        # The last minutes in which a run failed, and how many did.
+        self._failed_minutes: deque[tuple[int, int]] = deque(maxlen=_MINUTES_OF_AN_HOUR)
 
     def hit(self) -> None:
         """Count an answer from the cache."""
@@ -79,6 +101,11 @@ class Counters:
         with self._lock:
             self._shared += 1
 
+    def renewed(self) -> None:
+        """Count a run that no lookup asked for; it is counted as a run as well."""
+        with self._lock:
+            self._renewals += 1
+
     def ran(self, seconds: float | None, problem: KeyferryError | None, at_ns: int) -> None:
         """Count a run that ended at *at_ns*, and its failure, if it failed."""
         has_failed = problem is not None
@@ -89,7 +116,9 @@ class Counters:
             if self._streak_ns is None or has_failed is not self._has_last_failed:
                 self._streak_ns = at_ns
             self._last_run_ns, self._has_last_failed = at_ns, has_failed
+            self._recent.append(RecentRun(at_ns=at_ns, seconds=seconds or 0.0, has_failed=has_failed))
             if problem is not None:
+                self._note_failure(at_ns // _MINUTE_NS)
                 self._fail(problem.kind if isinstance(problem, PluginError) else Kind.ERROR)
                 self._errors += isinstance(problem, _EXECUTION)
 
@@ -97,6 +126,12 @@ class Counters:
         """Count a failure before the plugin was run."""
         with self._lock:
             self._fail(kind)
+
+    def failed_in_the_last_hour(self, now_ns: int) -> int:
+        """Return how many runs failed in the last sixty minutes, to the minute."""
+        oldest = now_ns // _MINUTE_NS - _MINUTES_OF_AN_HOUR
+        with self._lock:
+            return sum(number for minute, number in self._failed_minutes if minute > oldest)
 
     def read(self) -> Counts:
         """Return the current values."""
@@ -109,10 +144,18 @@ class Counters:
                 failures=dict(self._failures),
                 buckets=tuple(self._buckets),
                 seconds=self._seconds,
+                renewals=self._renewals,
+                recent=tuple(self._recent),
                 last_run_ns=self._last_run_ns,
                 has_last_failed=self._has_last_failed,
                 streak_ns=self._streak_ns,
             )
+
+    def _note_failure(self, minute: int) -> None:
+        before = 0
+        if self._failed_minutes and self._failed_minutes[-1][0] == minute:
+            before = self._failed_minutes.pop()[1]
+        self._failed_minutes.append((minute, before + 1))
 
     def _fail(self, kind: Kind) -> None:
         self._failures[kind] = self._failures.get(kind, 0) + 1

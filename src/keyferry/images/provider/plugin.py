@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 
 from keyferry._core.gotext import go_strerror
+from keyferry._core.host_root import is_on_host, on_host
 from keyferry._core.json import loads_with_duplicates
 from keyferry._core.program.start import describe_start_problem
 from keyferry._core.secrets import secret_arguments, secret_values, stderr_tail
@@ -47,7 +48,8 @@ _DECODING = "error decoding credential provider plugin response from stdout"
 class ExecPlugin(Value):
     """A plugin that is an executable: its path, arguments, environment and limits.
 
-    *listen* receives the whole lines of its standard error, and returns those that messages may quote.
+    With *root*, that folder is its root (``chroot``), and *path* is below it. *listen* receives the whole lines of its
+    standard error, and returns those that messages may quote.
     """
 
     name: str
@@ -59,6 +61,7 @@ class ExecPlugin(Value):
     limits: Limits = Limits()
     environ: Mapping[bytes, bytes] | None = field(default=None, repr=False)
     listen: Callable[[bytes], bytes] | None = field(default=None, repr=False)
+    root: str = ""
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
@@ -90,6 +93,7 @@ class ExecPlugin(Value):
                 stdin=encode_request(request, self.api_version),
                 environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,
+                root=self.root,
             )
         except (OSError, ValueError) as error:
             problem = error
@@ -103,12 +107,12 @@ class ExecPlugin(Value):
     def _start_failure(self, image: str, error: OSError | ValueError) -> PluginError:
         reason = go_strerror(error)
         text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
-        if isinstance(error, FileNotFoundError) and not os.path.exists(self.path):
+        if isinstance(error, FileNotFoundError) and not is_on_host(self.path):
             message = f"the executable {self.path} is missing"
             return PluginNotFoundError(
                 self.name, message, text, path=self.path, folder_changed_ns=_changed_ns(self.path)
             )
-        problem = describe_start_problem(self.path, error)
+        problem = describe_start_problem(self.path, error, on_host)
         return PluginStartError(self.name, f"the executable {self.path} {problem}", text)
 
     def _failure(
@@ -151,7 +155,7 @@ class ExecPlugin(Value):
 def _changed_ns(path: str) -> int | None:
     """Return when the folder of *path* was changed last, or None if that cannot be read."""
     try:
-        return os.stat(os.path.dirname(path)).st_mtime_ns
+        return os.stat(on_host(os.path.dirname(path))).st_mtime_ns
     except OSError:
         return None
 

@@ -143,6 +143,10 @@ class Provider:
         """The last answer of the plugin, if it has answered."""
         return self._runs.last_answer
 
+    def failed_in_the_last_hour(self) -> int:
+        """Return how many runs failed in the last hour."""
+        return self.counters.failed_in_the_last_hour(self._clock())
+
     def soonest_expiry_seconds(self) -> float | None:
         """Return the seconds until the first cached answer expires, or None; those of relayed tokens do not count."""
         with self._lock:
@@ -174,20 +178,10 @@ class Provider:
             identity = identify(attributes, self._accounts, pod)
             others = other_inputs(hash_token(identity.token), identity.annotations or {})
             provision = self._provide(image, identity, self._account_key(identity), others, budget)
-        except NotApplicable as skip:
-            return Provision(
-                provider=self.name, outcome=ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking
-            )
-        except NotGivenError as not_given:
-            return _unknown(self.name, not_given, pod)
-        except ServiceAccountError as error:
-            self.counters.failed(error.kind)
-            return Provision(
-                provider=self.name,
-                outcome=ProvisionOutcome.FAILED,
-                error=error,
-                kubernetes_text=error.kubernetes_text,
-            )
+        except (NotApplicable, ServiceAccountError) as why:
+            if not isinstance(why, (NotApplicable, NotGivenError)):
+                self.counters.failed(why.kind)
+            return unrun_provision(self.name, why, pod)
         return provision.with_missing(identity.missing)
 
     def recall(self, image: str, pod: Pod | None = None) -> Provision | None:
@@ -218,6 +212,7 @@ class Provider:
             under_way = self._shared_runs.find(keys[0])
             own = self._shared_runs.start(keys) if under_way is None else None
         if own is not None:
+            self.counters.renewed()
             return self._run_and_share(own, keys, image, NOBODY, b"", None)
         assert under_way is not None  # noqa: S101 - there is one of the two
         run = under_way.wait(self._timeout_seconds)
@@ -229,6 +224,12 @@ class Provider:
         with self._lock:
             now = self._clock()
             return (*self._unrelayed_cache.answers(now), *self._relayed_cache.answers(now))
+
+    def has_answers(self) -> bool:
+        """Return whether an answer is cached that has not expired."""
+        with self._lock:
+            now = self._clock()
+            return self._unrelayed_cache.has_answers(now) or self._relayed_cache.has_answers(now)
 
     def cache_uses(self) -> tuple[CacheUse, CacheUse]:
         """Return how full the cache of all answers but those of relayed tokens is, and then that of those."""
@@ -397,6 +398,19 @@ class Provider:
         """Tell who renews answers ahead of a new one; only answers for everybody are renewed."""
         if self._on_cached is not None and entry is not None and entry.is_shared:
             self._on_cached(self, entry)
+
+
+def unrun_provision(name: str, why: NotApplicable | ServiceAccountError, pod: Pod | None) -> Provision:
+    """Return the answer of a provider that is not run, for which ``identify`` has raised *why*."""
+    if isinstance(why, NotApplicable):
+        return Provision(
+            provider=name, outcome=ProvisionOutcome.SKIPPED, skipped=str(why), lacking=why.lacking
+        )
+    if isinstance(why, NotGivenError):
+        return _unknown(name, why, pod)
+    return Provision(
+        provider=name, outcome=ProvisionOutcome.FAILED, error=why, kubernetes_text=why.kubernetes_text
+    )
 
 
 def _unknown(name: str, not_given: NotGivenError, pod: Pod | None) -> Provision:

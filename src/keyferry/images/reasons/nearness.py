@@ -110,6 +110,11 @@ def find_longer_cloud(host: str) -> CloudRegistry | None:
     return None
 
 
+def is_cloud_registry(host: str) -> bool:
+    """Return whether *host* is a registry of a cloud, for which nodes usually have a provider."""
+    return any(host == cloud.domain or host.endswith(f".{cloud.domain}") for cloud in _CLOUDS)
+
+
 def find_misses(answer: Answer) -> tuple[Miss, ...]:
     """Return everything that does not match the image, the nearest first; for a provider, its nearest pattern."""
     found = (*_secrets_and_files(answer), *_providers(answer))

@@ -74,6 +74,8 @@ def _providers(answer: Answer) -> Iterator[Reason]:
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     shown = hide_user_info(pattern)
     facts: dict[str, object] = {"pattern": shown, "rule": "matched"}
+    if provider.token_attributes is not None:
+        facts["tokenAttributes"] = provider.token_attributes.to_document()
     text = f"pattern {shown!r} matches the image: {explain_match(pattern, name).why}"
     return Reason(
         stage=ReasonStage.MATCH, subject=provider.name, outcome=ReasonOutcome.MATCHED, text=text, facts=facts

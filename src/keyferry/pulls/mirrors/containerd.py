@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
+from fnmatch import fnmatch
+from glob import glob, has_magic
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
+from keyferry._core.host_root import host_root, on_host
 from keyferry._core.values import Value, replace
 from keyferry._net.address import is_loopback_host
 from keyferry._net.url import parse_url
@@ -77,7 +79,7 @@ def containerd_registries(places: MirrorPlaces) -> tuple[str, ...]:
     folders = (_Folder(path=places.hosts_dir),) if places.hosts_dir else _folders(places, sections)
     for folder in folders:
         try:
-            names = sorted(os.listdir(folder.path))
+            names = sorted(os.listdir(on_host(folder.path)))
         except OSError:
             continue
         found |= dict.fromkeys(_registry_of(name) for name in names if name != _DEFAULT)
@@ -108,7 +110,7 @@ def _in_folders(image: ImageName, folders: Sequence[_Folder], root: str) -> Mirr
         for name in _folder_names(image.registry):
             path = os.path.join(folder.path, name)
             try:
-                is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+                is_folder = stat.S_ISDIR(os.stat(on_host(path)).st_mode)
             except PermissionError as error:
                 raise TomlProblem(folder.path, f"it cannot be read: {error.strerror}") from None
             except OSError:
@@ -133,7 +135,7 @@ def _read_hosts(path: str, image: ImageName, root: str) -> Mirrors | None:
     """Return the hosts of a hosts.toml, else the registry with the certificates beside it; None if there are none."""
     try:
         table = load_toml(path)
-        is_empty = not os.path.getsize(path)
+        is_empty = not os.path.getsize(on_host(path))
     except FileNotFoundError:
         is_empty = True
     if is_empty:
@@ -334,7 +336,22 @@ def _imports(table: Table, file: str, root: str) -> Iterator[str]:
         # A relative path is relative to its file, which is below the root already.
         is_relative = not os.path.isabs(pattern)
         place = os.path.join(os.path.dirname(file), pattern) if is_relative else under(root, pattern)
-        yield from sorted(glob(place)) if "*" in place else (os.path.normpath(place),)
+        yield from _glob(place) if "*" in place else (os.path.normpath(place),)
+
+
+def _glob(pattern: str) -> list[str]:
+    """Return the node's files that match *pattern*, sorted."""
+    if not host_root():
+        return sorted(glob(pattern))
+    above, wanted = os.path.split(pattern)
+    found = []
+    for folder in _glob(above) if has_magic(above) else [above]:
+        try:
+            names = os.listdir(on_host(folder))
+        except OSError:
+            continue
+        found += [os.path.join(folder, name) for name in names if fnmatch(name, wanted)]
+    return sorted(found)
 
 
 def _plugins(tables: Sequence[Table], *, is_merged: bool) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
+from keyferry._core.host_root import on_host
 from keyferry._core.values import Value
 from keyferry.images.node.kubelet import RuntimeProcess
 from keyferry.pulls.mirrors.files import HostTrust
@@ -219,7 +220,7 @@ def stale_sources(root: str) -> tuple[tuple[str, str], ...]:
 def _changed(path: str) -> float:
     """Return when a file was last changed, or 0 if it cannot be told."""
     try:
-        return os.stat(path).st_mtime
+        return os.stat(on_host(path)).st_mtime
     except OSError:
         return 0.0
 
@@ -232,7 +233,7 @@ def _serves(process: RuntimeProcess, kind: RuntimeKind | None, endpoint: str) ->
 
 def _drop_ins(folder: str) -> Iterator[str]:
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(on_host(folder)))
     except FileNotFoundError:
         return
     except OSError:

@@ -6,6 +6,8 @@ import os
 import stat
 from collections.abc import Sequence
 
+from keyferry._core.bounded import open_now
+from keyferry._core.host_root import on_host
 from keyferry._core.values import Value, field
 
 TYPE_CHECKING = False
@@ -40,7 +42,7 @@ def load_toml(path: str) -> Table:
     import tomllib
 
     try:
-        with open(path, "rb", opener=open_now) as stream:
+        with open(on_host(path), "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TomlProblem(path, "it is not a regular file")
             data = stream.read(_MAX_TOML_BYTES + 1)
@@ -68,11 +70,6 @@ def check_count(path: str, hosts: int) -> None:
     """Raise TomlProblem if a file has too many hosts for one image."""
     if hosts > _MAX_HOSTS:
         raise TomlProblem(path, f"it has more than {_MAX_HOSTS} hosts, which is too many here")
-
-
-def open_now(path: str, flags: int) -> int:
-    """Open a file without blocking, in case the path is a named pipe: an opener for ``open``."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def subtable(table: object, *names: str) -> Table:
@@ -174,7 +171,7 @@ def certificate_files(folder: str, *, are_paired: bool) -> HostTrust:
     A certificate without a key may hold the key itself, as in containerd, unless *are_paired*, as in CRI-O.
     """
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(on_host(folder)))
     except (FileNotFoundError, NotADirectoryError):
         return HostTrust()
     except OSError as error:
@@ -223,7 +220,7 @@ def _add_client_pairs(context: ssl.SSLContext, pairs: Sequence[tuple[str, str]])
         for file in (certificate, key) if key else (certificate,):
             _read(file)
         try:
-            context.load_cert_chain(certificate, key or None, password=lambda: "")
+            context.load_cert_chain(on_host(certificate), on_host(key) or None, password=lambda: "")
         except (OSError, ValueError):
             raise TrustProblem(
                 f"{certificate!r} cannot be read as a client certificate with its key"
@@ -233,7 +230,7 @@ def _add_client_pairs(context: ssl.SSLContext, pairs: Sequence[tuple[str, str]])
 def _read(file: str) -> bytes:
     """Return the bytes of a regular file of a modest size."""
     try:
-        with open(file, "rb", opener=open_now) as stream:
+        with open(on_host(file), "rb", opener=open_now) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TrustProblem(f"{file!r} is not a regular file")
             data = stream.read(_MAX_PEM_BYTES + 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from keyferry._core.host_root import is_on_host, on_host
 from keyferry._core.values import Value, replace
 from keyferry.images.reference import ImageName
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, MirrorPlaces, Mirrors, RuntimeKind
@@ -87,7 +88,7 @@ def _with_certificates(endpoint: Endpoint, places: MirrorPlaces) -> tuple[Endpoi
     for parent in places.certificate_folders:
         folder = os.path.join(parent, endpoint.host)
         # As in containers/image: a folder that cannot be looked at is passed over.
-        if os.path.exists(folder):
+        if is_on_host(folder):
             found = certificate_files(folder, are_paired=True)
             return replace(endpoint, trust=replace(found, accepts_any=endpoint.is_insecure)), folder
     return endpoint, ""
@@ -121,7 +122,7 @@ def _blocked_line(entry: _Entry) -> int:
     """Return the number of the line that blocks an entry, or 0; the parser of TOML does not tell lines."""
     number = -1
     try:
-        with open(entry.file, encoding="utf-8") as stream:
+        with open(on_host(entry.file), encoding="utf-8") as stream:
             for at, line in enumerate(stream, 1):
                 number += line.strip() == "[[registry]]"
                 if number == entry.number and line.partition("=")[0].strip() == "blocked":

@@ -192,7 +192,7 @@ def decide(
             verdict=verdict,
             error=error,
         )
-    rule, matched, shown, addition = _compare(entry, pod)
+    rule, matched, shown, addition = compare_credentials(entry, pod)
     return Decision(
         must_pull=matched is None,
         rule=rule,
@@ -223,7 +223,7 @@ def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCre
     return DecisionRule.NOBODY if entry.is_empty else None, entry
 
 
-def _compare(
+def compare_credentials(
     entry: ImagePullCredentials, pod: PodCredentials
 ) -> tuple[DecisionRule, _Named, _Named, ImagePullCredentials | None]:
     """Return the first match of the pod's credentials with the entry.

@@ -21,6 +21,7 @@ from threading import Lock
 
 from keyferry._core.files import DistrustedError, Folder, open_folder
 from keyferry._core.gotext import go_strerror
+from keyferry._core.host_root import on_host
 from keyferry.errors import Kind, RecordError
 
 LOCK_NAME = "keyferry.lock"
@@ -69,7 +70,9 @@ class Disk:
 
     def open_root(self, root: str, *, make: int | None = None) -> Folder:
         """Open the root folder."""
-        return open_folder(root, make=make, durable=self._durable)
+        folder = open_folder(on_host(root), make=make, durable=self._durable)
+        folder.path = root
+        return folder
 
     def read(self, folder: Folder, name: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist.

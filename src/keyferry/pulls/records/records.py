@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 
 from keyferry._core.clock import time_ns
+from keyferry._core.host_root import is_on_host, on_host
 from keyferry._core.type_forms import Protocol
 from keyferry._core.values import Value, replace
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord, ImagePullIntent
@@ -440,9 +441,9 @@ def inspect_records(
     EnvironmentProblem if a running kubelet uses the root, as in :func:`load_records`.
     """
     folder = os.path.join(root, FOLDER)
-    if not os.path.isdir(folder):
+    if not is_on_host(folder, os.path.isdir):
         raise EnvironmentProblem(_why_none(root, folder))
-    if not os.access(folder, os.R_OK | os.X_OK):
+    if not os.access(on_host(folder), os.R_OK | os.X_OK):
         raise EnvironmentProblem(
             f"{folder}: permission denied; it belongs to root, so run the command with sudo"
         )
@@ -459,7 +460,7 @@ def observe_records(root: str, policy: VerificationPolicy | None) -> Records:
 
     Raise EnvironmentProblem if they cannot be read.
     """
-    if os.path.isdir(root) and not os.path.lexists(os.path.join(root, FOLDER)):
+    if is_on_host(root, os.path.isdir) and not is_on_host(os.path.join(root, FOLDER), os.path.lexists):
         return Records(root, make_policy(NEVER), read_only=True)
     return inspect_records(root, policy=policy)
 
@@ -497,7 +498,7 @@ def open_records(
 
 def _why_none(root: str, folder: str) -> str:
     expected = f"expected the root of a kubelet, such as {KUBELET_ROOT}; choose another with --root"
-    if not os.path.exists(root):
+    if not is_on_host(root):
         return f"{root}: there is no such folder; {expected}"
     gate = "kubelets keep records from 1.35 on, or with the feature gate KubeletEnsureSecretPulledImages"
     return f"{folder}: there are no pull records; {expected} ({gate})"

@@ -17,7 +17,7 @@ from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 from keyferry.pulls.mirrors.files import TrustProblem
 from keyferry.pulls.registry.client import Registry, RegistryAccess
-from keyferry.pulls.registry.transport import RegistryRoute, Transport
+from keyferry.pulls.registry.transport import Meter, RegistryRoute, Transport
 from keyferry.pulls.trial import Attempt, AttemptResult, EndpointAnswer, Trial, without_frames
 
 _NOT_FOUND = 404
@@ -38,17 +38,30 @@ def check_registry(
     The manifest is requested with HEAD if the registry supports that. Failures are part of the attempts. Raise
     ImageNameError, EnvironmentProblem if the CA file cannot be read, and ValueError if *timeout_seconds* is not valid.
     """
+    return _ask_registry(parse_image(image), credentials, route, timeout_seconds, None)
+
+
+def _ask_registry(
+    image: ImageName,
+    credentials: Sequence[Credential],
+    route: RegistryRoute,
+    timeout_seconds: float,
+    meter: Meter | None,
+) -> tuple[Attempt, ...]:
     check_timeout(timeout_seconds)
-    name = parse_image(image)
-    with closing(Transport(route, Deadline(timeout_seconds))) as transport:
-        access = RegistryAccess(transport, name)
+    with closing(Transport(route, Deadline(timeout_seconds), meter=meter)) as transport:
+        return trial_of(RegistryAccess(transport, image.registry), image).run_all(credentials)
 
-        def ask(credential: Credential | None) -> AttemptResult:
-            registry = access.with_credential(credential)
-            digest = registry.has_manifest(name.reference)
-            return AttemptResult(was_asked=registry.asked_for_credential, digest=digest)
 
-        return Trial(ask).run_all(credentials)
+def trial_of(access: RegistryAccess, image: ImageName) -> Trial:
+    """Return a trial whose attempts request the manifest of *image* and download nothing."""
+
+    def ask(credential: Credential | None) -> AttemptResult:
+        registry = access.open_repository(image, credential)
+        digest = registry.has_manifest(image.reference)
+        return AttemptResult(was_asked=registry.asked_for_credential, digest=digest)
+
+    return Trial(ask)
 
 
 async def check_registry_async(
@@ -73,14 +86,15 @@ def check_endpoints(
     *,
     route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
+    meter: Meter | None = None,
 ) -> tuple[Attempt, ...]:
     """Do the same as ``check_registry``, where and how the container runtime asks for *image* by its files.
 
     After any failure the next endpoint is asked: containerd's resolver does so since 1.5 (it logs "trying next host"),
-    and containers/image too. Without *mirrors*, only the registry is asked.
+    and containers/image too. Without *mirrors*, only the registry is asked. *meter* sees every request.
     """
     if mirrors is None or not mirrors.endpoints:
-        return check_registry(image, credentials, route=route, timeout_seconds=timeout_seconds)
+        return _ask_registry(parse_image(image), credentials, route, timeout_seconds, meter)
     check_timeout(timeout_seconds)
     name, deadline = parse_image(image), Deadline(timeout_seconds)
     tried = tuple(credentials) or (None,)
@@ -88,7 +102,7 @@ def check_endpoints(
         places = []
         for endpoint in mirrors.endpoints:
             try:
-                transport = Transport(route, deadline, endpoint=endpoint)
+                transport = Transport(route, deadline, endpoint=endpoint, meter=meter)
             except TrustProblem as problem:
                 # The runtime asks nobody then, whichever host the file is for.
                 error = RegistryError(endpoint.host, 0, f"was not asked: {problem}", Kind.ERROR)

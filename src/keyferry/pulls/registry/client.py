@@ -90,10 +90,12 @@ class Registry:
         """Request a manifest with HEAD, and return its digest, empty if the registry does not report it.
 
         If HEAD does not succeed, or its response has not the type of a manifest, GET is used: some registries do not
-        support HEAD, and its response has no error message and no content to judge. Raise RegistryError if the
-        manifest is not available, or if what is sent in its place is none.
+        support HEAD, and its response has no error message and no content to judge. It is not used if the registry
+        asks for a pause. Raise RegistryError if the manifest is not available, or if what is sent in its place is none.
         """
         with self._ask("HEAD", f"manifests/{reference}", {"Accept": ACCEPTED}) as answer:
+            if answer.head.status == _THROTTLED or answer.head.value("retry-after"):
+                raise self._failure(answer)
             if answer.head.status == _OK and is_manifest_type(answer.head.value("content-type")):
                 return answer.head.value("docker-content-digest")
         fetched = self.get_manifest(reference)
@@ -237,19 +239,18 @@ class Registry:
 
 
 class RegistryAccess:
-    """The registry of one image; its address is found once and kept for the next credential."""
+    """A registry by its name; its address is found once and kept for the next image and credential."""
 
-    def __init__(self, transport: Transport, image: ImageName) -> None:
+    def __init__(self, transport: Transport, name: str) -> None:
         self._transport = transport
-        self._image = image
+        self._name = name
         self._origin: Origin | None = None
 
-    def with_credential(self, credential: Credential | None) -> Registry:
-        """Return a client of the registry for one credential; raise RegistryError if it cannot be reached."""
-        name = self._image.registry
+    def open_repository(self, image: ImageName, credential: Credential | None) -> Registry:
+        """Return a client of the image's repository for one credential; raise RegistryError if it cannot be reached."""
         if self._origin is None:
             try:
-                self._origin = find_origin(self._transport, name)
+                self._origin = find_origin(self._transport, self._name)
             except HttpError as error:
-                raise RegistryError(name, 0, str(error), error.kind) from None
-        return Registry(self._transport, self._origin, name, self._image.path, credential)
+                raise RegistryError(self._name, 0, str(error), error.kind) from None
+        return Registry(self._transport, self._origin, self._name, image.path, credential)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable, Mapping
 from threading import Lock
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
+from keyferry._core.host_root import host_root, is_on_host, on_host
 from keyferry._core.log import log_debug
+from keyferry._core.type_forms import Protocol
 from keyferry._core.values import Value, replace
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError
 from keyferry._net.http_errors import split_url, to_http_error
+from keyferry._net.messages import Head
 from keyferry._net.proxy import Origin, choose_proxy
-from keyferry._net.trust import default_context
+from keyferry._net.trust import SYSTEM_BUNDLES, default_context
 from keyferry._net.url import DEFAULT_PORTS, join_url
 from keyferry.errors import EnvironmentProblem, HttpError, Kind, RegistryError
 from keyferry.pulls.mirrors.endpoints import Endpoint
@@ -34,6 +38,16 @@ _PING = "/v2/"
 _BAD_REQUEST = 400
 _MAX_WORDS = 1 << 12
 AllowsPlain = Callable[[Origin], bool]
+
+
+class Meter(Protocol):
+    """Sees the requests of a transport."""
+
+    def begin(self) -> None:
+        """Note that a request is about to be sent; raise RegistryError if it may not."""
+
+    def note(self, head: Head) -> None:
+        """Note the head of a response."""
 
 
 class RegistryRoute(Value):
@@ -58,7 +72,7 @@ class RegistryRoute(Value):
 
 def make_context(route: RegistryRoute) -> ssl.SSLContext:
     """Return the TLS context of a client; raise EnvironmentProblem if the bundle cannot be read."""
-    context = default_context()
+    context = default_context(_host_bundle())
     if route.ca_file:
         try:
             context.load_verify_locations(route.ca_file)
@@ -74,12 +88,19 @@ def make_context(route: RegistryRoute) -> ssl.SSLContext:
     return context
 
 
+def _host_bundle() -> str:
+    """Return the bundle of the authorities that the system below the host root trusts; empty without one."""
+    found = (path for path in SYSTEM_BUNDLES if is_on_host(path, os.path.isfile))
+    path = next(found, "") if host_root() else ""
+    return on_host(path) if path else ""
+
+
 class Transport:
     """A client for all servers of one pull; safe to use from several threads.
 
     The proxies are those of *environ*, by default of this process. The trust, client certificates and headers of
     *endpoint* are used for its own host and port, and for no other that a server names. Raise TrustProblem if a file
-    of them cannot be used.
+    of them cannot be used. *meter* sees every request and its response, whichever server it is sent to.
     """
 
     def __init__(
@@ -89,8 +110,10 @@ class Transport:
         environ: Mapping[str, str] | None = None,
         *,
         endpoint: Endpoint | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.route = route
+        self._meter = meter
         self.own = () if endpoint is None else _origins(endpoint, route)
         self._trust = HostTrust() if endpoint is None else endpoint.trust
         self._lock = Lock()
@@ -151,7 +174,11 @@ class Transport:
         given = {name.lower() for name in headers}
         more = [each for each in self._trust.headers if is_own and each[0].lower() not in given]
         client = self._own_client if is_own else self._client
+        if self._meter is not None:
+            self._meter.begin()
         answer = client.request(origin, method, (*more, *headers.items()), body, check_address=check_address)
+        if self._meter is not None:
+            self._meter.note(answer.head)
         log_debug("registry", "%s %s: status %d", method, origin.host, answer.head.status)
         return answer
 

@@ -1,0 +1,332 @@
+"""A short-lived pod on a node that runs commands of keyferry on the node's files, and is deleted in every way out.
+
+It is like that of ``kubectl debug node/NAME``, which stays behind. Each command is a container of its own; the answers
+are read from the logs. What a run could not delete, the kubelet ends after its deadline, and the next run deletes.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from secrets import token_hex
+from types import FrameType
+
+from keyferry._core.log import log_debug
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_percent, encode_query
+from keyferry.clusters.access import ClusterAccess
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, Json, call_api, problem_of
+from keyferry.clusters.request import request
+from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, Kind
+from keyferry.show.documents import API_VERSION
+from keyferry.workloads.listing import PodSelection, list_pods
+from keyferry.workloads.objects import KubernetesObject, ObjectKind
+from keyferry.workloads.pods import read_pod
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["DEBUG_LABEL", "HOST_ROOT", "ContainerLog", "DebugPod", "debug_pod", "run_debug_pod"]
+
+HOST_ROOT = "/host"
+# Not a label of the agent's pods, so that nobody takes one for the other.
+DEBUG_LABEL = f"{API_VERSION.partition('/')[0]}/debug"
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+_POLL_SECONDS = 0.5
+_MAX_LOG_BYTES = 1 << 22
+# After its deadline a pod may take so long to end, and clocks may differ by so much.
+_LEFTOVER_SECONDS = 300
+_DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
+_ENDED = ("Succeeded", "Failed")
+_SIGNAL_EXIT = 128
+
+Announce = Callable[[str], None]
+
+
+class ContainerLog(Value):
+    """What the container of one command wrote, on both streams, and its exit code."""
+
+    exit_code: int
+    text: bytes = field(repr=False)
+
+
+class DebugPod(Value):
+    """A pod to make: its *commands* run on *node* from *image*, with the host's root at ``HOST_ROOT``."""
+
+    name: str
+    namespace: str
+    node: str
+    image: str
+    commands: tuple[tuple[str, ...], ...]
+    seconds: int = 60
+    is_privileged: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def containers(self) -> tuple[str, ...]:
+        """The name of each command's container."""
+        return tuple(f"keyferry-{number}" for number, _ in enumerate(self.commands, 1))
+
+    def document(self) -> Json:
+        """Return the pod as it is made."""
+        # As root, with the capability to change the root folder that containers have by default.
+        context: Json = {"runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": False}
+        if self.is_privileged:
+            context["privileged"] = True
+        mount = {"name": "host", "mountPath": HOST_ROOT, "readOnly": True}
+        containers = [
+            {
+                "name": name,
+                "image": self.image,
+                "command": list(words),
+                "securityContext": context,
+                "volumeMounts": [mount],
+            }
+            for name, words in zip(self.containers, self.commands, strict=True)
+        ]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "labels": {DEBUG_LABEL: "on-node", "app.kubernetes.io/managed-by": "keyferry"},
+            },
+            "spec": {
+                "nodeName": self.node,
+                "hostPID": True,
+                "hostNetwork": True,
+                "dnsPolicy": "Default",
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": self.seconds,
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": containers,
+                "volumes": [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}],
+            },
+        }
+
+
+def debug_pod(
+    namespace: str, node: str, image: str, commands: tuple[tuple[str, ...], ...], **more: object
+) -> DebugPod:
+    """Return a pod with a name that no other has."""
+    name = f"keyferry-node-{token_hex(5)}"
+    return DebugPod(name=name, namespace=namespace, node=node, image=image, commands=commands, **more)  # type: ignore[arg-type] # the fields of DebugPod
+
+
+def run_debug_pod(
+    session: ClusterAccess, pod: DebugPod, announce: Announce, *, timeout_seconds: float = 60.0
+) -> tuple[ContainerLog, ...]:
+    """Make *pod*, wait until its commands have ended, return what each wrote, and delete it whatever happens.
+
+    *announce* is told what is made before it is, and what could not be deleted. Leftovers of earlier runs are deleted
+    first. Raise EnvironmentProblem if the pod does not start, and ClusterAuthError if the server cannot be reached or
+    refuses something.
+    """
+    calls = _PodCalls(session, pod.namespace, timeout_seconds)
+    calls.delete_leftovers()
+    seen = "privileged, with the node's" if pod.is_privileged else "with the node's"
+    announce(
+        f"makes pod {pod} on node {pod.node!r} from image {pod.image!r} ({seen} processes and network, and its files "
+        "to read), and deletes it when it has answered"
+    )
+    with _EndedBySignal() as ending:
+        try:
+            calls.create(pod)
+            return tuple(calls.logs(pod, calls.wait(pod)))
+        finally:
+            try:
+                ending.hold()
+            finally:
+                problem = calls.delete(pod.name)
+                if problem:
+                    announce(
+                        f"pod {pod} could not be deleted ({problem}); it ends {pod.seconds} s after its start; try: "
+                        f"kubectl delete pod {pod.name} -n {pod.namespace}"
+                    )
+
+
+class _EndedBySignal:
+    """A block that SIGTERM and SIGHUP end with an exception, as Ctrl-C does; only the first signal does.
+
+    After ``hold`` none does until the end of the block, so that what was made can be deleted.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, object] = {}
+        self._is_held = False
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            try:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._end)
+            except ValueError:
+                break  # not the main thread, in which no handler runs
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)  # type: ignore[arg-type] # what signal.signal has returned
+
+    def hold(self) -> None:
+        """Let no signal end the block any more."""
+        self._is_held = True
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_held:
+            return
+        self._is_held = True
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(_SIGNAL_EXIT + number)
+
+
+class _PodCalls:
+    """The calls of the API server about pods of one namespace."""
+
+    def __init__(self, session: ClusterAccess, namespace: str, timeout_seconds: float) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._timeout_seconds = timeout_seconds
+        self._path = f"/api/v1/namespaces/{encode_percent(namespace)}/pods"
+
+    def create(self, pod: DebugPod) -> None:
+        action = self._action("create", "pods", pod.name)
+        found = call_api(
+            self._session, action, self._path, pod.document(), timeout_seconds=self._timeout_seconds
+        )
+        if isinstance(found, ApiProblem):
+            needs = (
+                f"; a pod that sees its node needs the right to create pods in {self._namespace}, and the label "
+                f"{_ENFORCE}=privileged on that namespace; --debug-namespace chooses another one"
+            )
+            raise _refused(found, needs if found.kind is Kind.REFUSED else "")
+
+    def wait(self, pod: DebugPod) -> KubernetesObject:
+        """Return the pod when all its commands have ended."""
+        until = time.monotonic() + pod.seconds
+        while True:
+            item = self._get(pod.name)
+            found = read_pod(item, self._namespace)
+            if found.phase in _ENDED:
+                return item
+            waiting = next((each for each in found.states if each.waits_for_image), None)
+            if waiting is not None:
+                why = ": ".join(filter(None, (waiting.reason, waiting.message)))
+                raise EnvironmentProblem(
+                    f"debug pod {pod} waits for its own image {pod.image!r} on node {pod.node!r}: {why}"
+                )
+            if time.monotonic() > until:
+                why = " and ".join(
+                    dict.fromkeys(f"{each.kind} {each.reason}".strip() for each in found.states)
+                )
+                told = why or found.phase or "without a status"
+                raise EnvironmentProblem(
+                    f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: it is {told}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def logs(self, pod: DebugPod, item: KubernetesObject) -> Iterator[ContainerLog]:
+        """Yield the log of each container that has run."""
+        codes = dict(_exit_codes(item))
+        for name in pod.containers:
+            if name not in codes:
+                reason = item.text("status", "reason") or "its status does not tell why"
+                raise EnvironmentProblem(
+                    f"debug pod {pod} was not run to its end on node {pod.node!r}: {reason}"
+                )
+            yield ContainerLog(exit_code=codes[name], text=self._log(pod.name, name))
+
+    def delete(self, name: str, uid: str = "") -> str:
+        """Delete a pod, several times if the server cannot be reached; return why it may still be there."""
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 1}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        action, path = self._action("delete", "pods", name), f"{self._path}/{encode_percent(name)}"
+        problem = ""
+        for attempt in range(_DELETE_ATTEMPTS):
+            if attempt:
+                time.sleep(_DELETE_PAUSE_SECONDS)
+            try:
+                found = call_api(
+                    self._session, action, path, body, method="DELETE", timeout_seconds=_DELETE_SECONDS
+                )
+            except KeyferryError as error:
+                problem = str(error)
+                continue
+            if not isinstance(found, ApiProblem) or found.kind is Kind.NOT_FOUND:
+                return ""
+            problem = str(found)
+            if found.kind is Kind.REFUSED:
+                break
+        return problem
+
+    def delete_leftovers(self) -> None:
+        """Delete the pods of earlier runs whose deadline has passed long ago; others may be in use."""
+        selection = PodSelection(
+            namespace=self._namespace, label_selector=f"{DEBUG_LABEL}=on-node", with_ended=True
+        )
+        try:
+            pods = list(list_pods(self._session, selection, timeout_seconds=self._timeout_seconds))
+        except KeyferryError as error:
+            log_debug("workloads", "leftovers are not looked for: %s", error)
+            return
+        for each in pods:
+            if _is_leftover(each):
+                self.delete(each.name, each.uid)
+
+    def _get(self, name: str) -> KubernetesObject:
+        found = call_api(
+            self._session,
+            self._action("get", "pods", name),
+            f"{self._path}/{encode_percent(name)}",
+            timeout_seconds=self._timeout_seconds,
+        )
+        if isinstance(found, ApiProblem):
+            raise _refused(found)
+        return KubernetesObject(origin="the API server", kind=ObjectKind.POD, value=found)
+
+    def _log(self, name: str, container: str) -> bytes:
+        query = encode_query({"container": container, "limitBytes": str(_MAX_LOG_BYTES)})
+        path = f"{self._path}/{encode_percent(name)}/log?{query}"
+        with request(self._session, path, timeout_seconds=self._timeout_seconds) as reply:
+            if not reply.is_success:
+                raise _refused(problem_of(self._action("get", "pods/log", name), reply))
+            return reply.read(_MAX_LOG_BYTES)
+
+    def _action(self, verb: str, resource: str, name: str) -> ApiAction:
+        return ApiAction(verb=verb, resource=resource, namespace=self._namespace, name=name)
+
+
+def _refused(problem: ApiProblem, more: str = "") -> ClusterAuthError:
+    return ClusterAuthError("", f"{problem}{more}", kind=problem.kind)
+
+
+def _exit_codes(pod: KubernetesObject) -> Iterator[tuple[str, int]]:
+    """Yield the name and exit code of each container that has ended."""
+    for status in pod.items("status", "containerStatuses"):
+        state = status.get("state")
+        ended = state.get("terminated") if isinstance(state, dict) else None
+        code = ended.get("exitCode") if isinstance(ended, dict) else None
+        if isinstance(code, int):
+            yield str(status.get("name")), code
+
+
+def _is_leftover(pod: KubernetesObject) -> bool:
+    """Return whether the deadline of a pod that a run has made is long over."""
+    seconds = pod.field("spec", "activeDeadlineSeconds")
+    created = pod.text("metadata", "creationTimestamp")
+    try:
+        age = time.time() - datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return False
+    return isinstance(seconds, int) and age > seconds + _LEFTOVER_SECONDS
