@@ -87,15 +87,16 @@ class AccessPolicy:
     def _judge(self, caller: Caller) -> CallerRights:
         if caller.uid in self._trusted:
             return CallerRights((), has_every_registry=True, may_manage=True)
-        rules = [rule for rule in self._access if _names(rule, caller)]
+        rules = [rule for rule in self._access if names(rule, caller)]
         return CallerRights(
             [pattern for rule in rules for pattern in rule.registries],
             has_every_registry=any(rule.every_registry for rule in rules),
-            may_manage=any(_names(rule, caller) for rule in self._manage),
+            may_manage=any(names(rule, caller) for rule in self._manage),
         )
 
 
-def _names(rule: AccessRule | ManageRule, caller: Caller) -> bool:
+def names(rule: AccessRule | ManageRule, caller: Caller) -> bool:
+    """Return whether a rule is for the caller."""
     if caller.uid in rule.uids:
         return True
     # A user without a number here may be anybody, so that only a rule for exactly this user counts.

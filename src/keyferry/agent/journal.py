@@ -49,13 +49,15 @@ class DecisionOutcome(StrEnum):
 class DecisionResult(Value):
     """What came of a request, how the answer was got (empty if there is none), why, and by which providers.
 
-    *providers* are those that answered, from wherever, or failed.
+    *providers* are those that answered, from wherever, or failed. *missing_rule* is the list of rules in the agent's
+    config of which none allows the request: access or manage; empty if no rule is missing.
     """
 
     outcome: DecisionOutcome
     source: str
     reason: str
     providers: tuple[str, ...] = ()
+    missing_rule: str = ""
 
 
 class RequestDecision(Value):
@@ -74,13 +76,18 @@ NO_PROVIDER = DecisionResult(
 
 def own_words(error: KeyferryError) -> str:
     """Return the message of an error without what a plugin printed or a token says."""
-    if isinstance(error, PluginExitError):
-        return str(PluginExitError(error.plugin, error.status))
-    if isinstance(error, PluginTimeoutError):
-        return str(PluginTimeoutError(error.plugin, error.timeout_seconds, was_killed=error.was_killed))
     if isinstance(error, PluginError):
-        return str(error)
+        return str(without_output(error))
     return "the service account or its token cannot be used"
+
+
+def without_output(error: PluginError) -> PluginError:
+    """Return the same error without what the plugin printed."""
+    if isinstance(error, PluginExitError):
+        return PluginExitError(error.plugin, error.status)
+    if isinstance(error, PluginTimeoutError):
+        return PluginTimeoutError(error.plugin, error.timeout_seconds, was_killed=error.was_killed)
+    return error
 
 
 def result_of_answer(answer: Answer) -> DecisionResult:
@@ -106,9 +113,11 @@ def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
     return tuple([each.provider for each in provisions if each.outcome in SOURCES or each.error is not None])
 
 
-def result_of_refusal(uid: int, what: str) -> DecisionResult:
-    """Return the result of a request that a user may not make."""
-    return DecisionResult(outcome=DecisionOutcome.REFUSED, source="", reason=f"user {uid} {what}")
+def result_of_refusal(uid: int, what: str, missing_rule: str) -> DecisionResult:
+    """Return the result of a request that a user may not make, since no rule of a list allows it."""
+    return DecisionResult(
+        outcome=DecisionOutcome.REFUSED, source="", reason=f"user {uid} {what}", missing_rule=missing_rule
+    )
 
 
 def result_of_provision(provision: Provision | None, image: ImageName) -> DecisionResult:

@@ -19,9 +19,11 @@ from keyferry._core.secrets import mask_arguments
 from keyferry._core.user_info import hide_user_info
 from keyferry._net.agent import ROOT, Fallback, ask_agent
 from keyferry._net.listen_address import ListenAddress, parse_listen_address
+from keyferry.agent.health import health_fields
 from keyferry.agent.journal import Usage
 from keyferry.agent.lookups import wall_time
 from keyferry.agent.message import AgentReply, reply_document, reply_status
+from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import Refresher
 from keyferry.agent.settings import socket_options
 from keyferry.agent.state import AgentState, Reloader
@@ -33,7 +35,9 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.state import JUDGED_RUNS, judged_failures, state_of
 from keyferry.images.reference import parse_image
+from keyferry.page.model import Health
 
 _SECOND, _MILLISECOND = 1_000_000_000, 1_000_000
 _MAX_REFRESHES = 100
@@ -136,11 +140,14 @@ class PredecessorPorts:
         return isinstance(address, ListenAddress) and (self._ports is None or address.port in self._ports)
 
 
-def status_fields(reloader: Reloader, refresher: Refresher, usage: Usage, *, process: Json) -> Json:
+def status_fields(
+    reloader: Reloader, refresher: Refresher, usage: Usage, *, health: Health, process: Json
+) -> Json:
     """Return the fields of the status document; *process* has those of the process."""
     state = reloader.state
     return {
         "version": __version__,
+        "health": health_fields(health),
         **process,
         "config": _loaded_config(state),
         "reload": _reload(reloader),
@@ -184,10 +191,12 @@ def _reload(reloader: Reloader) -> Json:
 
 def _provider(provider: Provider) -> Json:
     counts = provider.counters.read()
+    judged = counts.recent[-JUDGED_RUNS:]
     shared, relayed = provider.cache_uses()
     soonest = provider.soonest_expiry_seconds()
     return {
         "name": provider.name,
+        "state": str(state_of(provider, counts)),
         "matchImages": list(map(hide_user_info, provider.config.match_images or ())),
         "plugin": _plugin(provider),
         "cache": {
@@ -199,6 +208,7 @@ def _provider(provider: Provider) -> Json:
         "hits": counts.hits,
         "shared": counts.shared,
         "runs": counts.runs,
+        "recent": {"runs": len(judged), "failed": judged_failures(judged)},
         "failures": {str(kind): number for kind, number in sorted(counts.failures.items())},
         "lastFailure": _last_failure(provider),
     }
@@ -272,7 +282,7 @@ def hand_over_reply(providers: Providers, now_ns: int) -> AgentReply:
     return reply
 
 
-def take_over_entries(providers: Providers, document: dict[str, object], now_ns: int) -> int:
+def take_over_entries(providers: AgentProviders, document: dict[str, object], now_ns: int) -> int:
     """Cache the answers of another process for the providers that are configured alike; return their number.
 
     Nothing is taken from another version, whose documents may mean something else.

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from keyferry._core.clock import monotonic_ns
 from keyferry.agent.access import Caller
 from keyferry.agent.connection import AgentConnection, ConnectionTable
+from keyferry.agent.health import judge_health
 from keyferry.agent.journal import Journal
 from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger, take_asyncio_log
 from keyferry.agent.management import (
@@ -303,7 +304,17 @@ class AgentProcess(Management):
                 "displaced": self._connections.refused,
             },
         }
-        return status_fields(self._reloader, self._refresher, self._service.usage, process=process)
+        now, now_ns = time.time(), monotonic_ns()
+        health = judge_health(
+            self.state,
+            self._reloader.last,
+            started=self._started_at,
+            taken_over_at=self._taken_over_at,
+            wall=lambda at_ns: now + (at_ns - now_ns) / _SECOND,
+        )
+        return status_fields(
+            self._reloader, self._refresher, self._service.usage, health=health, process=process
+        )
 
     def metrics(self) -> AgentReply:
         """Return the figures for Prometheus."""

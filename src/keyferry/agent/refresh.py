@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value
 from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.providers import AgentProviders
 from keyferry.errors import PluginExitError
-from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.provider import Provider
 
@@ -215,7 +215,7 @@ class Refresher:
         if self._wake is not None:
             self._wake.set()
 
-    async def run(self, providers: Callable[[], Providers]) -> None:
+    async def run(self, providers: Callable[[], AgentProviders]) -> None:
         """Renew until cancelled; *providers* returns those in force."""
         self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
         running: set[asyncio.Task[None]] = set()
@@ -242,7 +242,7 @@ class Refresher:
             return _MAX_SLEEP_SECONDS
         return min(max((following - self._clock()) / _SECOND, 0.01), _MAX_SLEEP_SECONDS)
 
-    async def _refresh(self, providers: Providers, due: PlannedRefresh) -> None:
+    async def _refresh(self, providers: AgentProviders, due: PlannedRefresh) -> None:
         if due.provider not in providers:
             self.plan.forget(frozenset({due.provider}))
             return

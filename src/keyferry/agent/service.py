@@ -206,7 +206,7 @@ class AgentService:
                 return reply_status(405, "MethodNotAllowed", "this path has another method")
             return reply_status(404, "NotFound", "there is nothing at this path")
         if request.path in _MANAGED and not rights.may_manage:
-            return self._forbid(request, "may not manage the agent")
+            return self._forbid(request, "may not manage the agent", missing_rule="manage")
         try:
             return handler(request, rights)
         except BadQuestionError as problem:
@@ -305,13 +305,20 @@ class AgentService:
         registry = shorten_name(question.image.registry)
         return self._forbid(request, f"may not ask for {what} of {registry}", question)
 
-    def _forbid(self, request: AgentRequest, what: str, question: AgentQuestion | None = None) -> AgentReply:
+    def _forbid(
+        self,
+        request: AgentRequest,
+        what: str,
+        question: AgentQuestion | None = None,
+        *,
+        missing_rule: str = "access",
+    ) -> AgentReply:
         uid = request.caller.uid
         self._log.write_seldom(
             LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what, **_named(request)
         )
         reply = reply_status(403, "Forbidden", f"user {uid} {what}")
-        return _decided(reply, question, result_of_refusal(uid, what))
+        return _decided(reply, question, result_of_refusal(uid, what, missing_rule))
 
     def _pod_of(self, question: AgentQuestion) -> Pod | None:
         if question.token:

@@ -10,7 +10,14 @@ from math import isfinite
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value, field
 from keyferry._net.agent import AUTO, OFF
-from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, AgentConfig
+from keyferry.api.agentconfig.v1alpha1 import (
+    DURATIONS,
+    NUMBERS,
+    SWITCHES,
+    AccessRule,
+    AgentConfig,
+    ManageRule,
+)
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import ConfigError, DurationError, EnvironmentProblem, Problem
 from keyferry.images.node.discover import discover
@@ -115,6 +122,11 @@ def variable_of(name: str) -> str:
     if name in ("providerConfig", "binDir"):
         return "KEYFERRY_CONFIG" if name == "providerConfig" else "KEYFERRY_BIN_DIR"
     return "KEYFERRY_AGENT_" + "".join(f"_{each}" if each.isupper() else each for each in name).upper()
+
+
+def describe_users(rule: AccessRule | ManageRule) -> str:
+    """Return the users and groups of a rule, by their numbers."""
+    return " ".join((*(f"uid:{uid}" for uid in rule.uids), *(f"gid:{gid}" for gid in rule.gids)))
 
 
 def default_socket(environ: Mapping[str, str], uid: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from keyferry._core.values import Value
 from keyferry.agent.access import AccessPolicy
 from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.providers import AgentProviders
 from keyferry.agent.settings import (
     DEFAULT_CONFIG,
     AgentSettings,
@@ -20,8 +21,7 @@ from keyferry.agent.settings import (
     resolve_settings,
 )
 from keyferry.errors import ConfigError, EnvironmentProblem, KeyferryError
-from keyferry.images.load import ProviderSettings, make_providers
-from keyferry.images.lookup import Providers
+from keyferry.images.load import ProviderSettings, make_providers_of
 from keyferry.images.node.settings import Node
 from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.provider import Provider
@@ -47,7 +47,7 @@ class AgentState(Value):
     """The settings, providers and rules in force since a load; requests use one state from start to end."""
 
     settings: AgentSettings
-    providers: Providers
+    providers: AgentProviders
     policy: AccessPolicy
     loaded_at: float
 
@@ -84,7 +84,8 @@ def load_state(
         previous.settings.values[name] == settings.values[name] for name in ("cacheEntries", "cacheBytes")
     )
     kept = previous.providers.providers if previous is not None and is_same else ()
-    providers = make_providers(settings.text("providerConfig"), settings.text("binDir"), of_providers, kept)
+    files = settings.text("providerConfig"), settings.text("binDir")
+    providers = make_providers_of(AgentProviders, *files, of_providers, kept)
     config = settings.config
     policy = AccessPolicy(config.access or (), config.manage or (), own_uid=os.geteuid())
     return AgentState(settings=settings, providers=providers, policy=policy, loaded_at=time.time())

@@ -17,6 +17,7 @@ from keyferry.errors import RecordError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts
 from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.state import ProviderState, state_of
 from keyferry.pulls.records.records import Records
 
 _EXEC = "rest_client_exec_plugin"
@@ -36,6 +37,7 @@ class ProvidersCollector(Collector):
         counts = [(provider, provider.counters.read()) for provider in providers]
         yield from _kubelet_metrics(counts, self._providers.config_hash)
         yield from _run_metrics(counts)
+        yield _state_metric(counts)
         yield _lookup_metric(counts)
         yield _expiry_metric(providers, self._clock())
         yield from _cache_metrics(providers)
@@ -77,6 +79,20 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
         for kind in sorted({*CAUSES, *count.failures}):
             failures.add_metric([provider.name, str(kind)], count.failures.get(kind, 0))
     yield from (runs, failures)
+
+
+def _state_metric(counts: list[tuple[Provider, Counts]]) -> Metric:
+    """Return the state of each provider as the agent's page and status name it, so that alerts say the same."""
+    states = GaugeMetricFamily(
+        "keyferry_provider_state",
+        "The state of a provider by its last runs: 1 for the one that it is in, 0 for the others",
+        labels=["plugin_name", "state"],
+    )
+    for provider, count in counts:
+        found = state_of(provider, count)
+        for state in ProviderState:
+            states.add_metric([provider.name, state], state is found)
+    return states
 
 
 def _lookup_metric(counts: list[tuple[Provider, Counts]]) -> Metric:

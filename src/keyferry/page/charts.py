@@ -1,17 +1,19 @@
-"""The page's pictures: the timeline of cached answers, and the histogram of a plugin's run times.
+"""The timeline of cached answers: an axis, a bar for each answer, and how many end or are renewed when.
 
-The timeline has an axis, a bar for each answer, and how many end or are renewed when. Places are in percent of the
-picture's width, so that a browser can draw it at any size without a script. The axis moves in steps: pictures of two
-instants that are close together are equal, and a page that is kept up to date is not sent again each second.
+Places are in percent of the picture's width, so that a browser can draw it at any size without a script. An axis that
+fits is logarithmic, before and after the present, so that answers of minutes and of days are seen on one; one of a
+chosen length is even. Axes move in steps: pictures of two instants that are close together are equal, and a page that
+is kept up to date is not sent again each second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import log1p
 
-from keyferry._core.values import Value
-from keyferry.page.model import LatencyBucket, Life
-from keyferry.page.wording import clock_text, counted, instant_text
+from keyferry._core.values import Value, replace
+from keyferry.page.model import Life
+from keyferry.page.wording import clock_text, instant_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # The lengths of axis that can be chosen; the empty one fits what is shown.
@@ -21,34 +23,66 @@ _STEPS = (
     *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
     *(days * _DAY for days in (1, 2, 7, 30, 91)),
 )
+# The marks of a logarithmic axis, on each side of the present.
+_MARKS = (
+    (_MINUTE, "1 min"),
+    (5 * _MINUTE, "5 min"),
+    (15 * _MINUTE, "15 min"),
+    (_HOUR, "1 h"),
+    (4 * _HOUR, "4 h"),
+    (12 * _HOUR, "12 h"),
+    *((days * _DAY, f"{days} d") for days in (1, 3, 7, 30)),
+)
 _MAX_TICKS = 7
-_LONGEST = _DAY  # on each side of now, on an axis that fits
+_LONGEST = _DAY  # on each side of now, on an even axis that shows one whole life
+# The least and the most that a logarithmic axis shows before and after the present, and where the present is on it.
+_LEAST_PAST, _MOST_PAST = 15 * _MINUTE, 7 * _DAY
+_LEAST_FUTURE, _MOST_FUTURE = _HOUR, 30 * _DAY
+_NOW_AT = 30.0
+_LOG_STEP = 15
 _NOW_STEPS = 200
 _COLUMNS = 60
 _MIN_HEIGHT = 6.0
-_GAP = 2.0  # between the bars of a histogram, in percent of its width
-_MIN_BAR_HEIGHT = 4.0  # a bar that stands for a run is never too low to be seen
+# How far apart labels have to be, in percent of the width: on a screen of any width, and on a wide one.
+_APART, _WIDE_APART = 18.0, 9.5
 
 
 class Tick(Value):
-    """A time on the axis: its place and its text."""
+    """A time on the axis: its place and its text, which is empty where there is no room for it.
+
+    *is_extra* tells that there is room for the text on a wide screen alone.
+    """
 
     at: float
     label: str
-    is_day: bool
+    is_day: bool = False
+    is_extra: bool = False
 
 
 class Axis(Value):
-    """A span of time and its ticks. *now_at* is the place of the present, in steps."""
+    """A span of time and its ticks. *now_at* is the place of the present *now*, in steps."""
 
     start: float
     end: float
     ticks: tuple[Tick, ...]
+    now: float
     now_at: float
+    is_log: bool = False
 
     def at(self, instant: float) -> float:
         """Return the place of an instant: 0 to 100, what lies outside at the edge."""
-        return round(min(100.0, max(0.0, 100 * (instant - self.start) / (self.end - self.start))), 2)
+        place = self._log_at(instant) if self.is_log else (instant - self.start) / (self.end - self.start)
+        return round(min(100.0, max(0.0, 100 * place)), 2)
+
+    def _log_at(self, instant: float) -> float:
+        bounded, now_at = min(max(instant, self.start), self.end), self.now_at / 100
+        if bounded < self.now:
+            return now_at * (1 - _minutes(self.now - bounded) / _minutes(self.now - self.start))
+        return now_at + (1 - now_at) * _minutes(bounded - self.now) / _minutes(self.end - self.now)
+
+
+def _minutes(seconds: float) -> float:
+    return log1p(seconds / _MINUTE)
 
 
 class Bar(Value):
@@ -76,36 +110,78 @@ class Column(Value):
 
 
 def make_axis(lives: Iterable[Life], now: float, span: str = "", *, is_whole: bool = False) -> Axis:
-    """Return an axis of the length *span*, a quarter of it in the past, or one that fits the *lives*.
+    """Return an even axis of the length *span*, a quarter of it in the past, or a logarithmic one that fits *lives*.
 
-    The past takes a third of an axis that fits, at most, unless *is_whole*.
+    With *is_whole* it is even, and the lives are seen from their beginning.
     """
     length = SPANS.get(span, 0)
-    start, end = (
-        (now - length / 4, now + length * 3 / 4) if length else _fitting(lives, now, is_whole=is_whole)
-    )
-    step = next((each for each in _STEPS if (end - start) / each <= _MAX_TICKS), _STEPS[-1])
-    grain = step if not length else max(1, length // 48)
-    start, end = start // grain * grain, -(-end // grain) * grain
-    unmarked = Axis(start=start, end=end, ticks=(), now_at=0.0)
-    marks = range(int(-(-start // step) * step), int(end) + 1, step)
-    now_step = (end - start) / _NOW_STEPS
-    return Axis(
-        start=start,
-        end=end,
-        ticks=tuple(_tick(unmarked, each, step) for each in marks),
-        now_at=unmarked.at(now // now_step * now_step),
-    )
-
-
-def _fitting(lives: Iterable[Life], now: float, *, is_whole: bool) -> tuple[float, float]:
+    if length:
+        return _even_axis(now - length / 4, now + length * 3 / 4, now, max(1, length // 48))
     edges = [(each.got, each.expires) for each in lives]
+    return _whole_axis(edges, now) if is_whole else _log_axis(edges, now)
+
+
+def _log_axis(edges: Sequence[tuple[float, float]], now: float) -> Axis:
+    at = now // _LOG_STEP * _LOG_STEP
+    past = max((at - got for got, _ in edges), default=0.0)
+    future = max((expires - at for _, expires in edges), default=0.0)
+    bare = Axis(
+        start=at - min(max(past, _LEAST_PAST), _MOST_PAST),
+        end=at + min(max(future, _LEAST_FUTURE), _MOST_FUTURE),
+        ticks=(),
+        now=at,
+        now_at=_NOW_AT,
+        is_log=True,
+    )
+    # What there is room for is chosen in this order: the present, then from the ends inwards.
+    marks = [Tick(at=bare.now_at, label="now")]
+    for seconds, label in _MARKS[::-1]:
+        if at + seconds <= bare.end:
+            marks.append(Tick(at=bare.at(at + seconds), label=label))
+        if at - seconds >= bare.start:
+            marks.append(Tick(at=bare.at(at - seconds), label=f"\u2212{label}"))
+    return replace(bare, ticks=tuple(_labelled(marks)))
+
+
+def _whole_axis(edges: Sequence[tuple[float, float]], now: float) -> Axis:
     first = min((got for got, _ in edges), default=now - _HOUR)
     last = max((expires for _, expires in edges), default=now + 3 * _HOUR)
     end = min(max(last, now + 2 * _MINUTE), now + _LONGEST)
-    # What comes is more to the point than what was.
-    past = _LONGEST if is_whole else (end - now) / 2
-    return max(min(first, now - _MINUTE), now - past), end
+    return _even_axis(max(min(first, now - _MINUTE), now - _LONGEST), end, now)
+
+
+def _even_axis(start: float, end: float, now: float, grain: int = 0) -> Axis:
+    """Return an axis whose ends are rounded to the distance of its ticks, or to *grain*."""
+    step = next((each for each in _STEPS if (end - start) / each <= _MAX_TICKS), _STEPS[-1])
+    grain = grain or step
+    start, end = start // grain * grain, -(-end // grain) * grain
+    now_step = (end - start) / _NOW_STEPS
+    now = now // now_step * now_step
+    bare = Axis(start=start, end=end, ticks=(), now=now, now_at=0.0)
+    marks = range(int(-(-start // step) * step), int(end) + 1, step)
+    ticks = _labelled([_tick(bare, each, step) for each in marks])
+    return replace(bare, ticks=tuple(ticks), now_at=bare.at(now))
+
+
+def _labelled(ticks: Sequence[Tick]) -> Iterator[Tick]:
+    """Yield *ticks*; those without room for their text beside the ones before them lose it."""
+    kept: list[float] = []
+    extra: list[Tick] = []
+    for tick in ticks:
+        if _is_apart(tick.at, kept, _APART):
+            kept.append(tick.at)
+            yield tick
+        else:
+            extra.append(tick)
+    for tick in extra:
+        has_room = _is_apart(tick.at, kept, _WIDE_APART)
+        if has_room:
+            kept.append(tick.at)
+        yield replace(tick, is_extra=True) if has_room else replace(tick, label="")
+
+
+def _is_apart(place: float, others: Iterable[float], distance: float) -> bool:
+    return all(abs(place - each) >= distance for each in others)
 
 
 def _tick(axis: Axis, instant: int, step: int) -> Tick:
@@ -151,12 +227,11 @@ def _life_description(life: Life) -> str:
 def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
     """Return how many of the *lives* are renewed and end in each part of the axis; empty if none is inside."""
     renewed, ended = [0] * _COLUMNS, [0] * _COLUMNS
-    length = (axis.end - axis.start) / _COLUMNS
     for life in lives:
         instant = life.expires if life.refresh_at is None else life.refresh_at
-        if axis.start <= instant < axis.end:
+        if axis.start <= instant <= axis.end:
             counts = ended if life.refresh_at is None else renewed
-            counts[int((instant - axis.start) / length)] += 1
+            counts[min(int(axis.at(instant) * _COLUMNS / 100), _COLUMNS - 1)] += 1
     highest = max(map(sum, zip(renewed, ended, strict=True)))
     share = 100 / _COLUMNS
     return tuple(
@@ -175,93 +250,3 @@ def draw_density(lives: Sequence[Life], axis: Axis) -> tuple[Column, ...]:
 
 def _column_height(number: int, highest: int) -> float:
     return max(_MIN_HEIGHT, round(100 * number / highest, 1)) if number else 0.0
-
-
-class LatencyBar(Value):
-    """One bar: its place and size in percent of the picture, what it stands for, and how many runs."""
-
-    left: float
-    width: float
-    height: float
-    label: str
-    short: str
-    runs: int
-
-    @property
-    def middle(self) -> float:
-        """The place of its middle."""
-        return self.left + self.width / 2
-
-
-class Latency(Value):
-    """The picture: its bars from quick to slow, and what it shows in words."""
-
-    bars: tuple[LatencyBar, ...]
-    summary: str
-    description: str
-
-
-def draw_latency(buckets: Sequence[LatencyBucket]) -> Latency | None:
-    """Return the histogram of *buckets*, or None if no run was counted."""
-    runs = sum(each.runs for each in buckets)
-    if not runs:
-        return None
-    highest, share = max(each.runs for each in buckets), 100 / len(buckets)
-    bars = tuple(
-        LatencyBar(
-            left=at * share + _GAP / 2,
-            width=share - _GAP,
-            height=_bar_height(each.runs, highest),
-            label=label,
-            short=short,
-            runs=each.runs,
-        )
-        for at, (each, (label, short)) in enumerate(zip(buckets, _labels(buckets), strict=True))
-    )
-    return Latency(
-        bars=bars, summary=_latency_summary(buckets, runs), description=_latency_description(bars, runs)
-    )
-
-
-def _bar_height(runs: int, highest: int) -> float:
-    return max(_MIN_BAR_HEIGHT, 100 * runs / highest) if runs else 0
-
-
-def _labels(buckets: Sequence[LatencyBucket]) -> list[tuple[str, str]]:
-    """Return two names of each bucket, by its limit; the last one is named by the limit before it."""
-    found, before = [], _seconds(0)
-    for each in buckets:
-        limit = before if each.up_to_seconds is None else _seconds(each.up_to_seconds)
-        is_last = each.up_to_seconds is None
-        found.append((f"over {limit}", f">{limit}") if is_last else (f"up to {limit}", limit))
-        before = limit
-    return found
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
-
-
-def _latency_summary(buckets: Sequence[LatencyBucket], runs: int) -> str:
-    """Return the limits within which half and nearly all of the runs stayed."""
-    half, most = (_quantile(buckets, runs, share) for share in (0.5, 0.95))
-    if half is None:
-        return f"most runs took {_labels(buckets)[-1][0]}"
-    if most is None:
-        return f"half within {half}, the slowest {_labels(buckets)[-1][0]}"
-    return f"95 % within {most}" if half == most else f"half within {half}, 95 % within {most}"
-
-
-def _quantile(buckets: Sequence[LatencyBucket], runs: int, share: float) -> str | None:
-    """Return the limit within which this share of the runs stayed, or None if they did not stay within any."""
-    so_far = 0
-    for each in buckets:
-        so_far += each.runs
-        if so_far >= share * runs:
-            return None if each.up_to_seconds is None else _seconds(each.up_to_seconds)
-    return None
-
-
-def _latency_description(bars: Sequence[LatencyBar], runs: int) -> str:
-    parts = ", ".join(f"{each.runs} {each.label}" for each in bars if each.runs)
-    return f"Duration of {counted(runs, 'run')}: {parts}"

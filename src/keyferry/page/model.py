@@ -1,7 +1,8 @@
 """What the page shows, as values: texts as they were found (the templates escape them), instants in seconds since 1970.
 
-Nothing secret is in here: no credential, no token, no value of an environment variable, no output of a plugin and no
-hash of any of these.
+Nothing secret is in here: no credential, no token, no value of an environment variable, and no hash of any of these.
+Of what a plugin that failed printed on its standard error there is one line, with secrets masked; those who may see the
+page may see the agent's status, which tells the same.
 """
 
 from __future__ import annotations
@@ -9,16 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from keyferry._core.values import Value
-
-
-class ProviderState(StrEnum):
-    """How a provider does: unused until its plugin has run once; failing since its last run failed."""
-
-    UNUSED = "unused"
-    WELL = "well"
-    RENEWAL_FAILS = "renewal-fails"  # what it answered is still valid, and served
-    FAILING = "failing"
-    NO_CREDENTIAL = "no-credential"  # its last answer has nothing for the image that it was asked for
+from keyferry.images.provider.state import ProviderState
 
 
 class StepState(StrEnum):
@@ -30,26 +22,45 @@ class StepState(StrEnum):
     UNKNOWN = "unknown"  # cannot be told here
 
 
-class HealthProblem(Value):
-    """Something that is not well: what, the command to type, and the path on the page that shows it."""
+class ProblemLevel(StrEnum):
+    """What is at stake: bad if pulls get no credential now, a warning if they still do."""
 
+    BAD = "bad"
+    WARNING = "warning"
+
+
+class HealthProblem(Value):
+    """Something that is not well: what, why, the command to type, and the path on the page that shows it.
+
+    *reason* is shown to those who may see the agent's status, as everything on the page; it may be empty.
+    """
+
+    level: ProblemLevel
     text: str
     cure: str
     link: str
+    since: float
+    reason: str = ""
 
 
 class Health(Value):
-    """Whether all is well, in one line, since when, and what is not; an agent without providers is neither."""
+    """Whether all is well, in one line, since when, and what is not, the worst first.
 
-    is_well: bool
+    *is_idle* tells that there is nothing to judge: an agent without providers is neither well nor not.
+    """
+
     headline: str
     since: float
     problems: tuple[HealthProblem, ...] = ()
+    is_idle: bool = False
 
     @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to judge."""
-        return not self.is_well and not self.problems
+    def level(self) -> str:
+        """The worst of it in a word: well, warning, bad, or none if there is nothing to judge."""
+        if self.problems:
+            is_bad = any(each.level is ProblemLevel.BAD for each in self.problems)
+            return ProblemLevel.BAD if is_bad else ProblemLevel.WARNING
+        return "none" if self.is_idle else "well"
 
 
 class LatencyBucket(Value):
@@ -59,28 +70,63 @@ class LatencyBucket(Value):
     runs: int
 
 
+class RunMark(Value):
+    """One of the last runs of a plugin."""
+
+    at: float
+    seconds: float
+    has_failed: bool
+
+
+class PluginFacts(Value):
+    """What a plugin is given, and how long its answers are kept if it does not say so itself.
+
+    Secrets in arguments are masked, and of variables there are only the names. *audience* and *cache_type* are of the
+    service account's token, if it gets one.
+    """
+
+    path: str
+    arguments: tuple[str, ...]
+    variables: tuple[str, ...]
+    cache_duration: str
+    audience: str
+    cache_type: str
+    is_for_accounts: bool
+
+
+class LastError(Value):
+    """The last run that failed: how it ended, what the plugin said first, and why not more of that is shown."""
+
+    text: str
+    said: str
+    hidden: str
+    at: float
+    image: str
+
+
 class ProviderCard(Value):
     """One provider: its state, what it serves, and how its plugin does.
 
-    *streak_since* is the first of the runs that ended as the last one did: since then it fails, or works.
+    *recent* are its last runs, the newest last. *streak_since* is the first of the runs that ended as the last one did:
+    since then it fails, or works. *trouble* is why it fails, and *cure* the command to type, while it does.
     """
 
     name: str
     state: ProviderState
     patterns: tuple[str, ...]
-    plugin_path: str
-    is_for_accounts: bool
+    plugin: PluginFacts
     cached: int
     hits: int
     runs: int
     failures: int
+    recent: tuple[RunMark, ...]
     latency: tuple[LatencyBucket, ...]
     last_run: float | None
     streak_since: float | None
     next_refresh: float | None
-    last_error: str = ""
-    last_error_at: float | None = None
-    last_error_image: str = ""
+    trouble: str = ""
+    unstable: str = ""
+    last_error: LastError | None = None
     cure: str = ""
 
 
@@ -104,6 +150,29 @@ class Life(Value):
     credentials: int
 
 
+class AccessRow(Value):
+    """One access rule: its place in the agent's config, whom it names, and what these may do."""
+
+    name: str
+    who: str
+    registries: tuple[str, ...]
+    may_manage: bool = False
+
+
+class Advice(Value):
+    """What can be done: in words, and what to type or paste for it, which may be nothing."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+class RefusalRule(Value):
+    """Why the rules do not allow a request: those that name the caller and are not enough, and what to add."""
+
+    rules: tuple[str, ...]
+    advice: Advice
+
+
 class DecisionRow(Value):
     """One request and how it was answered."""
 
@@ -118,6 +187,7 @@ class DecisionRow(Value):
     source: str  # a word: cache, run, shared; empty if none
     reason: str  # in words, for people
     milliseconds: float
+    refusal: RefusalRule | None = None
 
 
 class ReloadRow(Value):
@@ -139,13 +209,6 @@ class CallerRow(Value):
     refused: int
     last_at: float
     last_image: str
-
-
-class Advice(Value):
-    """What can be done: in words, and what to type or paste for it, which may be nothing."""
-
-    text: str
-    lines: tuple[str, ...] = ()
 
 
 class ExplainedStep(Value):
@@ -189,5 +252,9 @@ class PageModel(Value):
     callers: tuple[CallerRow, ...]
     accounts: tuple[str, ...]  # `namespace/name`, those seen so far
     settings: tuple[tuple[str, str, str], ...]  # name, value, where it comes from
+    access: tuple[AccessRow, ...]
+    lookups: int  # of providers, since they were loaded
+    from_cache: int  # of these, answered from the cache
+    failed_lately: int  # runs in the last hour
     place_options: str = ""  # options with which a command has the agent's config and bin dir, after a space
     socket_options: str = ""  # those with which a command reaches the agent

@@ -16,15 +16,23 @@ from markupsafe import Markup
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value
+from keyferry.images.provider.state import ProviderState
 from keyferry.page import wording
-from keyferry.page.model import ExplainedPull, PageModel, ProviderState, StepState
+from keyferry.page.model import ExplainedPull, Health, PageModel, ProblemLevel, StepState
 from keyferry.page.views import find_view
 from keyferry.show.text import duration_text
 
+_SVG = "image/svg+xml"
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    "icon.svg": _SVG,
+}
+# The mark of keyferry with the state in its corner, for the tab: a dot for one that is not well, a ring for unknown.
+_STATE_ICONS = {
+    "icon-warning.svg": '<circle cx="18" cy="18" r="6" fill="#e09b1a" stroke="#fff" stroke-width="2"/>',
+    "icon-bad.svg": '<circle cx="18" cy="18" r="6" fill="#d92d20" stroke="#fff" stroke-width="2"/>',
+    "icon-unknown.svg": '<circle cx="18" cy="18" r="5" fill="#fff" stroke="#566173" stroke-width="3"/>',
 }
 _MENU = (
     ("", "Overview"),
@@ -40,16 +48,19 @@ _MENU = (
 _STATES = {
     ProviderState.UNUSED: ("none", "not used yet"),
     ProviderState.WELL: ("well", "well"),
+    ProviderState.UNSTABLE: ("warning", "unstable"),
     ProviderState.NO_CREDENTIAL: ("warning", "no credential in its last answer"),
     ProviderState.RENEWAL_FAILS: ("warning", "renewal fails, still served"),
     ProviderState.FAILING: ("bad", "failing"),
 }
+_TITLE_MARKS = {str(ProblemLevel.BAD): "\N{BALLOT X}", str(ProblemLevel.WARNING): "!"}
 _STEPS = {
     StepState.USED: ("well", "used"),
     StepState.PASSED: ("none", "no effect"),
     StepState.BROKEN: ("bad", "broken"),
     StepState.UNKNOWN: ("unknown", "not known here"),
 }
+_SOURCES = {"cache": "from the cache", "run": "the plugin was run", "shared": "another lookup's run"}
 _OUTCOMES = {
     "answered": "well",
     "no-credential": "warning",
@@ -100,6 +111,9 @@ def render_notice(title: str, text: str, command: str) -> str:
 
 def static_file(name: str) -> tuple[bytes, str] | None:
     """Return the content and the type of a file that views refer to as ``/static/NAME``, or None."""
+    if name in _STATE_ICONS:
+        plain = _read_static("icon.svg")
+        return plain.replace(b"</svg>", f"{_STATE_ICONS[name]}</svg>".encode()), _SVG
     return (_read_static(name), _STATIC[name]) if name in _STATIC else None
 
 
@@ -125,11 +139,13 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     found.filters |= {
+        "base_name": wording.base_name,
         "breakable": _breakable,
         "count": wording.count_text,
         "instant": wording.instant_text,
         "iso": wording.instant_iso,
         "local": wording.local_path,
+        "parted": wording.split_name,
         "spelt": wording.spell_word,
     }
     found.globals |= {
@@ -138,10 +154,20 @@ def _environment() -> Environment:
         "link_to": wording.link_to,
         "outcome_marks": _OUTCOMES,
         "menu": _MENU,
+        "source_words": _SOURCES,
+        "percent": wording.percent_text,
+        "time_of_day": wording.time_of_day,
+        "title_mark": _title_mark,
         "state_words": _STATES,
         "step_words": _STEPS,
     }
     return found
+
+
+def _title_mark(health: Health) -> str:
+    """Return what the title of a tab begins with, so that one in the background tells as well how the agent does."""
+    mark = _TITLE_MARKS.get(health.level)
+    return f"{mark} {wording.count_text(len(health.problems))} · " if mark else ""
 
 
 def _breakable(text: str) -> Markup:

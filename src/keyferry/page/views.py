@@ -7,16 +7,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from keyferry._core.values import Value
-from keyferry.page.charts import (
-    SPANS,
-    Axis,
-    Bar,
-    Column,
-    draw_density,
-    draw_latency,
-    draw_life,
-    make_axis,
-)
+from keyferry.images.provider.state import ProviderState
+from keyferry.page.charts import SPANS, Axis, Bar, Column, draw_density, draw_life, make_axis
 from keyferry.page.model import (
     CallerRow,
     DecisionRow,
@@ -24,34 +16,45 @@ from keyferry.page.model import (
     Life,
     PageModel,
     ProviderCard,
-    ProviderState,
 )
+from keyferry.page.runs import draw_latency, draw_strip
 
 Query = Mapping[str, str]
 Context = dict[str, object]
 Row = TypeVar("Row")
 
-_PROVIDERS_A_PAGE, _ANSWERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = (
+_PROVIDERS_A_PAGE, _DENSE_A_PAGE, _ANSWERS_A_PAGE, _DECISIONS_A_PAGE, _CALLERS_A_PAGE, _PATTERNS_A_PAGE = (
     24,
+    100,
     50,
     50,
     100,
     500,
 )
-_OVERVIEW_PROVIDERS, _OVERVIEW_LIVES, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = (
+_OVERVIEW_CARDS, _OVERVIEW_LIVES, _OVERVIEW_DECISIONS, _OVERVIEW_RELOADS, _OVERVIEW_CALLERS = (
     8,
     8,
-    8,
+    12,
     3,
     5,
 )
+# With more providers than these, those that need no attention are one line each, and not a card.
+_MAX_CARDS = 12
 _MAX_CHOICES = 1000
 _SUGGESTED_IMAGES, _SUGGESTED_ACCOUNTS = 50, 1000
 # What is not well comes first.
 _URGENCY = (
-    *(ProviderState.FAILING, ProviderState.RENEWAL_FAILS, ProviderState.NO_CREDENTIAL),
+    *(
+        ProviderState.FAILING,
+        ProviderState.RENEWAL_FAILS,
+        ProviderState.UNSTABLE,
+        ProviderState.NO_CREDENTIAL,
+    ),
     *(ProviderState.WELL, ProviderState.UNUSED),
 )
+_HEALTHY = (ProviderState.WELL, ProviderState.UNUSED)
+# The choice of all states but the healthy ones.
+_NOT_WELL = "not-well"
 
 
 class ListPage(Value):
@@ -103,19 +106,19 @@ def find_view(model: PageModel, path: str, query: Query, explained: ExplainedPul
 
 
 def _overview(model: PageModel, _: Query) -> View:
-    axis = make_axis(model.lives, model.now)
     upcoming = sorted(
         model.lives, key=lambda each: each.expires if each.refresh_at is None else each.refresh_at
-    )
+    )[:_OVERVIEW_LIVES]
+    axis = make_axis(upcoming, model.now)
     return View(
         title="Overview",
         template="overview.html",
         parts=("figures", "cards", "upcoming", "recent", "last_reloads", "last_callers"),
         context={
-            "cards": _cards(_by_urgency(model)[:_OVERVIEW_PROVIDERS]),
+            **_overview_providers(model),
             "axis": axis,
             "density": draw_density(model.lives, axis),
-            "rows": _life_rows(upcoming[:_OVERVIEW_LIVES], axis),
+            "rows": _life_rows(upcoming, axis),
             "next_refresh": min(
                 (each.refresh_at for each in model.lives if each.refresh_at is not None), default=None
             ),
@@ -131,8 +134,34 @@ def _by_urgency(model: PageModel) -> list[ProviderCard]:
     return sorted(model.providers, key=lambda each: _URGENCY.index(each.state))
 
 
-def _cards(providers: list[ProviderCard]) -> list[Context]:
-    return [{"provider": each, "latency": draw_latency(each.latency)} for each in providers]
+def _overview_providers(model: PageModel) -> Context:
+    """Return the cards; of many providers those that need attention, and a line for each of the others."""
+    found = _by_urgency(model)
+    if len(found) <= _MAX_CARDS:
+        return {"cards": _cards(found), "unseen": 0, "lines": (), "healthy": 0}
+    troubled, healthy = _parted(found)
+    return {
+        "cards": _cards(troubled[:_OVERVIEW_CARDS]),
+        "unseen": len(troubled[_OVERVIEW_CARDS:]),
+        "lines": healthy[:_DENSE_A_PAGE],
+        "healthy": len(healthy),
+    }
+
+
+def _parted(providers: Iterable[ProviderCard]) -> tuple[list[ProviderCard], list[ProviderCard]]:
+    """Return those that need attention, and the others."""
+    troubled: list[ProviderCard] = []
+    healthy: list[ProviderCard] = []
+    for each in providers:
+        (healthy if each.state in _HEALTHY else troubled).append(each)
+    return troubled, healthy
+
+
+def _cards(providers: Iterable[ProviderCard]) -> list[Context]:
+    return [
+        {"provider": each, "strip": draw_strip(each.recent), "latency": draw_latency(each.latency)}
+        for each in providers
+    ]
 
 
 def _suggestions(model: PageModel) -> Context:
@@ -143,16 +172,32 @@ def _suggestions(model: PageModel) -> Context:
 
 def _providers(model: PageModel, query: Query) -> View:
     text, state = query.get("q", ""), query.get("state", "")
-    found = searched(_by_urgency(model), text, lambda each: (each.name, each.plugin_path, *each.patterns))
-    kept = [each for each in found if state in ("", each.state)]
-    listing = find_page(len(kept), query.get("page", ""), _PROVIDERS_A_PAGE)
-    cards = _cards(kept[listing.start : listing.last])
+    found = searched(_by_urgency(model), text, lambda each: (each.name, each.plugin.path, *each.patterns))
+    kept = [each for each in found if state in ("", each.state) or _is_not_well(each, state)]
+    has_lines = len(model.providers) > _MAX_CARDS
+    size = _DENSE_A_PAGE if has_lines else _PROVIDERS_A_PAGE
+    listing = find_page(len(kept), query.get("page", ""), size)
+    shown = kept[listing.start : listing.last]
+    troubled, healthy = _parted(shown) if has_lines else (shown, [])
     return View(
         title="Providers",
         template="providers.html",
         parts=("cards",),
-        context={"q": text, "state": state, "states": _URGENCY, "listing": listing, "cards": cards},
+        context={
+            "q": text,
+            "state": state,
+            "states": _URGENCY,
+            "listing": listing,
+            "cards": _cards(troubled),
+            "unseen": 0,
+            "lines": healthy,
+            "healthy": len(healthy),
+        },
     )
+
+
+def _is_not_well(provider: ProviderCard, state: str) -> bool:
+    return state == _NOT_WELL and provider.state not in _HEALTHY
 
 
 def _provider(model: PageModel, name: str) -> View:
@@ -160,8 +205,8 @@ def _provider(model: PageModel, name: str) -> View:
     if provider is None:
         return _gone("provider", f"There is no provider {name!r} in the config.")
     lives = [each for each in model.lives if each.provider == provider.name]
-    axis = make_axis(lives, model.now)
     soonest = sorted(lives, key=lambda each: each.expires)[:_OVERVIEW_LIVES]
+    axis = make_axis(soonest, model.now)
     return View(
         title=provider.name,
         template="provider.html",
@@ -169,9 +214,9 @@ def _provider(model: PageModel, name: str) -> View:
         context={
             "provider": provider,
             "patterns": provider.patterns[:_PATTERNS_A_PAGE],
+            "strip": draw_strip(provider.recent),
             "latency": draw_latency(provider.latency),
             "axis": axis,
-            "density": draw_density(lives, axis),
             "rows": _life_rows(soonest, axis),
             "decisions": [each for each in model.decisions if provider.name in each.providers][
                 :_OVERVIEW_DECISIONS
@@ -190,8 +235,8 @@ def list_answers(model: PageModel, query: Query) -> Context:
     """Return what the list of answers needs: those that *query* asks for, one page of them, by provider."""
     kept = _in_order(model, _chosen(model, query))
     span = query.get("span", "")
-    axis = make_axis(kept, model.now, span)
     listing = find_page(len(kept), query.get("page", ""), _ANSWERS_A_PAGE)
+    axis = make_axis(kept[listing.start : listing.last], model.now, span)
     return {
         "provider": query.get("provider", ""),
         "account": query.get("account", ""),
@@ -321,7 +366,10 @@ def _callers_view(model: PageModel, query: Query) -> View:
 
 def _settings(model: PageModel, _: Query) -> View:
     return View(
-        title="Settings", template="settings.html", parts=("settings",), context={"settings": model.settings}
+        title="Settings",
+        template="settings.html",
+        parts=("settings", "access"),
+        context={"settings": model.settings, "access": model.access},
     )
 
 

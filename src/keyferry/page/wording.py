@@ -8,6 +8,8 @@ from keyferry._net.forms import encode_percent, encode_query
 
 # Instants that a date cannot express, or that are so far away that nobody means a date.
 _EARLIEST, _LATEST = 0, 253_402_300_799
+# The most characters at the end of a name that are kept where there is no room for all of it.
+_MAX_TAIL = 28
 
 
 def instant_text(seconds: float) -> str:
@@ -26,6 +28,37 @@ def clock_text(seconds: float, *, is_day: bool = False) -> str:
     """Return the time of an instant for an axis, or its day."""
     moment = _moment(seconds)
     return "" if moment is None else f"{moment:%b %d}" if is_day else f"{moment:%H:%M}"
+
+
+def time_of_day(seconds: float, now: float) -> str:
+    """Return the time of an instant to the second, with its day if that is not the day of *now*."""
+    moment, present = _moment(seconds), _moment(now)
+    if moment is None:
+        return "no end"
+    day = "" if present is not None and present.date() == moment.date() else f"{moment:%b %d} "
+    return f"{day}{moment:%H:%M:%S}"
+
+
+def percent_text(part: int, whole: int) -> str:
+    """Return a part in percent, rounded down, so that only all of it is 100 %."""
+    thousandths = part * 1000 // whole
+    return f"{thousandths // 10} %" if thousandths % 10 == 0 else f"{thousandths / 10:.1f} %"
+
+
+def base_name(program: str) -> str:
+    """Return the last part of a program's path."""
+    return program.rstrip("/").rpartition("/")[2] or program
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return a name in two parts, of which the second is shown where there is no room for both: the end of its path.
+
+    So the image is still seen where the name of the registry is long.
+    """
+    cut = name.rfind("/", 0, -1) + 1
+    if not 0 < cut < len(name) or len(name) - cut > _MAX_TAIL:
+        cut = max(0, len(name) - _MAX_TAIL)
+    return name[:cut], name[cut:]
 
 
 def count_text(number: int) -> str:

@@ -9,8 +9,9 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry._core.user_info import hide_user_info
 from keyferry._net.agent import MAX_NAME_CHARACTERS
+from keyferry.agent.health import cure_of
 from keyferry.agent.journal import own_words
-from keyferry.agent.page.model import PageSnapshot, account_text, cure_of
+from keyferry.agent.page.model import PageSnapshot, account_text
 from keyferry.api.meta import format_time
 from keyferry.errors import ImageNameError
 from keyferry.explain.causes import explain
@@ -214,7 +215,7 @@ class _Explainer:
     def _cures(self) -> Iterator[Advice]:
         for each in self._unknown:
             if self._is_failing(each.provider):
-                command = cure_of(self._snapshot, self._by_name[each.provider])
+                command = cure_of(self._snapshot.state, self._by_name[each.provider])
                 yield _advice(f"See why {each.provider!r} fails:", command)
         for cure in explain(self._facts).cures:
             yield _advice(f"{cure.text[:1].upper()}{cure.text[1:]}{':' if cure.lines else ''}", *cure.lines)

@@ -15,31 +15,25 @@ from functools import lru_cache
 from keyferry import __version__
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.secrets import printable
-from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
-from keyferry.agent.journal import CallerUsage, Journal, JournalEntry, Usage, own_words
+from keyferry.agent.health import judge_health
+from keyferry.agent.journal import CallerUsage, Journal, JournalEntry, Usage
+from keyferry.agent.page.cards import make_card
+from keyferry.agent.page.rules import explain_refusal, make_rows
 from keyferry.agent.refresh import MIN_LIFE_NS, PlannedRefresh, Refresher, refresh_at_ns
-from keyferry.agent.settings import NAMES
+from keyferry.agent.settings import NAMES, AgentSettings
 from keyferry.agent.state import AgentState, Reloader, ReloadOutcome
-from keyferry.explain.cures import plugin_command
+from keyferry.api.agentconfig.v1alpha1 import AgentConfig
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.cache import CacheEntry
-from keyferry.images.provider.counters import BUCKETS, Counts
-from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
 from keyferry.page.model import (
     CallerRow,
     DecisionRow,
-    Health,
-    HealthProblem,
-    LatencyBucket,
     Life,
     PageModel,
-    ProviderCard,
-    ProviderState,
     ReloadRow,
 )
-from keyferry.page.wording import link_to
 
 _MAX_LIVES = 10_000
 _MILLISECONDS = 1000.0
@@ -47,10 +41,6 @@ _MILLISECONDS = 1000.0
 _CLOCK_SECONDS = 0.5
 _OTHER_USERS = -1
 _SECOND = 1_000_000_000
-_FAILURES = {
-    ProviderState.FAILING: "fails, and nothing of it is cached",
-    ProviderState.RENEWAL_FAILS: "fails; what it answered before is still served",
-}
 
 
 class PageSnapshot(Value):
@@ -143,6 +133,7 @@ class ModelBuilder:
     def __init__(self) -> None:
         self._lives: dict[int, tuple[tuple[object, ...], Life]] = {}
         self._decisions: dict[int, DecisionRow] = {}
+        self._rules: AgentConfig | None = None
         self._clock_offset = 0.0
 
     def forget(self) -> None:
@@ -152,10 +143,21 @@ class ModelBuilder:
     def build(self, snapshot: PageSnapshot) -> PageModel:
         """Return what the page shows of the agent at this instant."""
         self._notice_clock(snapshot)
+        self._notice_rules(snapshot.state.settings)
         providers = snapshot.state.providers
         planned = _Planned(snapshot)
         held = [(provider, provider.answers()) for provider in providers.providers]
-        cards = tuple(_card(snapshot, provider, answers, planned) for provider, answers in held)
+        cards = tuple(
+            make_card(
+                snapshot.state,
+                provider,
+                cached=len(answers),
+                next_refresh=_wall(snapshot, planned.first.get(provider.name)),
+                wall=snapshot.wall,
+            )
+            for provider, answers in held
+        )
+        counts = [provider.counters.read() for provider in providers.providers]
         lives = self._make_lives(snapshot, held, planned)
         accounts = {*snapshot.accounts, *(life.account for life in lives if life.account)}
         return PageModel(
@@ -164,7 +166,13 @@ class ModelBuilder:
             now=snapshot.now,
             started=snapshot.started,
             socket=snapshot.socket,
-            health=judge_health(snapshot, cards),
+            health=judge_health(
+                snapshot.state,
+                snapshot.reloads[-1],
+                started=snapshot.started,
+                taken_over_at=snapshot.taken_over_at,
+                wall=snapshot.wall,
+            ),
             providers=cards,
             lives=lives,
             lives_total=sum(len(answers) for _, answers in held),
@@ -177,6 +185,10 @@ class ModelBuilder:
             callers=tuple(_caller(snapshot, uid) for uid in sorted(snapshot.users)),
             accounts=tuple(sorted(map(printable, accounts))),
             settings=_settings(snapshot),
+            access=make_rows(snapshot.state.settings),
+            lookups=sum(each.hits + each.shared + max(0, each.runs - each.renewals) for each in counts),
+            from_cache=sum(each.hits for each in counts),
+            failed_lately=sum(provider.failed_in_the_last_hour() for provider in providers.providers),
             place_options=_options(snapshot.state.settings.place_options()),
             socket_options=_options(snapshot.socket_options),
         )
@@ -187,6 +199,11 @@ class ModelBuilder:
         if abs(offset - self._clock_offset) > _CLOCK_SECONDS:
             self.forget()
         self._clock_offset = offset
+
+    def _notice_rules(self, settings: AgentSettings) -> None:
+        """Drop the decisions if the agent's config is another one: they say what the rules do not allow."""
+        if self._rules != settings.config:
+            self._rules, self._decisions = settings.config, {}
 
     def _make_lives(
         self, snapshot: PageSnapshot, held: list[tuple[Provider, tuple[CacheEntry, ...]]], planned: _Planned
@@ -205,7 +222,10 @@ class ModelBuilder:
 
     def _make_decisions(self, snapshot: PageSnapshot) -> tuple[DecisionRow, ...]:
         before = self._decisions
-        made = {entry.number: before.get(entry.number) or _decision(entry) for entry in snapshot.entries}
+        settings = snapshot.state.settings
+        made = {
+            entry.number: before.get(entry.number) or _decision(entry, settings) for entry in snapshot.entries
+        }
         self._decisions = made
         return tuple(made.values())
 
@@ -226,68 +246,8 @@ class _Planned:
                 self.first.setdefault(refresh.provider, at_ns)
 
 
-def _card(
-    snapshot: PageSnapshot, provider: Provider, held: tuple[CacheEntry, ...], planned: _Planned
-) -> ProviderCard:
-    counts, plugin = provider.counters.read(), provider.plugin
-    first_ns = planned.first.get(provider.name)
-    state = _state(provider, counts, is_held=bool(held))
-    error, error_at, error_image, cure = _last_error(snapshot, provider, state)
-    return ProviderCard(
-        name=provider.name,
-        state=state,
-        patterns=tuple(map(hide_user_info, provider.config.match_images or ())),
-        plugin_path=plugin.path if isinstance(plugin, ExecPlugin) else "",
-        is_for_accounts=provider.config.token_attributes is not None,
-        cached=len(held),
-        hits=counts.hits,
-        runs=counts.runs,
-        failures=sum(counts.failures.values()),
-        latency=tuple(
-            LatencyBucket(up_to_seconds=limit, runs=runs)
-            for limit, runs in zip((*BUCKETS, None), counts.buckets, strict=True)
-        ),
-        last_run=_wall(snapshot, counts.last_run_ns),
-        streak_since=_wall(snapshot, counts.streak_ns),
-        next_refresh=_wall(snapshot, first_ns),
-        last_error=error,
-        last_error_at=error_at,
-        last_error_image=error_image,
-        cure=cure,
-    )
-
-
 def _wall(snapshot: PageSnapshot, instant_ns: int | None) -> float | None:
     return None if instant_ns is None else snapshot.wall(instant_ns)
-
-
-def _state(provider: Provider, counts: Counts, *, is_held: bool) -> ProviderState:
-    if counts.has_last_failed:
-        return ProviderState.RENEWAL_FAILS if is_held else ProviderState.FAILING
-    if provider.last_answer is not None and not provider.last_answer.has_key:
-        return ProviderState.NO_CREDENTIAL
-    return ProviderState.WELL if counts.runs or is_held else ProviderState.UNUSED
-
-
-def _last_error(
-    snapshot: PageSnapshot, provider: Provider, state: ProviderState
-) -> tuple[str, float | None, str, str]:
-    """Return the last failure, when and for which image, and its cure while it lasts."""
-    last = provider.last_failure
-    if last is None:
-        return "", None, "", ""
-    is_over = state in (ProviderState.WELL, ProviderState.NO_CREDENTIAL)
-    cure = "" if is_over else cure_of(snapshot, provider)
-    return printable(own_words(last.error)), snapshot.wall(last.at_ns), printable(last.image), printable(cure)
-
-
-def cure_of(snapshot: PageSnapshot, provider: Provider) -> str:
-    """Return the command that tells more about the last failure; empty if there was none."""
-    last, settings = provider.last_failure, snapshot.state.settings
-    if last is None:
-        return ""
-    places = settings.text("providerConfig"), settings.text("binDir")
-    return plugin_command(last.error, provider.name, last.image, *places)
 
 
 def _life(
@@ -325,7 +285,7 @@ def account_text(account: ServiceAccountRef | None) -> str:
     return "" if account is None else f"{account.namespace}/{account.name}"
 
 
-def _decision(entry: JournalEntry) -> DecisionRow:
+def _decision(entry: JournalEntry, settings: AgentSettings) -> DecisionRow:
     decision, result = entry.decision, entry.decision.result
     return DecisionRow(
         identifier=entry.number,
@@ -340,6 +300,7 @@ def _decision(entry: JournalEntry) -> DecisionRow:
         source=result.source,
         reason=printable(result.reason),
         milliseconds=entry.seconds * _MILLISECONDS,
+        refusal=explain_refusal(settings, entry.caller, decision),
     )
 
 
@@ -374,72 +335,3 @@ def _settings(snapshot: PageSnapshot) -> tuple[tuple[str, str, str], ...]:
         for name in NAMES
         if name in settings.values
     )
-
-
-class _Dated(Value):
-    problem: HealthProblem
-    since: float
-
-
-def judge_health(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> Health:
-    """Return whether all is well, and since when."""
-    found = [*_of_process(snapshot), *_of_reloads(snapshot), *_of_providers(providers)]
-    if not found and not providers:
-        return Health(is_well=False, headline="No provider is configured", since=snapshot.reloads[-1].since)
-    if not found:
-        return Health(is_well=True, headline="All is well", since=_well_since(snapshot, providers))
-    number = len(found)
-    headline = f"{number} problem{'' if number == 1 else 's'}"
-    return Health(
-        is_well=False,
-        headline=headline,
-        since=min(each.since for each in found),
-        problems=tuple(each.problem for each in found),
-    )
-
-
-def _of_process(snapshot: PageSnapshot) -> list[_Dated]:
-    if snapshot.taken_over_at is None:
-        return []
-    text = "Another process has the socket now; this one serves only those who are connected to it"
-    return [
-        _Dated(
-            problem=HealthProblem(text=text, cure=f"kill {os.getpid()}", link="/settings"),
-            since=snapshot.taken_over_at,
-        )
-    ]
-
-
-def _of_reloads(snapshot: PageSnapshot) -> list[_Dated]:
-    last = snapshot.reloads[-1]
-    if last.is_applied:
-        return []
-    settings = snapshot.state.settings
-    configs = (settings.config_file, settings.text("providerConfig"))
-    command = shlex.join(("keyferry", "lint", *filter(None, configs)))
-    problem = HealthProblem(
-        text="The new config is refused; the old one is in force", cure=command, link="/reloads"
-    )
-    return [_Dated(problem=problem, since=last.since)]
-
-
-def _of_providers(providers: tuple[ProviderCard, ...]) -> list[_Dated]:
-    return [
-        _Dated(
-            problem=HealthProblem(
-                text=f"Provider {printable(card.name)} {_FAILURES[card.state]}",
-                cure=card.cure,
-                link=link_to("providers", card.name),
-            ),
-            since=card.streak_since or 0.0,
-        )
-        for card in providers
-        if card.state in _FAILURES
-    ]
-
-
-def _well_since(snapshot: PageSnapshot, providers: tuple[ProviderCard, ...]) -> float:
-    """Return when the last thing that was not well was put right."""
-    # A provider that has never failed was well before its first run, too.
-    recovered = [card.streak_since or 0.0 for card in providers if card.last_error_at is not None]
-    return max(snapshot.started, snapshot.reloads[-1].since, *recovered)

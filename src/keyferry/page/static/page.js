@@ -7,7 +7,7 @@ const pauseButton = document.getElementById("pause");
 const connection = document.getElementById("connection");
 const state = {
   stream: null, paused: false, waiting: new Map(), changes: 0, lost: false, gone: false, asked: "", seen: new Map(),
-  heardAt: 0,
+  heardAt: Date.now(), triedAt: 0,
 };
 // Nobody tells how the agent is: what is shown was so when it was last heard.
 const isOld = () => state.lost || state.gone;
@@ -94,6 +94,18 @@ async function copy(code, button) {
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 }
 
+// A name whose middle is cut is in two boxes, between which a browser would copy a line break.
+document.addEventListener("copy", (event) => {
+  const selected = getSelection().toString();
+  let text = selected;
+  for (const { children, textContent } of document.querySelectorAll(".middle")) {
+    if (children.length === 2) text = text.replaceAll([...children].map((each) => each.textContent).join("\n"), textContent);
+  }
+  if (text === selected) return;
+  event.clipboardData.setData("text/plain", text);
+  event.preventDefault();
+});
+
 // --- Bring a part up to date: only what differs is touched ---
 
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && "own" in node.dataset;
@@ -164,12 +176,31 @@ function swap(sections) {
   tick();
 }
 
-// A tab in the background tells as well that something is not well.
-const title = document.title;
+// A tab in the background tells as well how the agent does: by its title and by its icon.
+const titleName = document.querySelector("title").dataset.name;
+const icon = document.getElementById("icon");
+const ICONS = new Set(["bad", "warning", "unknown"]);
 
 function showTitle() {
-  const isBad = document.getElementById("health")?.classList.contains("is-bad");
-  document.title = isOld() ? `? ${title}` : isBad ? `✗ ${title}` : title;
+  const health = document.getElementById("health");
+  const level = isOld() ? "unknown" : (health?.dataset.level ?? "");
+  document.title = (isOld() ? "? " : (health?.dataset.mark ?? "")) + titleName;
+  const name = `/static/icon${ICONS.has(level) ? `-${level}` : ""}.svg`;
+  if (icon.getAttribute("href") !== name) icon.setAttribute("href", name);
+}
+
+// Nobody tells any more how the agent does: since when, and why.
+const unknown = document.getElementById("unknown");
+
+function showUnknown() {
+  if (!unknown || unknown.hidden === !isOld()) return;
+  unknown.hidden = !isOld();
+  if (unknown.hidden) return;
+  const at = new Date(state.heardAt + clockOffset * 1000).toISOString().slice(11, 19);
+  document.getElementById("unknown-line").textContent = `Unknown since ${at} UTC`;
+  document.getElementById("unknown-why").textContent = state.gone
+    ? "The agent has stopped. What is shown was so then; another agent at this address is found by itself."
+    : "The connection is lost. What is shown was so then; it is tried again and again.";
 }
 
 // --- Live ---
@@ -179,13 +210,14 @@ function show() {
   const text = state.gone
     ? "The agent has stopped"
     : state.lost
-      ? "Connection lost: what is shown may be old"
+      ? "Connection lost"
       : state.paused
         ? "Paused"
         : "Live";
   if (connection.textContent !== text) connection.textContent = text;
   live.classList.toggle("is-lost", isOld());
   document.body.classList.toggle("is-old", isOld());
+  showUnknown();
   showTitle();
   live.classList.toggle("is-held", state.paused);
   pauseButton.textContent = (state.paused ? "Resume" : "Pause") + held;
@@ -205,7 +237,7 @@ function pause() {
 const SILENCE_MS = 40_000;
 
 function notice() {
-  if (!state.stream || document.hidden || Date.now() - state.heardAt < SILENCE_MS) return;
+  if (!state.stream || document.hidden || Date.now() - Math.max(state.heardAt, state.triedAt) < SILENCE_MS) return;
   state.lost = true;
   show();
   listen();
@@ -213,7 +245,7 @@ function notice() {
 
 function listen() {
   state.stream?.close();
-  state.heardAt = Date.now();
+  state.triedAt = Date.now();
   const stream = new EventSource("/events?view=" + encodeURIComponent(location.pathname + location.search));
   state.stream = stream;
   stream.addEventListener("sections", (event) => {
@@ -223,7 +255,11 @@ function listen() {
   stream.addEventListener("alive", () => { state.heardAt = Date.now(); });
   stream.addEventListener("gone", () => { state.gone = true; show(); });
   // A stream begins with all parts, so nothing else has to be asked for: its reply could come late, and be older.
-  stream.addEventListener("open", () => { state.lost = state.gone = false; show(); });
+  stream.addEventListener("open", () => {
+    state.heardAt = Date.now();
+    state.lost = state.gone = false;
+    show();
+  });
   stream.addEventListener("error", () => {
     state.lost = true;
     show();
@@ -340,6 +376,7 @@ setInterval(tick, 1000);
 addCopyButtons(document);
 if (live) {
   live.hidden = false;
+  document.getElementById("unscripted").hidden = true;
   document.getElementById("keys").hidden = false;
   pauseButton.addEventListener("click", pause);
   keysButton.addEventListener("click", () => {
