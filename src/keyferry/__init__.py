@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 _NAMES = {
     "_core.reasons": ("Reason", "ReasonStage"),
     "clusters.exec_info": ("ExecInfo", "load_exec_info"),
+    "clusters.options": ("ClusterOptions",),
+    "clusters.profile": ("fetch_cluster_profile", "load_cluster_profile"),
     "clusters.session": ("ClusterSession", "load_cluster"),
     "errors": (
         "ClusterAuthError",
@@ -47,6 +49,9 @@ _NAMES = {
         "TimeError",
         "UnusableCertificateError",
     ),
+    "explain.cluster.pull_answers": ("CheckedImage", "ClusterPulls", "PullDoubt", "PullGroup"),
+    "explain.cluster.pulls": ("check_cluster",),
+    "explain.cluster.causes": ("CommonCause", "WaitingPods", "explain_cluster"),
     "explain.evidence": ("Evidence",),
     "explain.explanation": ("Cure", "Explanation", "Outcome", "PullVerdict"),
     "explain.gather": ("ExplainedImage", "ExplainedPod", "explain_image", "explain_pods"),
@@ -71,7 +76,7 @@ _NAMES = {
     "pulls.request": ("Progress", "PullAction", "PullOptions", "PullOutcome", "PullTarget"),
     "pulls.trial": ("Attempt", "AttemptResult"),
     "workloads.inputs": ("Inputs", "resolve_inputs"),
-    "workloads.request": ("ClusterOptions", "RecordOptions", "RegistryOptions", "Request"),
+    "workloads.request": ("NodeAccess", "RecordOptions", "RegistryOptions", "Request"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 # Packages that are attributes after "import keyferry".
@@ -88,6 +93,9 @@ if TYPE_CHECKING:
     from ._core.reasons import ReasonStage as ReasonStage
     from .clusters.exec_info import ExecInfo as ExecInfo
     from .clusters.exec_info import load_exec_info as load_exec_info
+    from .clusters.options import ClusterOptions as ClusterOptions
+    from .clusters.profile import fetch_cluster_profile as fetch_cluster_profile
+    from .clusters.profile import load_cluster_profile as load_cluster_profile
     from .clusters.session import ClusterSession as ClusterSession
     from .clusters.session import load_cluster as load_cluster
     from .errors import ClusterAuthError as ClusterAuthError
@@ -123,6 +131,14 @@ if TYPE_CHECKING:
     from .errors import ServiceAccountError as ServiceAccountError
     from .errors import TimeError as TimeError
     from .errors import UnusableCertificateError as UnusableCertificateError
+    from .explain.cluster.causes import CommonCause as CommonCause
+    from .explain.cluster.causes import WaitingPods as WaitingPods
+    from .explain.cluster.causes import explain_cluster as explain_cluster
+    from .explain.cluster.pull_answers import CheckedImage as CheckedImage
+    from .explain.cluster.pull_answers import ClusterPulls as ClusterPulls
+    from .explain.cluster.pull_answers import PullDoubt as PullDoubt
+    from .explain.cluster.pull_answers import PullGroup as PullGroup
+    from .explain.cluster.pulls import check_cluster as check_cluster
     from .explain.evidence import Evidence as Evidence
     from .explain.explanation import Cure as Cure
     from .explain.explanation import Explanation as Explanation
@@ -178,7 +194,7 @@ if TYPE_CHECKING:
     from .pulls.trial import AttemptResult as AttemptResult
     from .workloads.inputs import Inputs as Inputs
     from .workloads.inputs import resolve_inputs as resolve_inputs
-    from .workloads.request import ClusterOptions as ClusterOptions
+    from .workloads.request import NodeAccess as NodeAccess
     from .workloads.request import RecordOptions as RecordOptions
     from .workloads.request import RegistryOptions as RegistryOptions
     from .workloads.request import Request as Request

@@ -9,6 +9,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from time import sleep
 
+from keyferry._net.agent import is_trusted
 from keyferry._net.listen_address import MAX_SOCKET_PATH
 from keyferry.agent.settings import (
     CONFIG_VARIABLE,
@@ -18,6 +19,7 @@ from keyferry.agent.settings import (
     SOCKET_VARIABLE,
     AgentSettings,
     Given,
+    describe_users,
     find_agent_socket,
     flag_of,
     resolve_settings,
@@ -30,8 +32,8 @@ from keyferry.cli.options import add_output_argument
 from keyferry.cli.run import Command, add_subcommand, run_subcommand
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.text import table
-from keyferry.show.writer import Lines, Output, join_lines, report
+from keyferry.show.text import table, terminal_rows, terminal_width
+from keyferry.show.writer import Output, report
 
 DESCRIPTION = """\
 Run the node agent, and look after it. The agent is one process for the whole node. It keeps the credentials of
@@ -39,7 +41,7 @@ the node's providers in memory, gives them to every user whom its rules allow, r
 picks up changes of the config. Nothing depends on it: without it everything works as before, only slower.
 
   run      run the agent in the foreground, until SIGTERM; SIGHUP reloads
-  status   show providers, cache, next refreshes, last failures and who asked
+  status   show whether all is well, what is not, and each provider
   reload   read all configs again; a broken config is refused, and the old one stays
   config   show every setting in force, and where its value comes from
   page     print a link to the agent's page, which works once
@@ -93,9 +95,6 @@ _DEFAULTS = {
     "binDir": "the node's own",
 }
 _PAUSE_SECONDS = 1.0
-_MAX_REFRESHES = 5
-_PROVIDERS = ("PROVIDER", "CACHED", "TENANTS", "EXPIRES", "HITS", "RUNS", "FAILED")
-Json = dict[str, object]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -105,7 +104,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Run one subcommand; report its errors without a hint."""
-    return run_subcommand("agent", args, SUBCOMMANDS)
+    return run_subcommand(args, SUBCOMMANDS)
 
 
 def default_of(name: str) -> str:
@@ -213,6 +212,12 @@ def _add_status_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-w", "--watch", action="store_true", help="show it again every second, until interrupted"
     )
+    parser.add_argument(
+        "-a",
+        "--all",
+        action="store_true",
+        help="show every provider, problem and caller, not the worst or last ones",
+    )
 
 
 def _run_status(args: Namespace) -> int:
@@ -231,16 +236,24 @@ def _run_status(args: Namespace) -> int:
 
 def _show_status(args: Namespace) -> int:
     from keyferry.agent.management import ask_for_document
+    from keyferry.agent.status_text import StatusOptions, is_well, render_status
 
     path = _socket_path(args)
     answer = ask_for_document(path, "GET", "/v1/status")
     if args.output == "table":
-        text: object = _status_text(answer, path)
+        options = StatusOptions(
+            columns=terminal_width(),
+            rows=terminal_rows() if args.watch else 0,
+            is_whole=args.all,
+            has_commands=is_trusted(os.path.abspath(path)),
+            page_command=shlex.join(("keyferry", "agent", "page", *socket_options(path, os.environ))),
+        )
+        text: object = render_status(answer, options)
     else:
         fields = {name: value for name, value in answer.items() if name not in ("apiVersion", "kind")}
         text = render_document(make_document("AgentStatus", **fields), args.output)
     _print_status(text, args)
-    return Exit.OK if _object(answer, "reload").get("applied") is True else Exit.NO
+    return Exit.OK if is_well(answer) else Exit.NO
 
 
 def _print_status(text: object, args: Namespace) -> None:
@@ -249,84 +262,22 @@ def _print_status(text: object, args: Namespace) -> None:
     print(text, flush=args.watch)
 
 
-def _status_text(answer: Json, path: str) -> Lines:
-    config, reload, refresh = (_object(answer, name) for name in ("config", "reload", "refresh"))
-    sockets = answer.get("sockets")
-    lines = [
-        f"agent {answer.get('version')}, pid {answer.get('pid')}, user {answer.get('uid')}, "
-        f"since {answer.get('startedAt')}",
-        f"socket  {' '.join(map(str, sockets if isinstance(sockets, list) else ()))}",
-        f"config  {config.get('providerConfig')} ({config.get('hash')}), loaded {config.get('loadedAt')}",
-    ]
-    lines.append(
-        f"plugins {config.get('binDir')}, run as user {answer.get('uid')} and group {answer.get('gid')}, "
-        "in the agent's environment"
-    )
-    if answer.get("metrics"):
-        lines.append(f"metrics http://{answer.get('metrics')}/metrics")
-    if answer.get("page"):
-        command = shlex.join(("keyferry", "agent", "page", *socket_options(path, os.environ)))
-        lines.append(f"page    {answer.get('page')}; '{command}' prints a link to it")
-    if answer.get("pageProblem"):
-        lines.append(f"the page is not served: {answer.get('pageProblem')}")
-    if answer.get("takenOver") is True:
-        lines.append("another process has the socket now")
-    if reload.get("applied") is not True:
-        lines.append(f"the config of {reload.get('at')} is refused; the old one is in force:")
-        lines += [f"  {problem}" for problem in _list(reload, "problems")]
-    providers = [_object({"": each}, "") for each in _list(answer, "providers")]
-    lines += ["", table(_PROVIDERS, [_provider_row(each) for each in providers])]
-    upcoming = [_object({"": each}, "") for each in _list(refresh, "next")][:_MAX_REFRESHES]
-    if upcoming:
-        rows = [[str(each.get(name)) for name in ("at", "provider", "for", "failures")] for each in upcoming]
-        lines += ["", table(("NEXT REFRESH", "PROVIDER", "FOR", "FAILURES"), rows)]
-    failures = [(str(each.get("name")), _object(each, "lastFailure")) for each in providers]
-    rows = [[str(last.get("at")), name, str(last.get("message"))] for name, last in failures if last]
-    if rows:
-        lines += ["", table(("LAST FAILURE", "PROVIDER", "MESSAGE"), rows)]
-    callers = [_object({"": each}, "") for each in _list(answer, "callers")]
-    rows = [[str(each.get(name)) for name in ("uid", "requests", "refused", "lastAt")] for each in callers]
-    if rows:
-        lines += ["", table(("UID", "REQUESTS", "REFUSED", "LAST"), rows)]
-    return join_lines(lines)
-
-
-def _provider_row(provider: Json) -> list[str]:
-    cache, failures = _object(provider, "cache"), _object(provider, "failures")
-    failed = sum(number for number in failures.values() if isinstance(number, int))
-    return [
-        str(provider.get("name")),
-        str(cache.get("entries")),
-        str(cache.get("tenantEntries")),
-        str(cache.get("expiresAt") or ""),
-        str(provider.get("hits")),
-        str(provider.get("runs")),
-        str(failed),
-    ]
-
-
-def _object(document: Json, name: str) -> Json:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(document: Json, name: str) -> list[object]:
-    value = document.get(name)
-    return value if isinstance(value, list) else []
-
-
 _STATUS = Command(
-    summary="show providers, cache, refreshes, failures and callers",
+    summary="show whether all is well, what is not, and each provider",
     description="""\
-Show the agent's status: its providers and what they have cached, the next refreshes, the last failure of each
-provider, the last reload, and who asked. It contains no secret.
+Show the agent's status: whether all is well, what is not, why, and the command that tells more; then each
+provider with its state and what it has cached, the worst first, the next renewals, and who asked. 'keyferry
+doctor --online' and the agent's page say the same. It contains no secret.
 
-Exit code 1 means that the last reload was refused and the agent runs with an old config.""",
+A provider is unstable if its last run worked and three of the last ten failed.
+
+Exit code 0 means that all is well; 1 that a provider fails or is unstable, or that the last reload was refused and
+the agent runs with an old config.""",
     examples="""\
 examples:
   sudo keyferry agent status
   sudo keyferry agent status --watch
-  sudo keyferry agent status -o json | jq '.providers[].cache'""",
+  sudo keyferry agent status -o json | jq '.health.problems[].text'""",
     add_arguments=_add_status_arguments,
     run=_run_status,
 )
@@ -402,16 +353,12 @@ def _print_settings(settings: AgentSettings) -> None:
     print(table(("SETTING", "VALUE", "FROM"), rows))
     who = [("root and the agent's user", "every registry", "yes")]
     who += [
-        (_who(rule), "every registry" if rule.every_registry else " ".join(rule.registries), "no")
+        (describe_users(rule), "every registry" if rule.every_registry else " ".join(rule.registries), "no")
         for rule in settings.config.access or ()
     ]
-    who += [(_who(rule), "", "yes") for rule in settings.config.manage or ()]
+    who += [(describe_users(rule), "", "yes") for rule in settings.config.manage or ()]
     print()
     print(table(("WHO", "MAY ASK FOR", "MANAGES"), who))
-
-
-def _who(rule: AccessRule | ManageRule) -> str:
-    return " ".join((*(f"uid:{uid}" for uid in rule.uids), *(f"gid:{gid}" for gid in rule.gids)))
 
 
 _CONFIG = Command(

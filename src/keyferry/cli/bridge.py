@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Run one subcommand; report its errors without a hint."""
-    return run_subcommand("bridge", args, SUBCOMMANDS)
+    return run_subcommand(args, SUBCOMMANDS)
 
 
 def _add_docker_arguments(parser: ArgumentParser) -> None:

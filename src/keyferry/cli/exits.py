@@ -149,6 +149,9 @@ def _by_family() -> tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], .
     return (
         (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
         (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
-        (errors.ClusterAuthError, {Kind.UNREACHABLE: Exit.UNKNOWN}),
+        (
+            errors.ClusterAuthError,
+            dict.fromkeys((Kind.UNREACHABLE, Kind.CONTENT, Kind.ERROR), Exit.UNKNOWN),
+        ),
         (errors.RegistryError, dict.fromkeys(_SILENCE, Exit.UNKNOWN)),
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from keyferry.cli.parser import make_parser
 from keyferry.cli.run import load_command
-from keyferry.errors import ConfigError, KeyferryError, KubeconfigError
+from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Kind, KubeconfigError
 
 _WRITE = "to write such a file, try: kubectl"
 _NEXT_STEPS = {
@@ -29,7 +29,15 @@ def find_hint(error: KeyferryError, args: Namespace) -> str:
         return kubeconfig_hint(error, args)
     if isinstance(error, ConfigError):
         return _config_hint(error, args)
+    if isinstance(error, ClusterAuthError) and error.kind is Kind.REFUSED and _is_about_many_pods(args):
+        one = Namespace(**vars(args) | {"all_namespaces": False, "namespace": "NAME"})
+        command = "can-pull" if "max_requests" in args else "explain"
+        return f"a user of some namespaces may ask about one of them: {command_line(one, command)}"
     return absent_files_hint(args)
+
+
+def _is_about_many_pods(args: Namespace) -> bool:
+    return "all_namespaces" in args and not (args.image or args.filename)
 
 
 def absent_files_hint(args: Namespace) -> str:
@@ -60,17 +68,33 @@ def kubeconfig_hint(error: ConfigError, args: Namespace) -> str:
     files = sorted({problem.file for problem in error.problems if problem.file})
     if not files:
         # Without any context, the error says itself how to give a kubeconfig.
-        has_contexts = load_kubeconfig(vars(args).get("kubeconfig")).config.contexts
-        return f"to list the contexts, try: {command_line(args, 'kube contexts')}" if has_contexts else ""
+        if load_kubeconfig(vars(args).get("kubeconfig")).config.contexts:
+            return f"to list the contexts, try: {command_line(args, 'kube contexts')}"
+        # A command that names nothing is about the pods of a cluster, which may not be what was meant.
+        is_named = vars(args).get("image", "") or vars(args).get("all_namespaces", True)
+        return (
+            ""
+            if is_named
+            else "without a cluster, name an image, or give the pod with -f FILE: keyferry explain IMAGE"
+        )
     is_kuberc = files == [find_kuberc()[0]]
     if any(map(os.path.exists, files)):
         step = f"to check the file, try: {shlex.join(('keyferry', 'lint', *files))}"
     else:
         step = f"looked for {', '.join(map(os.path.abspath, files))}"
-        step += "" if is_kuberc else "; give another one with --kubeconfig or KUBECONFIG"
+        step += "" if is_kuberc else f"; give another one with {_option_of(files, args)}"
     if is_kuberc:
         return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {step}"
     return step
+
+
+def _option_of(files: list[str], args: Namespace) -> str:
+    """Return the option that a file comes from: that of a ClusterProfile or of its plugins, else of the kubeconfig."""
+    given = vars(args)
+    for option, dest in (("--cluster-profile", "cluster_profile"), ("--provider-file", "provider_file")):
+        if given.get(dest) in files:
+            return option
+    return "--kubeconfig or KUBECONFIG"
 
 
 def command_line(args: Namespace, command: str, *words: str) -> str:
@@ -99,4 +123,6 @@ def _word(dest: str, value: object) -> str:
     if dest == "filename" and value == _STANDARD_INPUT:
         # The pasted command would wait for input that is gone.
         return "FILE"
+    if dest == "token":
+        return "TOKEN"
     return f"{value:g}" if isinstance(value, float) else str(value)

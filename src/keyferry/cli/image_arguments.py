@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterable
 
 from keyferry._core.values import replace
-from keyferry._net.agent import AUTO
+from keyferry._net.agent import AUTO, OFF
 from keyferry.cli.exits import Exit, WrongUsage, exit_code
 from keyferry.cli.options import (
     add_agent_argument,
     add_config_arguments,
-    add_kubeconfig_argument,
+    add_context_arguments,
+    add_host_root_argument,
     add_run_arguments,
+    cluster_options,
     parse_seconds,
+    parse_text,
 )
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.provider.agent import check_variable
 from keyferry.workloads.request import (
-    ClusterOptions,
+    NodeAccess,
     RecordOptions,
     RegistryOptions,
     Request,
@@ -86,21 +90,128 @@ def _add_source_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_question_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
+    add_host_root_argument(parser)
     parser.add_argument(
         "--here",
         action="store_true",
         default=False,
         help="this machine is the pod's node: use its config, docker config, records and mirrors (default: only if "
-        "the kubelet that runs here has the name of that node)",
+        "the kubelet that runs here has the name of that node); for many pods with --node NAME",
     )
-    group = add_kubeconfig_argument(parser)
-    group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
+    group, _ = add_context_arguments(parser)
     group.add_argument(
         "--request-token",
         action="store_true",
         default=False,
         help="request the service account's token from the API server (TokenRequest), as the kubelet does, if "
         "the server says that the pod's node may request it (SubjectAccessReview)",
+    )
+
+
+def add_node_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Declare how a node is asked from afar, but for whether it is."""
+    group = parser.add_argument_group("the node's own answer, from afar")
+    group.add_argument(
+        "--agent-namespace",
+        type=parse_text,
+        metavar="NAME",
+        help="the namespace of the node agents' pods (default: any, for which their labels are looked for in all)",
+    )
+    group.add_argument(
+        "--debug-image",
+        type=_parse_debug_image,
+        metavar="IMAGE",
+        help="without a node agent on the node, or with --agent off, ask it in a short-lived pod of this image, which "
+        "has keyferry; the pod is named before it is made, and deleted",
+    )
+    group.add_argument(
+        "--debug-namespace",
+        type=parse_text,
+        metavar="NAME",
+        help="the namespace of that pod (default: the context's)",
+    )
+    group.add_argument(
+        "--privileged",
+        action="store_true",
+        help="let that pod be privileged, as in kubectl's profile sysadmin: it then sees the kubelet's environment, "
+        "and all files on a node with SELinux",
+    )
+    group.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print that pod if it would be made, and neither make it nor ask the node",
+    )
+    return group
+
+
+def add_on_node_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare that the pod's node is asked, and how."""
+    group = add_node_arguments(parser)
+    group.add_argument(
+        "--on-node",
+        dest="asks_node",
+        action="store_true",
+        help="ask the pod's node for its provider config and its plugins' answers: through its node agent's pod, else "
+        "in a debug pod if --debug-image is given",
+    )
+
+
+_NODE_OPTIONS = {
+    "--agent-namespace": "agent_namespace",
+    "--debug-image": "debug_image",
+    "--debug-namespace": "debug_namespace",
+    "--privileged": "privileged",
+    "--dry-run": "dry_run",
+}
+
+
+def _parse_debug_image(text: str) -> str:
+    """Return the name of an image; raise ArgumentTypeError if it is none, or the one of the hints, unchanged."""
+    from keyferry.errors import ImageNameError
+    from keyferry.images.reference import parse_image
+
+    if text.startswith("REGISTRY/"):
+        raise ArgumentTypeError(f"{text!r}: replace REGISTRY by the registry that has your image of keyferry")
+    try:
+        return parse_image(text).text
+    except ImageNameError as error:
+        problem = str(error)
+    raise ArgumentTypeError(problem)
+
+
+def parse_node_name(text: str) -> str:
+    """Return the name of a node; raise ArgumentTypeError if no node can have it."""
+    from keyferry.workloads.names import is_object_name
+
+    if not is_object_name(text):
+        raise ArgumentTypeError(f"expected the name of a node, found {text!r}")
+    return text
+
+
+def node_access(args: argparse.Namespace, *, is_asked: bool) -> NodeAccess:
+    """Return the options of ``add_node_arguments``; raise WrongUsage for those that have no effect."""
+    given = [option for option, dest in _NODE_OPTIONS.items() if vars(args)[dest]]
+    if given and not is_asked:
+        raise WrongUsage(
+            f"{', '.join(given)}: only for a node that is asked from afar; add --on-node, or --node to doctor"
+        )
+    if (args.privileged or args.debug_namespace) and not args.debug_image:
+        raise WrongUsage("--privileged and --debug-namespace are for the debug pod: add --debug-image IMAGE")
+    if args.dry_run and not args.debug_image:
+        raise WrongUsage("--dry-run prints the debug pod: add --debug-image IMAGE")
+    if is_asked and args.agent not in (None, AUTO, OFF):
+        raise WrongUsage(
+            "--agent SOCKET is a node agent of this machine: of another node's, it is auto or off"
+        )
+    if is_asked and args.agent == OFF and not args.debug_image:
+        raise WrongUsage("--agent off leaves nobody to ask on the node: add --debug-image IMAGE")
+    return NodeAccess(
+        is_asked=is_asked,
+        agent_namespace=args.agent_namespace or "",
+        debug_image=args.debug_image or "",
+        debug_namespace=args.debug_namespace or "",
+        is_privileged=args.privileged,
+        is_dry_run=args.dry_run,
     )
 
 
@@ -131,12 +242,50 @@ def lookup_request(args: argparse.Namespace, **fields: object) -> Request:
     return request
 
 
+def add_selection_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Declare which pods of a cluster are meant, with kubectl's option names beside ``-n``; return their group."""
+    group = parser.add_argument_group("many pods of a cluster")
+    group.add_argument("-A", "--all-namespaces", action="store_true", help="the pods of all namespaces")
+    group.add_argument(
+        "-l",
+        "--selector",
+        type=parse_text,
+        metavar="LABELS",
+        help="only pods with these labels, such as app=web or 'tier in (web,api)'",
+    )
+    group.add_argument(
+        "--field-selector",
+        type=parse_text,
+        metavar="FIELDS",
+        help="only pods with these fields, such as status.phase=Pending",
+    )
+    group.add_argument(
+        "--node",
+        dest="on_node",
+        type=parse_node_name,
+        metavar="NAME",
+        help="only pods on the node of this name; with --on-node, the node to ask",
+    )
+    return group
+
+
+def selection_fields(args: argparse.Namespace) -> dict[str, object]:
+    """Return the fields of a request for the options of ``add_selection_arguments``."""
+    return {
+        "all_namespaces": args.all_namespaces,
+        "label_selector": args.selector or "",
+        "field_selector": args.field_selector or "",
+        "on_node": args.on_node or "",
+    }
+
+
 def question_request(args: argparse.Namespace, **fields: object) -> Request:
     """Return the request of the options of ``add_question_arguments``, too; raise WrongUsage.
 
     A kubeconfig that another user could have written is not used.
     """
-    cluster = ClusterOptions(context=args.context, kubeconfig=args.kubeconfig)
+    # The namespace is that of the request, which also has it for objects in files.
+    cluster = replace(cluster_options(args), namespace="")
     return lookup_request(args, here=args.here, request_token=args.request_token, cluster=cluster, **fields)
 
 

@@ -18,12 +18,18 @@ from keyferry.cli.hints import command_line, kubeconfig_hint
 from keyferry.cli.options import (
     add_context_arguments,
     add_kubeconfig_argument,
+    add_namespace_argument,
     add_output_argument,
     add_session_arguments,
-    open_session,
+    cluster_options,
+)
+from keyferry.cli.profile_options import (
+    add_profile_arguments,
+    find_profile,
+    open_chosen_session,
+    profile_name,
 )
 from keyferry.cli.run import Command, add_subcommand, run_subcommand
-from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.errors import (
@@ -42,7 +48,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from keyferry.clusters.api_calls import Review
+    from keyferry.clusters.api_calls import ClusterIdentity
 
 DESCRIPTION = """\
 Authenticate to any cluster that kubectl can reach, with exec plugins, tokens, token files, certificates or
@@ -55,8 +61,10 @@ basic auth, chosen by kubectl's rules from --kubeconfig, KUBECONFIG or ~/.kube/c
   contexts   list the contexts, with the server and the user's authentication mechanism
   explain    explain why a context works or does not work, and what to do
 
-Each subcommand takes those of --kubeconfig, --context, --cluster, --user, --proxy-url, --trust and --timeout
-that apply to it; see 'keyferry kube SUBCOMMAND --help'. Plugins run only if kuberc's credentialPluginPolicy allows it.
+With --cluster-profile and --provider-file, the cluster is that of a ClusterProfile (KEP-5339).
+
+Each subcommand takes kubectl's global flags, and --proxy-url, --trust and --timeout where they apply to it;
+see 'keyferry kube SUBCOMMAND --help'. Plugins run only if kuberc's credentialPluginPolicy allows it.
 For a kubeconfig that another user could have written, no plugin is run, no token or key is read from a file,
 and no credential of another kubeconfig is sent to its server, unless --trust is given."""
 
@@ -67,7 +75,8 @@ examples:
   keyferry kube raw '/api/v1/namespaces/default/pods?watch=true'
   keyferry kube explain --context prod        # if kubectl reports "Unauthorized"
   keyferry kube token --reveal                # only the bearer token
-  keyferry kube contexts -o wide"""
+  keyferry kube contexts -o wide
+  keyferry kube whoami --cluster-profile fleet-1.yaml --provider-file providers.json"""
 
 # Errors of the connection, about which the explanation says nothing more.
 _PLAIN = (Kind.UNREACHABLE, Kind.TIMEOUT)
@@ -88,13 +97,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Run one subcommand; report its errors with hints about kubeconfigs and servers."""
     # Errors contain the server's URL, which may contain a user name and password.
-    return run_subcommand("kube", args, SUBCOMMANDS, _hint, hide_in_text)
+    return run_subcommand(args, SUBCOMMANDS, _hint, hide_in_text)
 
 
 def _hint(error: KeyferryError, args: Namespace) -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        return kubeconfig_hint(error, args)
+        is_object = vars(args).get("cluster_profile") and not any(each.file for each in error.problems)
+        return "" if is_object else kubeconfig_hint(error, args)
+    if "no_run" in vars(args):
+        return ""  # this is 'explain' itself
     is_plain = isinstance(error, ClusterAuthError) and error.underlying is None and error.kind in _PLAIN
     if isinstance(error, ClusterAuthError | PolicyError) and not is_plain:
         # The command repeats the URL of the proxy, which may contain a password.
@@ -102,21 +114,10 @@ def _hint(error: KeyferryError, args: Namespace) -> str:
     return ""
 
 
-def _resolve(loaded: LoadedKubeconfig, args: Namespace) -> ClientConfig:
-    """Return the context of the command line, without running a plugin."""
-    overrides = Overrides(
-        context=args.context or "",
-        cluster=args.cluster or "",
-        user=args.user or "",
-        namespace=vars(args).get("namespace") or "",
-        proxy_url=args.proxy_url or "",
-    )
-    return resolve(loaded, overrides)
-
-
 def _add_token_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--reveal", action="store_true", help="print only the token, also on a terminal")
     add_session_arguments(parser)
+    add_profile_arguments(parser)
 
 
 def _run_token(args: Namespace) -> int:
@@ -126,7 +127,7 @@ def _run_token(args: Namespace) -> int:
         message = "the credential is a secret and standard output is a terminal: show the token with --reveal"
         raise WrongUsage(f"{message}, or write the ExecCredential to a pipe or file")
     api_version = requested_version()
-    session = open_session(args)
+    session = open_chosen_session(args)
     _enter_chain(session.config)
     status = credential_status(session)
     if not args.reveal:
@@ -186,22 +187,19 @@ examples:
 def _add_whoami_arguments(parser: ArgumentParser) -> None:
     add_output_argument(parser, ("table", "json", "yaml"))
     add_session_arguments(parser)
+    add_profile_arguments(parser)
 
 
 def _run_whoami(args: Namespace) -> int:
-    from keyferry.clusters.api_calls import review
-
-    session = open_session(args)
-    answer = review(session, timeout_seconds=args.timeout)
-    if answer.status:
-        report(f"the server responded {answer.status} {answer.problem}")
-        return Exit.REFUSED
+    session = open_chosen_session(args)
+    answer = session.whoami(timeout_seconds=args.timeout)
     if args.output == "table":
         print(fitting_table(("ATTRIBUTE", "VALUE"), _identity_rows(answer)))
         return Exit.OK
     document = make_document(
         "ClusterIdentity",
         context=session.config.context,
+        clusterProfile=profile_name(args, session.config),
         server=hide_in_url(session.server),
         username=answer.username,
         uid=answer.uid,
@@ -212,7 +210,7 @@ def _run_whoami(args: Namespace) -> int:
     return Exit.OK
 
 
-def _identity_rows(answer: Review) -> list[tuple[str, str]]:
+def _identity_rows(answer: ClusterIdentity) -> list[tuple[str, str]]:
     rows = [("user", answer.username)]
     if answer.uid:
         rows.append(("uid", answer.uid))
@@ -241,12 +239,13 @@ def _add_raw_arguments(parser: ArgumentParser) -> None:
         "path", type=_path, metavar="PATH", help="the path, such as /version or /api/v1/nodes"
     )
     add_session_arguments(parser)
+    add_profile_arguments(parser)
 
 
 def _run_raw(args: Namespace) -> int:
     from keyferry.clusters.request import request
 
-    session = open_session(args)
+    session = open_chosen_session(args)
     with request(
         session, args.path, timeout_seconds=args.timeout, is_endless=_is_endless(args.path)
     ) as reply:
@@ -302,11 +301,16 @@ examples:
 def _add_exec_info_arguments(parser: ArgumentParser) -> None:
     add_output_argument(parser, ("table", "raw", "json", "yaml"))
     parser.add_argument("--reveal", action="store_true", help="show values that look like secrets")
-    add_context_arguments(parser)
+    group, _ = add_context_arguments(parser)
+    add_namespace_argument(group)
+    add_profile_arguments(parser)
 
 
 def _run_exec_info(args: Namespace) -> int:
-    config = _resolve(load_kubeconfig(args.kubeconfig), args)
+    found = find_profile(args)
+    config = (
+        resolve(load_kubeconfig(args.kubeconfig), cluster_options(args)) if found is None else found.config
+    )
     check_transport(config)
     if config.exec is None or not config.uses_plugin:
         report(_why_no_plugin(config))
@@ -322,6 +326,7 @@ def _run_exec_info(args: Namespace) -> int:
     document = make_document(
         "ExecInfo",
         context=config.context,
+        clusterProfile=profile_name(args, config),
         user=config.user_name,
         file=config.user_origin,
         command=config.exec.command,
@@ -480,23 +485,26 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-run", action="store_true", help="do not run the plugin and do not contact the server"
     )
-    parser.add_argument("--namespace", metavar="NAME", help="use this namespace instead of the context's")
     add_session_arguments(parser)
+    add_profile_arguments(parser)
 
 
 def _run_explain(args: Namespace) -> int:
-    from keyferry.clusters.why.diagnosis import diagnose
+    from keyferry.clusters.why.diagnosis import diagnose, diagnose_profile
     from keyferry.clusters.why.reasons import reasons_for
     from keyferry.clusters.why.text import document, render
 
-    loaded = load_kubeconfig(args.kubeconfig)
-    diagnosis = diagnose(
-        loaded,
-        _resolve(loaded, args),
-        trust=args.trust,
-        run=not args.no_run,
-        timeout_seconds=args.timeout,
-    )
+    profile = find_profile(args)
+    if profile is not None:
+        diagnosis = diagnose_profile(
+            profile, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout
+        )
+    else:
+        loaded = load_kubeconfig(args.kubeconfig)
+        config = resolve(loaded, cluster_options(args))
+        diagnosis = diagnose(
+            loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout
+        )
     reasons = reasons_for(diagnosis)
     if args.output in ("table", "wide"):
         print(render(diagnosis, reasons, is_wide=args.output == "wide"))

@@ -24,6 +24,7 @@ from keyferry.lint.report import (
     listing,
     report_document,
     sarif_document,
+    statistics,
     table_lines,
     text_lines,
 )
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files, pull records, configs of keyferry-federate, the
-agent's config and what affects pulls in a KubeletConfiguration, with file, line and column.
+agent's config, the provider file of ClusterProfiles and what affects pulls in a KubeletConfiguration, with file, line
+and column.
 
 Errors stop a kubelet, kubectl or keyferry-federate; a file without errors is accepted. Warnings are valid but
 almost certainly not intended, such as a pattern that can never match. Infos may need attention.
 
 Each finding has a stable code: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a
-kubelet's pull records, KF5 for the agent's config, KF6 for a FederationConfig, KF7 for a KubeletConfiguration.
+kubelet's pull records, KF5 for the agent's config, KF6 for a FederationConfig, KF7 for a KubeletConfiguration, KF8 for
+the provider file of ClusterProfiles.
 The kind field decides the type of a file; a folder named 'image_manager' has pull records. A provider config and
 a FederationConfig that are given together are also compared with each other.
 
@@ -62,6 +65,8 @@ examples:
   sudo keyferry lint /var/lib/kubelet/image_manager    the kubelet's pull records
   keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
   keyferry lint *.yaml -o github --elsewhere           in a workflow, without what depends on this machine
+  keyferry lint config.yaml --ignore KF163             all codes but this one; --select KF1 for one hundred of them
+  keyferry lint *.yaml --statistics                    how often each code was found
   keyferry lint config.yaml -o diff                    what --fix would change
   keyferry lint config.yaml --kubernetes 1.33,1.34     before an upgrade
   helm template . | keyferry lint -                    from standard input
@@ -70,12 +75,13 @@ examples:
   keyferry lint --list KF151                           what a code means, and what to do
 
 exit codes: 0 no errors and no warnings; 1 errors or warnings, or with --strict infos; 2 wrong usage; 3 a file is
-missing or cannot be read; what --severity leaves out does not count"""
+missing or cannot be read; what --severity, --select and --ignore leave out does not count"""
 
 _STDIN = "-"
 # The path of standard input, which is given as "-".
 _STDIN_PATH = "/dev/stdin"
 _FORMATS = ("text", "table", "json", "sarif", "junit", "github", "diff")
+_STATISTICS_FORMATS = ("text", "table", "json")
 _WIDTH = 100
 
 
@@ -112,6 +118,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the objects that permit kubelets to request the audiences of the files, and exit",
     )
+    parser.add_argument(
+        "--statistics", action="store_true", help="print how often each code was found, not the findings"
+    )
     parser.add_argument("--list", action="store_true", help="explain all codes, or the given ones, and exit")
     add_output_argument(parser, _FORMATS)
 
@@ -142,7 +151,47 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="lowest severity to report: error, warning or info (default: info)",
     )
+    parser.add_argument(
+        "--select",
+        type=_codes,
+        action="extend",
+        default=[],
+        metavar="CODE",
+        help="report only these codes, or all that begin so, such as KF1; several with commas",
+    )
+    parser.add_argument(
+        "--ignore",
+        type=_codes,
+        action="extend",
+        default=[],
+        metavar="CODE",
+        help="leave out these codes, or all that begin so; several with commas",
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 after infos, too")
+
+
+def _codes(text: str) -> list[str]:
+    """Parse codes and beginnings of codes, joined by commas; raise ArgumentTypeError for one that no code has."""
+    from keyferry.lint.catalogue import CODES
+
+    names = [part.strip().upper() for part in text.split(",")]
+    for name in names:
+        if not name or not any(code.startswith(name) for code in CODES):
+            from argparse import ArgumentTypeError
+
+            raise ArgumentTypeError(f"no code begins with {name!r}{_hint(name)}")
+    return names
+
+
+def _hint(name: str) -> str:
+    """Return the end of a message about a code that does not exist: a close one, or where all are."""
+    from difflib import get_close_matches
+
+    from keyferry.lint.catalogue import CODES
+
+    # Other codes of the same length always have much in common with it.
+    close = get_close_matches(name.upper(), CODES, 1, 0.85)
+    return f"; did you mean {close[0]!r}?" if close else "; 'keyferry lint --list' shows all"
 
 
 def _versions(text: str) -> tuple[str, ...]:
@@ -171,6 +220,8 @@ def run(args: argparse.Namespace) -> int:
     """Lint the targets, print the findings, and return the exit code."""
     if args.list:
         return _list(args.targets, args.output)
+    if args.statistics and args.output not in _STATISTICS_FORMATS:
+        raise WrongUsage(f"--statistics has the formats {', '.join(_STATISTICS_FORMATS)}, not {args.output}")
     targets = tuple(_targets(args))
     if args.rbac:
         return _print_rbac([path for path, _ in targets])
@@ -185,6 +236,8 @@ def run(args: argparse.Namespace) -> int:
         elsewhere=args.elsewhere,
         is_read_by_kubelet=not args.targets,
         least=Severity(args.severity),
+        select=tuple(args.select),
+        ignore=tuple(args.ignore),
         corrects=args.fix or args.output == "diff",
     )
     result = lint_files(request)
@@ -250,7 +303,7 @@ def _list(names: Sequence[str], output: str) -> int:
 
     unknown = [name for name in names if name.upper() not in CODES]
     if unknown:
-        raise WrongUsage(f"{unknown[0]!r} is not a code; 'keyferry lint --list' shows all")
+        raise WrongUsage(f"{unknown[0]!r} is not a code{_hint(unknown[0])}")
     chosen = [CODES[name.upper()] for name in names] or list(CODES.values())
     for line in listing(chosen, output):
         print(line)
@@ -272,10 +325,13 @@ def _print_rbac(paths: Sequence[str]) -> int:
 
 def _print(result: LintResult, args: argparse.Namespace) -> None:
     reports, shown = result.reports, result.shown
-    if args.output == "json":
+    if args.statistics:
+        for line in statistics(shown, args.output):
+            print(line)
+    elif args.output == "json":
         print(as_json(report_document(reports, shown, result.fixable)))
     elif args.output == "sarif":
-        print(as_json(sarif_document(shown)))
+        print(as_json(sarif_document(shown, reports)))
     elif args.output == "junit":
         print(Lines(junit_text(reports, shown, strict=args.strict)), end="")
     else:

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 
 from keyferry import __version__
+from keyferry.cli.completion import COMPLETE, print_candidates
 from keyferry.cli.exits import EXIT_CODES, Exit, report_failure
+from keyferry.cli.flags import is_flag, split_command
 from keyferry.cli.parser import did_you_mean
-from keyferry.cli.run import COMMANDS, load_command, run_command
+from keyferry.cli.run import COMMANDS, KUBECTL, load_command, run_command, spell_as_called
 from keyferry.errors import EnvironmentProblem, KeyferryError
 from keyferry.show.text import fold_help, terminal_width
 from keyferry.show.writer import Guard, Lines, hold_descriptors, report
@@ -37,22 +39,30 @@ _HELP_WIDTH = 120
 _PATIENT_GC = 100_000
 
 
-def run() -> None:
-    """Run the console script."""
+def run(prog: str = "keyferry") -> None:
+    """Run the console script, which its user calls *prog*."""
     gc.set_threshold(_PATIENT_GC)
     hold_descriptors()
-    code = main()
+    code = main(prog=prog)
     # Without this, the interpreter searches all remaining objects for garbage, twice, before it exits.
     gc.freeze()
     sys.exit(code)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; every KeyferryError becomes one message here."""
+def run_as_kubectl_plugin() -> None:
+    """Run the console script ``kubectl-keyferry``, which is ``kubectl keyferry`` for its user."""
+    run(KUBECTL)
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "keyferry") -> int:
+    """Run one command and return its exit code; every KeyferryError becomes one message here.
+
+    Usage and help call the program *prog*.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     with Guard():
         try:
-            code = _dispatch(words)
+            code = _dispatch(prog, words)
             sys.stdout.flush()
         except BrokenPipeError:  # the reader of the output has closed the pipe
             return Exit.PIPE
@@ -61,37 +71,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(prog: str, words: list[str]) -> int:
+    if words[:1] == [COMPLETE]:
+        return print_candidates(words[1:])
+    command, rest = split_command(words)
+    words = [*command, *rest]
     name = words[0] if words else ""
     if name == "help" and words[1:] and words[1] in COMMANDS:
-        return _run(words[1], ["--help"])
+        return _run(prog, words[1], ["--help"])
     if name in ("", "-h", "--help", "help"):
-        return _help()
+        return _help(prog)
     if name in ("-V", "--version", "version"):
         print(f"keyferry {__version__}")
         return Exit.OK
     if name not in COMMANDS:
-        report(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; 'keyferry --help' lists all")
+        wrong = f"no command after {name!r}" if is_flag(name) else f"unknown command {name!r}"
+        report(f"{wrong}{did_you_mean(name, COMMANDS)}; '{prog} --help' lists all")
         return Exit.USAGE
-    return _run(name, words[1:])
+    return _run(prog, name, words[1:])
 
 
-def _help() -> int:
+def _help(prog: str) -> int:
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
-    text = _SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES)
+    text = spell_as_called(prog, _SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES))
     if sys.stdout.isatty() and terminal_width() < _HELP_WIDTH:
         text = fold_help(text, terminal_width())
     print(Lines(text), end="")
     return Exit.OK
 
 
-def _run(name: str, words: list[str]) -> int:
+def _run(prog: str, name: str, words: list[str]) -> int:
     command = load_command(name)
     if not words and command.subcommands:
         words = ["--help"]  # as for keyferry alone
     try:
-        return run_command(f"keyferry {name}", command, words, _report)
+        return run_command(f"{prog} {name}", command, words, _report)
     except KeyboardInterrupt:
         report("interrupted")
         return Exit.INTERRUPTED

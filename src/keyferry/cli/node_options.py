@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keyferry._core.host_root import host_root_notes
 from keyferry.cli.exits import WrongUsage
 from keyferry.errors import PolicyError
 from keyferry.images.node.settings import Node
@@ -28,7 +29,7 @@ def add_no_kubelet_argument(parser: argparse.ArgumentParser | argparse._Argument
 def node_root(root: str | None, node: Node) -> str:
     """Return *root* if it is given, else the running kubelet's root, else the default root."""
     found = find_root(root, node)
-    report(*found.notes)
+    report(*host_root_notes(), *found.notes)
     return found.path
 
 

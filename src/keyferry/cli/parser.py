@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from keyferry.cli.run import Command
 
 _WIDTH = 100
+# How alike a word and what is meant are at least: all options begin alike, and short names differ by a swapped letter.
+_OPTION_CUTOFF, _WORD_CUTOFF = 0.75, 0.6
 
 
 class Parser(argparse.ArgumentParser):
@@ -96,7 +98,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     words = {each.lower(): each for each in known}
-    close = get_close_matches(word.lower(), words, 1)
+    cutoff = _OPTION_CUTOFF if word.startswith("-") else _WORD_CUTOFF
+    close = get_close_matches(word.lower(), words, 1, cutoff)
     return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 

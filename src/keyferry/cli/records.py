@@ -14,7 +14,7 @@ from keyferry.api.meta import NO_TIME_NS, format_instant, parse_time
 from keyferry.cli.exits import Exit, WrongUsage
 from keyferry.cli.hints import absent_files_hint
 from keyferry.cli.node_options import add_no_kubelet_argument, node_policy, node_root, node_runtime
-from keyferry.cli.options import add_output_argument
+from keyferry.cli.options import add_host_root_argument, add_output_argument
 from keyferry.cli.run import Command, Entry, add_subcommand, run_subcommand
 from keyferry.errors import EnvironmentProblem, RecordError, TimeError
 from keyferry.explain.document import decision_document
@@ -80,11 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand."""
-    return run_subcommand("records", args, SUBCOMMANDS, lambda _, given: absent_files_hint(given))
+    return run_subcommand(args, SUBCOMMANDS, lambda _, given: absent_files_hint(given))
 
 
-def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
-    """Declare the records, and how they are shown."""
+def add_record_arguments(
+    parser: argparse.ArgumentParser, *, reveal: bool = False, writes: bool = False
+) -> None:
+    """Declare the records, and how they are shown; a command that *writes* does so only where its own files are."""
     add_output_argument(parser, ("table", "json", "yaml"))
     parser.set_defaults(node=Node(), no_kubelet=False)
     parser.add_argument(
@@ -92,6 +94,8 @@ def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = Fals
         metavar="DIR",
         help=f"the kubelet's root (default: that of the running kubelet, else {KUBELET_ROOT})",
     )
+    if not writes:
+        add_host_root_argument(parser)
     if reveal:
         parser.add_argument(
             "--reveal",
@@ -369,7 +373,7 @@ def _add_prune_arguments(parser: argparse.ArgumentParser) -> None:
         help="time of the list, such as 2026-01-02T03:04:05Z (default: the file's last change, else now)",
     )
     parser.add_argument("--yes", action="store_true", help="remove the records")
-    add_record_arguments(parser)
+    add_record_arguments(parser, writes=True)
     add_no_kubelet_argument(parser)
 
 
@@ -437,7 +441,7 @@ def _print_pruning(pruning: Pruning) -> None:
 def _add_recover_arguments(parser: argparse.ArgumentParser) -> None:
     add_image_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="complete the records")
-    add_record_arguments(parser)
+    add_record_arguments(parser, writes=True)
     add_no_kubelet_argument(parser)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-from keyferry._core.values import Value, field
+from keyferry._core.host_root import use_host_root
+from keyferry._core.values import Value, field, replace
 from keyferry.cli.exits import WrongUsage, leave_for_usage, report_failure
 from keyferry.cli.parser import make_parser
 from keyferry.errors import KeyferryError
@@ -40,6 +42,8 @@ class Command(Value):
     takes_options_between: bool = False
 
 
+# How the command line is called as kubectl's plugin.
+KUBECTL = "kubectl keyferry"
 COMMANDS = {
     "get": Entry(
         module="keyferry.cli.get",
@@ -97,6 +101,18 @@ COMMANDS = {
 }
 
 
+def spell_as_called(prog: str, text: str) -> str:
+    """Return the help *text* with the commands spelled as the user called this one: as *prog* begins.
+
+    Those with sudo stay, since they are for nodes. Commands to paste, in results and hints, are not changed: they begin
+    with ``keyferry``, which is installed beside kubectl's plugin, so that they work everywhere.
+    """
+    if not prog.startswith(KUBECTL):
+        return text
+    names = "|".join((*COMMANDS, "COMMAND"))
+    return re.sub(rf"(?<!sudo )(?<![\w./-])keyferry (?=(?:{names})\b)", f"{KUBECTL} ", text)
+
+
 def load_command(*words: str) -> Command:
     """Import and return a command by its name, or a subcommand by its group and name."""
     name, *below = words
@@ -141,13 +157,14 @@ def run_command(
     if command.takes_rest and "--" in words:
         at = words.index("--")
         words, rest = words[:at], words[at + 1 :]
-    args = _parse(prog, command, words, argparse.Namespace(rest=rest))
+    args = _parse(prog, command, words, argparse.Namespace(rest=rest, prog=prog))
     if args.color is not None:
         choose_color(ColorChoice(args.color))
     if args.verbose:
         _show_debug_logs()
     try:
-        return int(command.run(args))
+        with use_host_root(vars(args).get("host_root") or ""):
+            return int(command.run(args))
     except WrongUsage as problem:
         leave_for_usage(prog, str(problem))
     except KeyferryError as error:
@@ -159,8 +176,15 @@ def _parse(
 ) -> argparse.Namespace:
     if words and words[0] in command.subcommands:
         # The parser of the subcommand reads the other words; that of its group has nothing to read.
-        return argparse.Namespace(subcommand=words[0], words=words[1:], color=None, verbose=False)
-    parser = make_parser(prog, command)
+        return argparse.Namespace(subcommand=words[0], words=words[1:], prog=prog, color=None, verbose=False)
+    parser = make_parser(
+        prog,
+        replace(
+            command,
+            description=spell_as_called(prog, command.description),
+            examples=spell_as_called(prog, command.examples),
+        ),
+    )
     # Otherwise argparse takes no second argument after an option.
     parse = parser.parse_intermixed_args if command.takes_options_between else parser.parse_args
     return parse(words, given)
@@ -178,7 +202,6 @@ def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, En
 
 
 def run_subcommand(
-    noun: str,
     args: argparse.Namespace,
     subcommands: Mapping[str, Entry | Command],
     find_hint: Callable[[KeyferryError, argparse.Namespace], str] = lambda _error, _args: "",
@@ -190,7 +213,7 @@ def run_subcommand(
         return report_failure(error, edit, find_hint(error, given))
 
     command = _load(subcommands[args.subcommand])
-    return run_command(f"keyferry {noun} {args.subcommand}", command, args.words, failed)
+    return run_command(f"{args.prog} {args.subcommand}", command, args.words, failed)
 
 
 def _show_debug_logs() -> None:

@@ -136,6 +136,16 @@ def find_own(text: str) -> OwnPlugin | None:
     return OwnPlugin(module=module, function=function)
 
 
+def this_python() -> str:
+    """Return the interpreter that runs keyferry, for other programs; raise EnvironmentProblem if they cannot use it."""
+    if getattr(sys, "frozen", False):
+        raise EnvironmentProblem(
+            "this executable has its Python inside, where no other program can use it; "
+            "install keyferry, or use keyferry.pyz"
+        )
+    return sys.executable
+
+
 def takes_no_arguments(plugin: OwnPlugin) -> bool:
     """Import a plugin as its program will, and return whether its function can be called without arguments.
 
@@ -144,7 +154,7 @@ def takes_no_arguments(plugin: OwnPlugin) -> bool:
     code = _CHECK.format(paths=_paths(plugin), module=plugin.module, function=plugin.function)
     try:
         done = subprocess.run(
-            [sys.executable, "-IS", "-c", code],
+            [this_python(), "-IS", "-c", code],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_CHECK_SECONDS,
@@ -292,7 +302,7 @@ def program_text(
 ) -> str:
     """Return a program that calls *function* of *module*, found in *paths*, in an isolated interpreter."""
     lines = [
-        f"{_first_lines(executable or sys.executable)}{comment}import sys",
+        f"{_first_lines(executable or this_python())}{comment}import sys",
         f"sys.path += {paths!a}",
         f"from {module} import {function}",
         f"{function}()",

@@ -13,8 +13,9 @@ from keyferry.kit.checks.check import Check, Code
 from keyferry.kit.plugin import PluginKind
 from keyferry.show import reports
 from keyferry.show.documents import make_document
+from keyferry.show.folding import display_width
 from keyferry.show.reports import Case, CaseOutcome
-from keyferry.show.text import Mark, display_width, fold, mark, wrap
+from keyferry.show.text import Mark, fold, mark, wrap
 from keyferry.show.writer import style
 
 __all__ = [

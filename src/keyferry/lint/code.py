@@ -92,7 +92,8 @@ class Code(Value):
     """One kind of finding: its severity, the reason and the correction.
 
     *kubernetes* names the versions that it applies to, if not to all. *on_this_machine* tells that the finding depends
-    on this machine: absent files and programs, owners, permissions.
+    on this machine: absent files and programs, owners, permissions. *of_name* tells that it is about the name of a
+    field, whatever its value is.
     """
 
     code: str
@@ -102,6 +103,7 @@ class Code(Value):
     fix: str
     kubernetes: str = ""
     on_this_machine: bool = False
+    of_name: bool = False
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Code(Value):
         fix: str,
         kubernetes: str = "",
         on_this_machine: bool = False,
+        of_name: bool = False,
     ) -> None:
         if code in _KNOWN:
             raise ValueError(f"{code} is taken: {_KNOWN[code].title!r}")
@@ -124,6 +127,7 @@ class Code(Value):
             fix=fix,
             kubernetes=kubernetes,
             on_this_machine=on_this_machine,
+            of_name=of_name,
         )
         _KNOWN[code] = self
 

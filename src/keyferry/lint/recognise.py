@@ -30,6 +30,9 @@ _PREFERENCE = re.compile(
     rb"""(?m)^[ \t{]*["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?kubectl\.config\.k8s\.io/"""
     rb"""|credentialPlugin(?:Policy|Allowlist))"""
 )
+# The fields that only a provider file of ClusterProfiles has, which has no kind.
+_PROVIDER_FIELDS = frozenset({"execConfig", "profileSourcedCLIArgsPolicy", "profileSourcedEnvVarsPolicy"})
+_PROVIDER_FIELD = re.compile(rb"""["']?(?:execConfig|profileSourced\w+)["']?[ \t]*:""")
 _KUBERC = "kuberc"
 _KUBECONFIG = "Config"
 _PREFERENCE_KIND = "Preference"
@@ -71,8 +74,17 @@ def recognise(data: bytes, name: str = "", read: Callable[[bytes], Document] = r
         or (_DOCUMENT.search(data) and _guess_kind(data) == _PREFERENCE_KIND)
     ):
         return FileKind.KUBERC
+    if not kind and _has_profile_providers(value):
+        return FileKind.PROFILE_PROVIDERS
     is_kubeconfig = not kind and isinstance(value, dict) and not _KUBECONFIG_FIELDS.isdisjoint(value)
     return FileKind.KUBECONFIG if is_kubeconfig else FileKind.PROVIDERS
+
+
+def _has_profile_providers(value: object) -> bool:
+    """Return whether a document without a kind is the provider file of ClusterProfiles, by a field of a provider."""
+    listed = value.get("providers") if isinstance(value, dict) else None
+    entries = filter(lambda each: isinstance(each, dict), listed if isinstance(listed, list) else ())
+    return any(not _PROVIDER_FIELDS.isdisjoint(entry) for entry in entries)
 
 
 def _read_any(data: bytes, read: Callable[[bytes], Document]) -> object:
@@ -93,6 +105,8 @@ def _guess(data: bytes) -> FileKind:
         return FileKind.KUBECONFIG
     if kind in _FILE_KINDS:
         return _FILE_KINDS[kind]
+    if not kind and _PROVIDER_FIELD.search(data):
+        return FileKind.PROFILE_PROVIDERS
     return FileKind.KUBERC if kind == _PREFERENCE_KIND else FileKind.PROVIDERS
 
 

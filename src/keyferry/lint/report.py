@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity, is_failure
 from keyferry._core.values import Value, field, replace
-from keyferry.lint.code import Code, Finding, in_order
-from keyferry.lint.secrets import VisibleLine, token_length, visible_source
+from keyferry.lint.code import Code, Finding, find_code, in_order
+from keyferry.lint.secrets import VisibleLine, marked_length, visible_source
 from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 from keyferry.show.documents import as_json, make_document
@@ -52,6 +53,7 @@ class FileKind(StrEnum):
     PULL_RECORDS_FOLDER = "folder of pull records"
     AGENT_CONFIG = "agent config"
     KUBELET_CONFIG = "kubelet config"
+    PROFILE_PROVIDERS = "provider file of ClusterProfiles"
 
 
 class LintReport(Value):
@@ -124,7 +126,12 @@ def _frame(finding: Finding, visible: list[VisibleLine], width: int) -> Iterator
     if number <= len(visible):
         line = visible[number - 1]
         column = line.column(finding.column or 1)
-        yield from source_frame(line.text, number, column, token_length(line.text, column), width)
+        yield from source_frame(line.text, number, column, _marked(finding, line.text, column), width)
+
+
+def _marked(finding: Finding, line: str, column: int) -> int:
+    """Return the length of what a finding is about: of a key, or with its value."""
+    return marked_length(line, column, with_value=not find_code(finding.code).of_name)
 
 
 def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -187,8 +194,29 @@ def report_document(
     )
 
 
-def sarif_document(findings: Iterable[Finding]) -> Json:
-    """Return one SARIF run of the linter, with all its rules."""
+def statistics(findings: Iterable[Finding], output: str) -> Iterator[str]:
+    """Yield how often each code was found, the most frequent first, as text or as JSON."""
+    from keyferry.lint.catalogue import CODES
+
+    counts = Counter(finding.code for finding in findings)
+    found = [
+        (number, CODES[name]) for name, number in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    ]
+    if output == "json":
+        items = [
+            {"count": number, "code": code.code, "severity": str(code.severity), "title": code.title}
+            for number, code in found
+        ]
+        yield as_json(make_document("LintStatistics", items=items))
+        return
+    width = max((len(str(number)) for number, _ in found), default=0)
+    for number, code in found:
+        severity = style(code.severity.ljust(_WIDEST), _STYLES[code.severity])
+        yield f"{number:{width}}  {style(code.code, 'bold')}  {severity}  {code.title}"
+
+
+def sarif_document(findings: Iterable[Finding], reports: Sequence[LintReport]) -> Json:
+    """Return one SARIF run of the linter, with all its rules; *reports* have the files of the findings."""
     from keyferry.lint.catalogue import CODES
     from keyferry.show.reports import SarifResult, SarifRule, to_sarif
 
@@ -196,6 +224,11 @@ def sarif_document(findings: Iterable[Finding]) -> Json:
         SarifRule(code=code.code, severity=code.severity, title=code.title, why=code.why, fix=code.fix)
         for code in CODES.values()
     ]
+    lines = {
+        source.path: source.data.decode("utf-8", "replace").split("\n")
+        for report in reports
+        for source in report.sources
+    }
     found = [
         SarifResult(
             code=each.code,
@@ -205,10 +238,20 @@ def sarif_document(findings: Iterable[Finding]) -> Json:
             file=each.file,
             line=each.line,
             column=each.column,
+            end_column=_end_column(each, lines),
         )
         for each in findings
     ]
     return to_sarif(rules, found)
+
+
+def _end_column(finding: Finding, lines: Mapping[str, list[str]]) -> int | None:
+    """Return the column behind what a finding is about, if its line is known."""
+    written = lines.get(finding.file, [])
+    if finding.line is None or finding.line > len(written):
+        return None
+    column = finding.column or 1
+    return column + _marked(finding, written[finding.line - 1], column)
 
 
 def listing(codes: Sequence[Code], output: str) -> Iterator[str]:

@@ -33,7 +33,8 @@ class LintRequest(Value):
     feature gates of the kubelet that differ from its defaults. With *elsewhere*, problems that depend on this machine
     are left out: files that are absent here, plugins, permissions. *is_read_by_kubelet* tells that the target is a
     node's provider config, so that a document with such a config inside is refused. Findings below the severity
-    *least* are not shown. With *corrects*, the corrections are made, in memory.
+    *least* are not shown. *select* and *ignore* are codes or beginnings of codes, such as KF1: with *select* only these
+    are shown, and those of *ignore* are not. With *corrects*, the corrections are made, in memory.
     """
 
     targets: tuple[tuple[str, str | None], ...]
@@ -42,11 +43,15 @@ class LintRequest(Value):
     elsewhere: bool = False
     is_read_by_kubelet: bool = False
     least: Severity = SEVERITIES[-1]
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     corrects: bool = False
 
     def shows(self, finding: Finding) -> bool:
-        """Return whether a finding is severe enough."""
-        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.least)
+        """Return whether a finding is severe enough, and its code is selected and not ignored."""
+        if SEVERITIES.index(finding.severity) > SEVERITIES.index(self.least):
+            return False
+        return finding.code.startswith(self.select or "") and not finding.code.startswith(self.ignore)
 
 
 class LintResult(Value):
@@ -198,7 +203,7 @@ def lint_any(
     return add_nested(lint_providers(source.data), source, linters, is_read_by_kubelet=is_read_by_kubelet)
 
 
-def _find_linter(kind: FileKind) -> Callable[[SourceFile], LintReport] | None:
+def _find_linter(kind: FileKind) -> Callable[[SourceFile], LintReport] | None:  # noqa: PLR0911 - one for each kind
     """Return the linter of a kind whose files are linted alone; each loads only what it needs."""
     if kind is FileKind.AGENT_CONFIG:
         from keyferry.lint.kinds.agent_config import lint_agent_config
@@ -216,6 +221,10 @@ def _find_linter(kind: FileKind) -> Callable[[SourceFile], LintReport] | None:
         from keyferry.lint.kinds.kuberc import lint_kuberc
 
         return lint_kuberc
+    if kind is FileKind.PROFILE_PROVIDERS:
+        from keyferry.lint.kinds.profile_providers import lint_profile_providers
+
+        return lint_profile_providers
     if kind is FileKind.PULL_RECORD:
         from keyferry.lint.kinds.records import lint_record_file
 

@@ -13,9 +13,6 @@ from keyferry._core.secrets import MASK, redact
 from keyferry._core.values import Value, field
 from keyferry.lint.source import SourceFile
 
-_LOADERS = frozenset(
-    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "PYTHONPATH", "NODE_OPTIONS"}
-)
 _SECRET_NAME = re.compile(
     r"(?i)passw(?:or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key(?![_-]?id)|credentials?$"
 )
@@ -40,11 +37,6 @@ _INNER = re.compile(
     r"""(?i)(?:token|password|secret|clientKeyData)\\*["']?\s*[:=]\s*(?:\\*["'])?([^\s"'\\,;}]+)"""
 )
 _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
-
-
-def is_loader(name: str) -> bool:
-    """Return whether a variable changes which code a program runs."""
-    return name in _LOADERS or name.startswith("LD_")
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -108,6 +100,7 @@ _OPEN_FIELD_NAMES = """
     registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
     socket socketMode socketGroup providerConfig binDir pluginTimeout refreshIdle cacheEntries cacheBytes
     connections stopTimeout page metrics logLevel logFormat uids gids
+    profileSourcedCLIArgsPolicy profileSourcedEnvVarsPolicy
     maxParallelImagePulls imageCredentialProviderConfigFile imageCredentialProviderBinDir
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
@@ -118,7 +111,10 @@ _NAMES_IN_CONTEXTS = frozenset({"user", "cluster"})
 _KEY = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])"""
 )
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+""")
+_PLAIN = r"(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+"
+_TOKEN = re.compile(rf"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|{_PLAIN})""")
+# A scalar behind its key; a plain one may have words.
+_VALUE = re.compile(rf"[ \t]*{_TOKEN.pattern}(?:[ \t]+(?:{_PLAIN}))*")
 _FIELD = re.compile(r"""(\s*(?:-\s+)*(?:\{\s*)?["']?([A-Za-z][\w.-]*)["']?\s*:)(.*)""", re.DOTALL)
 _WORD = re.compile(r"""[^\s,\[\]{}"':]+""")
 # A scalar in quotes that ends on its line.
@@ -185,10 +181,18 @@ def visible_source(source: SourceFile) -> list[VisibleLine]:
     ]
 
 
-def token_length(line: str, column: int) -> int:
-    """Return the length of the key or value at *column*, which begins at 1."""
-    found = _TOKEN.match(line, column - 1)
-    return len(found[0]) if found else 1
+def marked_length(line: str, column: int, *, with_value: bool) -> int:
+    """Return the length of the key or value at *column*, which begins at 1.
+
+    It ends with the value of a key, *with_value* and if it is on the same line.
+    """
+    start = column - 1
+    found = _TOKEN.match(line, start)
+    if found is None:
+        return 1
+    key = _KEY.match(line, start) if with_value else None
+    value = _VALUE.match(line, key.end()) if key else None
+    return (value or found).end() - start
 
 
 def _without_shapes(line: str) -> str:

@@ -13,7 +13,7 @@ from keyferry._core.json import read_object
 from keyferry._core.values import Value, field
 from keyferry._net.address import is_loopback_host
 from keyferry._net.client import Client
-from keyferry._net.dates import parse_date
+from keyferry._net.dates import parse_date, parse_retry_after
 from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import NetworkError, UntrustedError
 from keyferry._net.http_errors import split_url, to_http_error
@@ -27,8 +27,6 @@ __all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "Thumbprint", "fetch", "is_s
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
 _JITTER_STEPS = 65536
-_MAX_DIGITS = 12
-_MAX_PAUSE_SECONDS = 999_999_999
 _PRIVATE_AUTHORITY = (
     "if a proxy or a private authority issued it, set SSL_CERT_FILE to a bundle with that authority"
 )
@@ -62,16 +60,9 @@ class Reply(Value):
 
         A date counts from the server's own one, so that clocks may differ, or else from this machine's clock.
         """
-        asked = next(iter(self.values("retry-after")), "").strip()
-        if asked.isascii() and asked.isdigit():
-            return min(int(asked[:_MAX_DIGITS]), _MAX_PAUSE_SECONDS)
-        until = parse_date(asked) if asked else None
-        if until is None:
-            return 0
         sent_at = self.sent_at
-        pause = until - (time() if sent_at is None else sent_at)
-        rounded_up = -int(-pause // 1)
-        return max(0, min(rounded_up, _MAX_PAUSE_SECONDS))
+        asked = next(iter(self.values("retry-after")), "")
+        return parse_retry_after(asked, time() if sent_at is None else sent_at)
 
     def json(self) -> dict[str, object]:
         """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from typing import Never
 
 # The images that a cached response is for: this one, all of its registry, or all that the provider matches.
-IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
+IMAGE = "Image"
+REGISTRY = "Registry"
+GLOBAL = "Global"
 _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _USAGE = "to try it: keyferry plugin trace PROGRAM IMAGE"
 _NANOSECONDS = 1_000_000_000

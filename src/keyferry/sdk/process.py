@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
-from keyferry._core.gotext import go_strerror
 from keyferry._core.secrets import in_one_line, stderr_tail
 from keyferry._core.values import Value, field
 from keyferry.errors import Kind, ProvideError
@@ -72,18 +71,22 @@ def run_program(
 def _start(program: Program, name: str, argv: Sequence[str], environ: Mapping[str, str] | None) -> None:
     try:
         program.start(None, argv, environ)
-    except FileNotFoundError as error:
-        import shutil
-
-        from keyferry._core.program.start import describe_start_problem
-
-        path = shutil.which(argv[0])
-        if path:
-            raise ProvideError(f"the program {name!r} {describe_start_problem(path, error)}") from None
-        raise ProvideError(
-            f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND
-        ) from None
     except (OSError, ValueError) as error:
-        is_null = not isinstance(error, OSError)
-        reason = "an argument or a variable has a null byte" if is_null else go_strerror(error)
-        raise ProvideError(f"the program {name!r} cannot be started: {reason}") from None
+        raise _start_error(name, argv[0], error) from None
+
+
+def _start_error(name: str, path: str, error: OSError | ValueError) -> ProvideError:
+    import shutil
+
+    from keyferry._core.program.start import describe_start_problem
+
+    # A folder of PATH that this user may not search is a permission denied, whether the program is there or not.
+    is_lookup = isinstance(error, FileNotFoundError) or (
+        isinstance(error, PermissionError) and "/" not in path
+    )
+    found = shutil.which(path)
+    if is_lookup and not found:
+        return ProvideError(f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND)
+    if isinstance(error, OSError):
+        return ProvideError(f"the program {name!r} {describe_start_problem(found or path, error)}")
+    return ProvideError(f"the program {name!r} cannot be started: an argument or a variable has a null byte")

@@ -47,7 +47,10 @@ def as_yaml(document: object) -> Lines:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes members of a StrEnum as their text, as JSON does."""
+        """Writes members of a StrEnum as their text, and what stands in two places twice, as JSON does."""
+
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the Dumper's own signature
+            return True
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
 

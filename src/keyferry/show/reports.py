@@ -46,6 +46,7 @@ class SarifResult(Value):
     file: str = ""
     line: int | None = None
     column: int | None = None
+    end_column: int | None = None
 
 
 def to_sarif(
@@ -120,7 +121,10 @@ def _result(finding: SarifResult, place: int, fingerprint: str) -> Json:
 def _location(finding: SarifResult) -> Json:
     place: Json = {"artifactLocation": {"uri": _uri(finding.file)}}
     if finding.line is not None:
-        place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
+        region: Json = {"startLine": finding.line, "startColumn": finding.column or 1}
+        if finding.end_column is not None:
+            region["endColumn"] = finding.end_column
+        place["region"] = region
     location: Json = {"physicalLocation": place}
     if finding.path:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.path}]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from unicodedata import combining, east_asian_width
 
 from keyferry._core.secrets import printable
+from keyferry.show.folding import display_width, fold_words
 from keyferry.show.writer import RESET, Lines, style
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 # Of output that is not a terminal, and the most of a terminal: longer lines are hard to read.
 _WIDTH, _WIDEST = 100, 120
-# The fewest columns of text beside an indent: on a narrower terminal, the indent is reduced.
-_NARROWEST = 24
 _INDENT, _TITLE = 4, 10
 _DOTS = "..."
 _TAB = 4
@@ -40,6 +37,14 @@ def terminal_width() -> int:
     return _given_columns() or _terminal_columns() or _WIDTH
 
 
+def terminal_rows() -> int:
+    """Return the number of rows of the terminal, or 0 if there is none."""
+    try:
+        return os.get_terminal_size(1).lines if sys.stdout.isatty() else 0
+    except (OSError, ValueError):
+        return 0
+
+
 def _given_columns() -> int:
     given = os.environ.get("COLUMNS", "")
     return int(given) if given.isascii() and given.isdigit() else 0
@@ -53,21 +58,13 @@ def _terminal_columns() -> int:
         return 0
 
 
-def display_width(text: str) -> int:
-    """Return the number of columns that printable *text* takes, without keyferry's own styles."""
-    bare = re.sub(r"\033\[[0-9;]*m", "", text) if "\033" in text else text
-    if bare.isascii():
-        return len(bare)
-    return sum(1 + (east_asian_width(char) in ("W", "F")) for char in bare if not combining(char))
-
-
 def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> Iterator[str]:
     """Yield *text* in lines of at most *width* columns, by default those of the terminal.
 
     The first line follows *first* and the others *rest*. Words are not broken, so that they can be copied. A style that
     goes on in the next line ends with its line and starts anew, so that each line has its own.
     """
-    lines = _fold(text, first, rest, width)
+    lines = fold_words(text.split(" "), first, rest, text_width() if width is None else width)
     return _styled_alone(lines) if "\033" in text else lines
 
 
@@ -80,20 +77,6 @@ def _styled_alone(lines: Iterable[str]) -> Iterator[str]:
         going_on = styled[start : styled.index("m", start) + 1] if start >= 0 else ""
         going_on = "" if going_on == RESET else going_on
         yield styled + RESET if going_on else styled
-
-
-def _fold(text: str, first: str, rest: str, width: int | None) -> Iterator[str]:
-    columns = text_width() if width is None else width
-    if columns - display_width(rest) < _NARROWEST:
-        rest = rest[: max(0, min(len(rest), columns - _NARROWEST, 2))]
-    line, is_empty = first, True
-    for word in text.split(" "):
-        if not is_empty and display_width(line) + 1 + display_width(word) > columns:
-            yield line
-            line, is_empty = rest, True
-        line += word if is_empty else f" {word}"
-        is_empty = False
-    yield line
 
 
 def fold_help(text: str, width: int) -> str:
@@ -284,6 +267,15 @@ def _fitting(chars: Iterable[str], room: int) -> int:
             break
         count += 1
     return count
+
+
+def cut_middle(text: str, columns: int) -> str:
+    """Return *text* on at most *columns*: of one that is too long, the beginning and the end."""
+    if display_width(text) <= columns:
+        return text
+    room = max(columns - len(_DOTS), 2)
+    end = _tail(text, room // 2)
+    return f"{text[: _fitting(text, room - display_width(end))]}{_DOTS}{end}"
 
 
 def duration_text(seconds: float) -> str:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry.errors import ConfigError, EnvironmentProblem
+from keyferry.show.folding import fold_sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,9 +231,19 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
 
 
 def report(*lines: object) -> None:
-    """Write each of *lines* to standard error."""
+    """Write each of *lines* to standard error; on a terminal folded between words, and not inside of a command."""
+    columns = _talk_columns()
     for line in lines:
-        print(f"{PREFIX}{printable(str(line))}", file=sys.stderr)
+        text = printable(str(line))
+        if columns and len(PREFIX) + len(text) > columns:
+            print(*fold_sentence(text, PREFIX, " " * len(PREFIX), columns), sep="\n", file=sys.stderr)
+        else:
+            print(f"{PREFIX}{text}", file=sys.stderr)
+
+
+def _talk_columns() -> int:
+    """Return the columns of the terminal that standard error is; 0 if it is none."""
+    return terminal_size()[0] if sys.stderr.isatty() else 0
 
 
 def report_error(error: Exception, edit: Callable[[str], str] = str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
+import keyferry
 from keyferry.cli.demo.registry import PASSWORD, USERNAME
+from keyferry.kit.install import this_python
 
 __all__ = ["write_files"]
 
@@ -150,7 +151,13 @@ def write_files(folder: str, host: str) -> None:
     os.chmod(bin_dir, 0o755)  # noqa: S103 - as on a node, whatever the umask is
     plugins = {"harbour": _HARBOUR, "pier": _PIER, "wharf": _WHARF, "pilot": _PILOT}
     for name, body in plugins.items():
-        _write(os.path.join(bin_dir, name), f"#!{sys.executable} -I\n{body}", 0o755)
+        _write(os.path.join(bin_dir, name), f"#!{this_python()} -I\n{_path_line()}{body}", 0o755)
+
+
+def _path_line() -> str:
+    """Return what a plugin needs to import the SDK: nothing if keyferry is installed, its file if it is a zipapp."""
+    home = os.path.dirname(os.path.dirname(keyferry.__file__))
+    return "" if os.path.isdir(home) else f"import sys\nsys.path.append({home!r})\n"
 
 
 def _secret(namespace: str, registry: str, uid: str) -> str:

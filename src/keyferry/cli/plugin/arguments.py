@@ -11,10 +11,10 @@ from keyferry._core.values import replace
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.cli.exits import WrongUsage
 from keyferry.cli.options import parse_seconds
-from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import resolve
 from keyferry.clusters.kubeconfig.trust import check_trust
+from keyferry.clusters.options import Overrides
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.read import read_config
 from keyferry.images.reference import normalise

@@ -55,4 +55,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; report its errors without a hint."""
-    return run_subcommand("plugin", args, SUBCOMMANDS)
+    return run_subcommand(args, SUBCOMMANDS)

@@ -7,15 +7,17 @@ from keyferry.cli.image_arguments import add_registry_arguments, choose_wait, re
 from keyferry.cli.options import (
     add_config_arguments,
     add_context_arguments,
+    add_host_root_argument,
     add_output_argument,
     add_run_arguments,
+    cluster_options,
 )
 from keyferry.errors import Kind
 from keyferry.explain.links import LinkState
 from keyferry.explain.trial import Chain, chain_document, chain_lines, try_chain
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines, report
-from keyferry.workloads.request import ClusterOptions, Request
+from keyferry.workloads.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output_argument(parser, FORMATS)
     add_config_arguments(parser)
+    add_host_root_argument(parser)
     add_run_arguments(parser)
     add_context_arguments(parser)
     parser.add_argument(
@@ -85,14 +88,7 @@ def run(args: argparse.Namespace) -> int:
         timeout_seconds=args.timeout,
         withhold_env=tuple(args.withhold_env),
         env_from=args.env_from or "",
-        cluster=ClusterOptions(
-            context=args.context,
-            kubeconfig=args.kubeconfig,
-            cluster=args.cluster,
-            user=args.user,
-            proxy_url=args.proxy_url,
-            trust=args.trust,
-        ),
+        cluster=cluster_options(args),
         registry=registry_options(args),
     )
     if request.contradiction:

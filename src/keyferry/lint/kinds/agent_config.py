@@ -67,6 +67,7 @@ KF504 = Code(
     "unknown field",
     why="a misspelled setting or rule would have no effect",
     fix="correct the spelling or remove the field",
+    of_name=True,
 )
 KF505 = Code(
     "KF505",
@@ -74,6 +75,7 @@ KF505 = Code(
     "a key is given more than once",
     why="only one of the values could count",
     fix="keep one of them",
+    of_name=True,
 )
 
 

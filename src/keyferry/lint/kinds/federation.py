@@ -97,6 +97,7 @@ KF603 = Code(
     "unknown field",
     why=f"decoding is strict: {_REFUSED}",
     fix="correct the spelling or remove the field",
+    of_name=True,
 )
 KF604 = Code(
     "KF604",
@@ -104,6 +105,7 @@ KF604 = Code(
     "a key is given more than once",
     why=f"decoding is strict: {_REFUSED}",
     fix="keep one of them",
+    of_name=True,
 )
 KF605 = Code(
     "KF605",

@@ -19,7 +19,7 @@ from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import SECTIONS, AuthInfo, Cluster, Kubeconfig, read_kubeconfig
 from keyferry.clusters.auth.plugin_environment import check_size
-from keyferry.clusters.kubeconfig.choose import Overrides, choose
+from keyferry.clusters.kubeconfig.choose import choose
 from keyferry.clusters.kubeconfig.files import (
     KubeconfigFile,
     LoadedKubeconfig,
@@ -29,6 +29,7 @@ from keyferry.clusters.kubeconfig.files import (
 )
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, judge_api_version, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
+from keyferry.clusters.options import Overrides
 from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.code import Code, Finding, Rules, finding_of
 from keyferry.lint.kinds.kubeconfig_entries import (
@@ -452,6 +453,7 @@ KF250 = Code(
     "unknown field",
     why="client-go silently ignores unknown fields and fields in the wrong case",
     fix="correct the spelling or remove the field",
+    of_name=True,
 )
 KF251 = Code(
     "KF251",
@@ -459,6 +461,7 @@ KF251 = Code(
     "a key is given more than once",
     why="the last one is used, without a message",
     fix="keep one of them",
+    of_name=True,
 )
 KF252 = Code(
     "KF252",

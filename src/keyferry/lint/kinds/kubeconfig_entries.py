@@ -26,10 +26,9 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig, clean_install_hin
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
 from keyferry.clusters.tls import check_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
-from keyferry.invoke.executable import clean_path, look_path
+from keyferry.invoke.executable import clean_path, is_loader_variable, look_path
 from keyferry.lint.code import Code, Finding, Rules
 from keyferry.lint.secrets import (
-    is_loader,
     is_placeholder,
     looks_secret,
     refers_to_variable,
@@ -546,7 +545,7 @@ def _check_variable(index: int, name: str, value: str) -> Iterator[Finding]:
             "kubectl"
         )
         yield KF277.at(*of_name, message=f"{name!r} changes which code runs: {message}")
-    elif is_loader(name):
+    elif is_loader_variable(name):
         message = f"{name!r} loads other code into the plugin; make sure that this is intended"
         yield KF277.at(*of_name, message=message)
     if looks_secret(name, value):

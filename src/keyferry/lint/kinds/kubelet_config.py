@@ -122,6 +122,7 @@ KF750 = Code(
         "remove the field and set the kubelet's flags --image-credential-provider-config and "
         "--image-credential-provider-bin-dir"
     ),
+    of_name=True,
 )
 
 

@@ -78,6 +78,7 @@ KF350 = Code(
     "unknown field",
     why="kubectl warns about the field and ignores it; a misspelled policy has no effect",
     fix="correct the spelling or remove the field",
+    of_name=True,
 )
 KF351 = Code(
     "KF351",
@@ -85,6 +86,7 @@ KF351 = Code(
     "a key is given more than once",
     why="the last one is used",
     fix="keep one of them",
+    of_name=True,
 )
 KF352 = Code(
     "KF352",
@@ -108,6 +110,7 @@ KF365 = Code(
     why="the field is name in Kubernetes 1.35, and command since 1.36",
     fix="use command",
     kubernetes="name in 1.35, command since 1.36",
+    of_name=True,
 )
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from keyferry._core.documents import Document, DocumentFormat
 from keyferry._core.gotext import quote
+from keyferry._core.host_root import host_root, is_on_host, on_host
 from keyferry._core.paths import Path, format_path
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
@@ -25,11 +26,12 @@ from keyferry.errors import Kind, Problem
 from keyferry.images.config.read import CONFIG_KIND, ConfigFile, ReadConfig, read_config
 from keyferry.images.config.refusals import Causes, LoadStage, Refusals, find_refusals
 from keyferry.images.config.validate import PROVIDER_API_VERSIONS, plugin_path
+from keyferry.invoke.executable import is_loader_variable
 from keyferry.invoke.shim import BEHIND, LINK, plugin_behind
 from keyferry.lint.code import Code, Finding, Rules, finding_of, in_order
 from keyferry.lint.kinds.patterns import check_patterns, find_shared_patterns
 from keyferry.lint.report import LintReport
-from keyferry.lint.secrets import is_loader, looks_secret, refers_to_variable, secret_arguments
+from keyferry.lint.secrets import looks_secret, refers_to_variable, secret_arguments
 from keyferry.lint.source import SourceFile, find_later_document, who_writes
 from keyferry.lint.versions import LATEST, Features, rules_for
 
@@ -180,6 +182,7 @@ KF107 = Code(
     "unknown field",
     why="decoding is strict: a misspelled field, or one in the wrong case or place, is refused",
     fix="correct the spelling or remove the field",
+    of_name=True,
 )
 KF108 = Code(
     "KF108",
@@ -187,6 +190,7 @@ KF108 = Code(
     "a key is given more than once",
     why="decoding is strict, and also refuses a YAML merge ('<<') whose keys are overridden",
     fix="keep one of them",
+    of_name=True,
 )
 KF109 = Code(
     "KF109",
@@ -377,7 +381,7 @@ def _refusals(config: ReadConfig, bin_dir: str | None, features: Features) -> It
     )
     for stage in stages:
         is_reading = stage.stage is LoadStage.READ
-        if is_reading and not features.directory and os.path.isdir(config.path):
+        if is_reading and not features.directory and is_on_host(config.path, os.path.isdir):
             refused = _refuse_directory(config.path, features)
             yield Refusals(stage=LoadStage.READ, problems=(refused,), kubernetes_text=refused.kubernetes_text)
         yield stage
@@ -608,7 +612,7 @@ def _check_variable(index: int, variable: ExecEnvVar) -> Iterator[Finding]:
     elif "\0" in name + value:
         message = f"{name!r} has a NUL character, so the plugin cannot be started"
         yield KF172.at(*of_name, message=message)
-    if is_loader(name):
+    if is_loader_variable(name):
         message = f"{name!r} changes which code the plugin runs, and replaces the kubelet's own value"
         yield KF173.at(*of_name, message=message)
     if looks_secret(name, value):
@@ -691,13 +695,13 @@ def writable_file(file: ConfigFile) -> Iterator[Finding]:
 @config_rule(KF182)
 def writable_directory(installed: _Installed) -> Iterator[Finding]:
     """A config directory that others can write."""
-    if os.path.isdir(installed.config.path):
+    if is_on_host(installed.config.path, os.path.isdir):
         yield from _find_writers(installed.config.path, "the config directory")
 
 
 def _find_writers(path: str, what: str) -> Iterator[Finding]:
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(on_host(path)).st_mode
     except OSError:
         return  # reported when it was read
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
@@ -724,14 +728,14 @@ KF181 = Code(
 def ignored_entries(installed: _Installed) -> Iterator[Finding]:
     """Entries of a config directory that are not read; plugins in it are none of them."""
     config, bin_dir = installed.config, installed.bin_dir
-    if not os.path.isdir(config.path):
+    if not is_on_host(config.path, os.path.isdir):
         return
     read = {os.path.basename(file.path) for file in config.files}
-    is_bin_dir = bin_dir is not None and os.path.realpath(config.path) == os.path.realpath(bin_dir)
+    is_bin_dir = bin_dir is not None and _real(config.path) == _real(bin_dir)
     named = [provider.name for provider in config.providers] if is_bin_dir else []
     plugins = {name + suffix for name in named for suffix in ("", LINK, *BEHIND)}
     try:
-        names = sorted(os.listdir(config.path))
+        names = sorted(os.listdir(on_host(config.path)))
     except OSError:
         return
     for name in names:
@@ -741,7 +745,7 @@ def ignored_entries(installed: _Installed) -> Iterator[Finding]:
 
 
 def _ignored_entry(path: str, name: str) -> Finding:
-    if os.path.isdir(path):
+    if is_on_host(path, os.path.isdir):
         return KF181.of_file(path, "this directory is ignored: a config directory is not read recursively")
     stem, extension = os.path.splitext(name)
     advice = "; rename it if it is a config"
@@ -799,7 +803,7 @@ def bin_dir_owner(installed: _Installed) -> Iterator[Finding]:
     if bin_dir is None:
         return
     try:
-        found = os.stat(bin_dir)
+        found = os.stat(on_host(bin_dir))
     except OSError:
         return  # reported as an error of its own
     who = who_writes(found.st_mode)
@@ -831,10 +835,10 @@ def plugin_owners(installed: _Installed) -> Iterator[Finding]:
 
 
 def _check_program(bin_dir: str, path: str) -> Iterator[Finding]:
-    home, target = os.path.realpath(bin_dir), os.path.realpath(path)
-    if not os.path.isfile(target):
+    home, target = _real(bin_dir), _real(path)
+    if not is_on_host(target, os.path.isfile):
         return
-    found = os.stat(target)
+    found = os.stat(on_host(target))
     is_link = target != os.path.join(home, os.path.basename(path))
     shown = f"{path} (a link to {target})" if is_link else path
     who = who_writes(found.st_mode)
@@ -852,10 +856,20 @@ def _check_program(bin_dir: str, path: str) -> Iterator[Finding]:
         return
     message = f"{path} is a link to {target}, outside the bin dir; the bin dir's permissions do not protect that file"
     yield KF193.at("name", message=message)
-    who = who_writes(os.stat(folder).st_mode)
+    who = who_writes(os.stat(on_host(folder)).st_mode)
     if who:
         message = f"{who} can write to {folder}, where {path} points, and replace the plugin; run chmod go-w {folder}"
         yield KF191.at("name", message=message)
+
+
+def _real(path: str) -> str:
+    """Return a path of the node without links, as ``os.path.realpath`` does."""
+    if not host_root():
+        return os.path.realpath(path)
+    try:
+        return on_host(path).removeprefix(host_root()) or "/"
+    except OSError:
+        return path
 
 
 def _is_foreign(uid: int) -> bool:
