@@ -1,3 +1,4 @@
+#!/opt/keyferry/bin/python -IS
 """Ask the agent in this container whether it lives or is ready; the answer is the exit status. There is no shell here.
 
 ``keyferry-probe live`` and ``keyferry-probe ready`` ask ``/v1/health`` and ``/v1/ready`` over the socket that

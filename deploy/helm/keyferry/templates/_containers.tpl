@@ -54,7 +54,7 @@
   {{- end }}
   {{- end }}
   resources:
-    {{- toYaml .Values.resources | nindent 4 }}
+    {{- toYaml .Values.shim.resources | nindent 4 }}
   # Not privileged: it links and writes files in folders of the node, which may belong to other users than root.
   securityContext:
     {{- include "keyferry.unprivileged" 0 | nindent 4 }}
@@ -189,7 +189,7 @@
 {{- else }}
 - name: config
   configMap:
-    name: keyferry
+    name: {{ include "keyferry.fullname" . }}
 - name: socket
   hostPath:
     path: {{ include "keyferry.socketFolder" . }}

@@ -1,13 +1,31 @@
-{{- define "keyferry.labels" -}}
+{{- /* The name of every object, as charts have it; 63 characters, as labels may have. */}}
+{{- define "keyferry.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- .Values.fullnameOverride | default $full | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{- /* What never changes in a release. The name is not that of nameOverride: others find an agent by it. */}}
+{{- define "keyferry.selectorLabels" -}}
 app.kubernetes.io/name: keyferry
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end }}
+
+{{- define "keyferry.labels" -}}
+{{ include "keyferry.selectorLabels" . }}
+app.kubernetes.io/part-of: keyferry
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "keyferry.image" -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- $repository := required "image.repository is required, since keyferry has no public image: build one with 'make image', push it, and --set image.repository=REGISTRY/keyferry (docs/container.md)" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ $tag }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
