@@ -14,6 +14,8 @@ APP_PAGE_READY := $(APP)/.ready-page
 # first variable, and from version 25.3 on the second for what builds a package.
 export PIP_CONSTRAINT := $(CURDIR)/tools/lock.txt
 export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
+# Tests that start few programs and no servers.
+QUICK := $(addprefix tests/,api conformance core images invoke lint metrics property sdk show workloads)
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
 # Every target with a help text.
@@ -27,7 +29,15 @@ demo: $(if $(PAGE),$(APP_PAGE_READY),$(APP_READY))  ## the main job, on this mac
 
 test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the built wheel
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types wheel parts
-	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
+	@VENV=$(VENV) sh tools/test_wheel.sh
+
+check: lint types  ## lint, types and the tests of what differs from main, in two minutes; SINCE=HEAD~3 for another commit
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $$($(BIN)/python tools/changed_tests.py $(or $(SINCE),main))
+
+outputs: $(TOOLS)  ## run the commands of the pages, and write what they print now into the pages
+	@WRITE_OUTPUTS=1 $(BIN)/python -m pytest -q tests/explain/test_explanations.py tests/cli/test_tutorial.py tests/pages/test_kit.py \
+		tests/workloads/test_cannot_pull.py tests/explain/test_pulls_again.py
+	@git diff --stat docs
 
 parts: | venv-module  ## install the real programs that tests drive, where that is possible
 	@sh tools/parts.sh
@@ -40,14 +50,17 @@ shim: .cache/shim/keyferry-shim  ## build the static shim in C for this machine 
 	$(CC) -O2 -static -s -Wall -Wextra -Werror -o $@ $<
 	@ls -l $@
 
-image: wheel  ## build the agent's image and its list of parts (SBOM) into .cache/image, and print size and digest
-	@$(BIN)/python deploy/container/build.py
+image:  ## build the agent's image and the lists of its parts (SBOM) into .cache/image, and print size and digest; FRESH=1 for newer Debian packages
+	@FRESH=$(FRESH) sh deploy/container/image.sh
 
 unit: $(TOOLS)  ## the quick tests, against the sources
-	$(BIN)/python -m pytest -q tests/unit tests/property
+	$(BIN)/python -m pytest -q $(QUICK)
 
-pythons: $(TOOLS)  ## the quick tests with every Python that is named and found; writes the table of docs/reliability.md. VERSIONS="3.13" for some
-	@$(BIN)/python tools/run_pythons.py $(VERSIONS)
+pythons:  ## the quick tests with every Python that is found; VERSIONS="3.13" for some
+	@for version in $(or $(VERSIONS),3.11 3.12 3.13 3.14); do \
+		if command -v python$$version > /dev/null; then $(MAKE) --no-print-directory unit PYTHON=python$$version || exit 1; \
+		else echo "python$$version: not found, not run"; fi; \
+	done
 
 conformance: $(TOOLS)  ## Kubernetes' recorded answers; FILES="a.json b.json" for other files
 	@$(BIN)/python tests/conformance/run.py $(FILES)
@@ -85,10 +98,10 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for 
 	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
 	@touch $@
 
-mutants: $(TOOLS)  ## change the sources in small ways and see whether the tests notice; MODULES="agent/access _core/files", TESTS="tests/integration/agent/test_reload.py", MINUTES=30
+mutants: $(TOOLS)  ## change a module in small ways and see whether the tests notice: MODULES="keyferry/agent/access", TESTS="tests/attacks/test_page.py" in place of its package's, MINUTES=30
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) --tests "$(TESTS)" $(MODULES)
 
-soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md and its pictures. MINUTES=5 for a shorter one, which writes into .cache/soak alone
+soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md. MINUTES=5 for a shorter one, which writes into .cache/soak alone
 	@$(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
@@ -100,12 +113,11 @@ docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs a
 		|| echo "npm did not install iframe-worker: the search needs a server, such as python3 -m http.server -d .cache/site"
 	@echo "open .cache/site/index.html"
 
-generated: $(TOOLS)  ## write the generated parts of the docs alone: references, codes, help texts, man pages, completions, the README's figures
+generated: $(TOOLS)  ## write the generated parts of the docs alone: references, codes, help texts, the README's figures
 	$(BIN)/python tools/generate_docs.py
 
-pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run, the diagrams, and the agent's page, with Chromium
+pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run and the agent's page, with Chromium
 	@$(BIN)/python tools/terminal_picture.py
-	@$(BIN)/python tools/diagram.py
 	$(BIN)/python tools/page_pictures.py
 
 wheel: $(TOOLS)  ## build the wheel into dist/
@@ -113,13 +125,33 @@ wheel: $(TOOLS)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist . > .cache/build.log 2>&1 || (cat .cache/build.log; exit 1)
 	@ls dist
 
-zipapp: $(TOOLS)  ## build dist/keyferry-plugins.pyz: all plugins in one file, for nodes without pip
-	@$(BIN)/python tools/build_zipapp.py dist/keyferry-plugins.pyz
+pyz: $(APP_READY)  ## build dist/keyferry.pyz: the whole command in one file, for any Python 3.11 or later
+	@$(APP)/bin/python tools/build_zipapp.py keyferry dist/keyferry.pyz
 
-packages: $(TOOLS)  ## build all packages into dist/: wheel, sdist, zipapp and the static shims, with lists of parts (SBOM) and SHA256SUMS
+binary: .cache/binary/.ready  ## build dist/keyferry.x86_64, or .aarch64: one executable for Linux machines without Python
+	@mkdir -p dist
+	@PATH="$(CURDIR)/.cache/binary/bin:$$PATH" sh tools/binary/build.sh dist/keyferry.$$(uname -m)
+
+.cache/binary/.ready: $(SOURCES) tools/lock.txt | venv-module
+	@mkdir -p .cache
+	@$(PYTHON) -m venv .cache/binary
+	@.cache/binary/bin/python -m pip install --quiet --disable-pip-version-check '.[cri]' \
+		$$($(PYTHON) tools/requirements.py binary)
+	@touch $@
+
+zipapp: | venv-module  ## build dist/keyferry-plugins.pyz: all plugins in one file, for nodes without pip
+	@$(PYTHON) tools/build_zipapp.py plugins dist/keyferry-plugins.pyz
+
+packages: .cache/packages/.ready  ## build all packages into dist/: wheel, sdist, zipapps and the static shims, with a list of parts (SBOM) and SHA256SUMS
 	@rm -rf dist
 	@PYTHON=$(PYTHON) sh tools/parts.sh zig
-	@$(BIN)/python tools/build_packages.py dist
+	@.cache/packages/bin/python tools/build_packages.py dist
+
+.cache/packages/.ready: pyproject.toml tools/lock.txt | venv-module
+	@mkdir -p .cache
+	@$(PYTHON) -m venv .cache/packages
+	@.cache/packages/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/requirements.py packages)
+	@touch $@
 
 release-check: $(TOOLS)  ## walk through all that must hold before a release; STEPS="tree version" for some
 	@PYTHON=$(PYTHON) $(BIN)/python tools/release_check.py $(STEPS)

@@ -11,6 +11,8 @@ import argparse
 import base64
 import hashlib
 import io
+import resource
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -18,14 +20,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "deploy" / "container"))
-
-from application import MACHINES, build_shims  # noqa: E402 - after the path is set
-
+MACHINES = ("x86_64", "aarch64")
 # Without links: the compiler keeps what it made of the C library under its own path.
 ZIG = (ROOT / ".cache" / "parts" / "zig").resolve() / "bin" / "python"
 # A static program needs no C library: one wheel is for systems with glibc and for those with musl.
 PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "musllinux_1_1_{}")
+FLAGS = ("-O2", "-static", "-s", "-Wall", "-Wextra", "-Werror")
 DATE = (1980, 1, 1, 0, 0, 0)
 METADATA = """\
 Metadata-Version: 2.4
@@ -114,18 +114,27 @@ def musl_folder() -> Path:
     return next(ZIG.parents[1].glob("lib/*/site-packages/ziglang/lib/libc/musl"))
 
 
+def compile_shim(machine: str) -> bytes:
+    """Return the static shim for a machine, by the pinned compiler."""
+    with tempfile.TemporaryDirectory() as folder:
+        shim = Path(folder) / "shim"
+        command = [str(ZIG), "-m", "ziglang", "cc", "-target", f"{machine}-linux-musl", *FLAGS]
+        subprocess.run([*command, "-o", str(shim), str(ROOT / "native" / "shim.c")], check=True)
+        return shim.read_bytes()
+
+
 def build_all(target: Path) -> list[Path]:
-    """Build the wheels into *target*; the shims are compiled anew, all of them by the pinned compiler."""
+    """Build the wheels into *target*."""
     musl_license = (musl_folder() / "COPYRIGHT").read_bytes()
     target.mkdir(parents=True, exist_ok=True)
+    # The first time, zig compiles all of musl at once, with more files open than the usual limit lets it.
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     written = []
-    with tempfile.TemporaryDirectory() as folder:
-        # No machine is this one, so that no other compiler is used for it.
-        shims = build_shims(Path(folder), "", [str(ZIG), "-m", "ziglang", "cc"])
-        for machine in MACHINES:
-            name, content = build_wheel(machine, shims[machine].read_bytes(), musl_license)
-            written.append(target / name)
-            written[-1].write_bytes(content)
+    for machine in MACHINES:
+        name, content = build_wheel(machine, compile_shim(machine), musl_license)
+        written.append(target / name)
+        written[-1].write_bytes(content)
     return written
 
 

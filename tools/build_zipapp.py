@@ -1,7 +1,9 @@
-"""Build one file with all reference plugins, for nodes that have Python 3.11 or later and no pip.
+"""Build one file for machines that have Python 3.11 or later and no pip: the command, or all reference plugins.
 
-The file runs the plugin whose name it has, so it is copied or linked into the kubelet's folder under that name. It is
-the same, byte for byte, whenever it is built from the same sources by the same version of Python.
+``keyferry`` is the whole command, with the part of PyYAML that is written in Python, which has to be installed for the
+Python that builds. ``plugins`` runs the plugin whose name the file has, so it is copied or linked into the kubelet's
+folder under that name. Both are the same, byte for byte, whenever they are built from the same sources by the same
+version of Python.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import py_compile
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,20 +25,28 @@ sys.path.insert(0, str(SOURCE))
 
 from keyferry.kit.install import PLUGINS  # noqa: E402 - after the path is set
 
-# What the plugins are made of; the SDK imports nothing else (``tests/test_architecture.py``).
-PACKAGES = (
+# What each file is made of. The plugins and the SDK import nothing else (``tests/test_architecture.py``).
+COMMAND_PACKAGES = ("keyferry", "keyferry_plugins")
+PLUGIN_PACKAGES = (
     "keyferry/_core",
     "keyferry/_net",
     "keyferry/api",
     "keyferry/sdk",
     "keyferry_plugins",
 )
-FILES = ("keyferry/__init__.py", "keyferry/errors.py")
+PLUGIN_FILES = ("keyferry/__init__.py", "keyferry/errors.py")
 FIRST_LINE = b"#!/usr/bin/env -S python3 -IS\n"
 # The oldest date that the format has.
 DATE = (1980, 1, 1, 0, 0, 0)
 
-MAIN = '''\
+COMMAND_MAIN = '''\
+"""Run keyferry."""
+
+from keyferry.cli.main import run
+
+run()
+'''
+PLUGIN_MAIN = '''\
 """Run the plugin that this file is named after, or the one that the first argument names."""
 
 import sys
@@ -91,14 +104,26 @@ def plugin_modules() -> dict[str, str]:
     return {name: each.module for name, each in (*names, *upstream)}
 
 
-def sources() -> list[Path]:
-    """Return the modules to pack, in order; raise FileNotFoundError for a package or file that does not exist."""
-    packed = [SOURCE / name for name in FILES]
-    for package in PACKAGES:
-        packed += [SOURCE / package / "__init__.py", *(SOURCE / package).rglob("*.py")]
-    for path in packed:
+def sources(packages: tuple[str, ...], files: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
+    """Yield the name and the place of each file to pack, in order; raise FileNotFoundError if a package is missing."""
+    packed = [SOURCE / name for name in files]
+    for package in packages:
+        packed += [SOURCE / package / "__init__.py", *(SOURCE / package).rglob("*")]
+    for path in sorted(set(packed)):
         path.stat()
-    return sorted(set(packed))
+        if path.is_file() and path.suffix != ".pyc":
+            yield path.relative_to(SOURCE).as_posix(), path
+
+
+def yaml_sources() -> Iterator[tuple[str, Path]]:
+    """Yield those of PyYAML, as it is installed, with its license."""
+    spec = find_spec("yaml")
+    if spec is None or spec.origin is None:
+        sys.exit(f"PyYAML is not installed for {sys.executable}; make pyz does that")
+    for path in sorted(Path(spec.origin).parent.glob("*.py")):
+        yield f"yaml/{path.name}", path
+    files = distribution("PyYAML").files or ()
+    yield "yaml/LICENSE", next(Path(str(each.locate())) for each in files if each.name == "LICENSE")
 
 
 def compiled(path: Path, name: str) -> bytes:
@@ -112,35 +137,44 @@ def compiled(path: Path, name: str) -> bytes:
         return target.read_bytes()
 
 
-def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+def add(archive: zipfile.ZipFile, name: str, content: bytes, method: int) -> None:
     """Add a file whose entry does not depend on when and where it is built."""
     entry = zipfile.ZipInfo(name, DATE)
     entry.external_attr = 0o644 << 16
-    entry.compress_type = zipfile.ZIP_STORED  # nothing is to be decompressed at a start
+    entry.compress_type = method
     archive.writestr(entry, content)
 
 
-def build() -> bytes:
+def build(what: str) -> bytes:
     """Return the file."""
+    if what == "keyferry":
+        main, files = COMMAND_MAIN, [*sources(COMMAND_PACKAGES), *yaml_sources()]
+        method = zipfile.ZIP_DEFLATED  # half the size, which people copy to nodes, for 10 ms of each start
+    else:
+        main = PLUGIN_MAIN.format(plugins=plugin_modules())
+        files = list(sources(PLUGIN_PACKAGES, PLUGIN_FILES))
+        method = zipfile.ZIP_STORED  # the kubelet starts it for every pull
     packed = io.BytesIO()
     packed.write(FIRST_LINE)
     with zipfile.ZipFile(packed, "a") as archive:
-        add(archive, "__main__.py", MAIN.format(plugins=plugin_modules()).encode())
-        add(archive, "LICENSE", (ROOT / "LICENSE").read_bytes())
-        for path in sources():
-            name = path.relative_to(SOURCE).as_posix()
-            add(archive, name, path.read_bytes())
-            add(archive, f"{name}c", compiled(path, name))
+        add(archive, "__main__.py", main.encode(), method)
+        add(archive, "LICENSE", (ROOT / "LICENSE").read_bytes(), method)
+        for name, path in files:
+            add(archive, name, path.read_bytes(), method)
+            if path.suffix == ".py":
+                add(archive, f"{name}c", compiled(path, name), method)
     return packed.getvalue()
 
 
 def main() -> None:
     """Write the file to the path that is given."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("keyferry", "plugins"), help="the command, or the plugins")
     parser.add_argument("file", type=Path, metavar="FILE", help="where to")
-    target: Path = parser.parse_args().file
+    args = parser.parse_args()
+    target: Path = args.file
     target.parent.mkdir(parents=True, exist_ok=True)
-    content = build()
+    content = build(args.what)
     target.write_bytes(content)
     target.chmod(0o755)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

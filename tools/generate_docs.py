@@ -1,4 +1,4 @@
-"""Write the generated parts of the docs: help, references, codes, man pages, completions, the README's figures."""
+"""Write the generated parts of the docs: help, references, codes, the README's figures, the chart's values."""
 
 from __future__ import annotations
 
@@ -10,31 +10,22 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reference.api import api_page, sdk_page, wire_page
+from reference.chart import values_table
 from reference.codes import kit_page, lint_page
 from reference.configs import agent_config_page, federation_config_page
 
-from keyferry import __version__
-from keyferry.cli.exits import EXIT_CODES
 from keyferry.cli.main import main as keyferry
 from keyferry.cli.run import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parent.parent
-# The names by which the shells find them.
-COMPLETIONS = {"bash": "keyferry.bash", "fish": "keyferry.fish", "zsh": "_keyferry"}
 _NOTE = "<!-- written by `make generated`; do not edit -->\n"
 
 
 def help_text(*words: str) -> str:
     """Return the help text of a command."""
-    return output_of(*words, "--help")
-
-
-def output_of(*words: str) -> str:
-    """Return what the command line prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        keyferry(list(words))
+        keyferry([*words, "--help"])
     return out.getvalue()
 
 
@@ -55,32 +46,6 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
             yield name, below
 
 
-def man_page(words: tuple[str, ...]) -> str:
-    """Return a manual page in the man macros, made from the help of a command."""
-    title = "-".join(("keyferry", *words))
-    summary = _summary(words)
-    body = help_text(*words)
-    others = ", ".join(f"\\fBkeyferry-{other}\\fR(1)" for other in COMMANDS if (other,) != words)
-    return (
-        f'.TH {title.upper()} 1 "" "keyferry {__version__}" "keyferry"\n'
-        f".SH NAME\n{title} \\- {_roff(summary)}\n"
-        f".SH DESCRIPTION\n.nf\n{_roff(body)}.fi\n"
-        f".SH EXIT STATUS\n{_roff(EXIT_CODES)}\n"
-        f".SH SEE ALSO\n{others}\n"
-    )
-
-
-def _summary(words: tuple[str, ...]) -> str:
-    if not words:
-        return "run, explain and test Kubernetes credential plugins"
-    return load_command(*words).summary
-
-
-def _roff(text: str) -> str:
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return re.sub(r"(?m)^([.'])", r"\\&\1", escaped)
-
-
 # What a row of figures in the README says, and the row of docs/speed.md that it is from: its name and its peer.
 _FIGURES = (
     ("an ECR login, TLS through a proxy", "keyferry-ecr, TLS through a proxy", "aws ecr"),
@@ -99,11 +64,16 @@ _FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/speed.md; 
 _FIGURES_END = "<!-- end of figures -->\n"
 
 
-def readme() -> str:
-    """Return the README with the figures of the last measurement."""
-    before, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(_FIGURES_BEGIN)
-    after = rest.partition(_FIGURES_END)[2]
-    return before + _FIGURES_BEGIN + figures() + _FIGURES_END + after
+_CHART = ROOT / "deploy" / "helm" / "keyferry"
+_VALUES_BEGIN = "<!-- values: written by `make generated` from values.yaml; do not edit -->\n"
+_VALUES_END = "<!-- end of values -->\n"
+
+
+def with_part(path: Path, begin: str, part: str, end: str) -> str:
+    """Return a page with the part between two of its lines replaced."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    return before + begin + part + end + after
 
 
 def figures() -> str:
@@ -122,9 +92,6 @@ def figures() -> str:
 # The pages that are generated as a whole, by their names in docs.
 REFERENCES: dict[str, Callable[[], str]] = {
     "agent-config": agent_config_page,
-    "api": api_page,
-    "api-sdk": sdk_page,
-    "api-wire": wire_page,
     "cli": cli_page,
     "federation-config": federation_config_page,
     "kit-codes": kit_page,
@@ -136,11 +103,10 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
     for name, make in REFERENCES.items():
         yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
-    yield ROOT / "README.md", readme()
-    for words in ((), *pages_of_help()):
-        yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
-    for shell, name in COMPLETIONS.items():
-        yield ROOT / "docs" / "completions" / name, output_of("completion", shell)
+    readme = ROOT / "README.md"
+    yield readme, with_part(readme, _FIGURES_BEGIN, figures(), _FIGURES_END)
+    values = f"\n{values_table(_CHART / 'values.yaml')}\n"
+    yield _CHART / "README.md", with_part(_CHART / "README.md", _VALUES_BEGIN, values, _VALUES_END)
 
 
 def main(argv: list[str]) -> int:

@@ -13,15 +13,18 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.page_models import NOW, crowded_model, empty_model, usual_model  # noqa: E402 - found by the line above
+from support.page_models import NOW, crowded_model, empty_model, troubled_model, usual_model  # noqa: E402 - found by the line above
 from support.page_server import serving  # noqa: E402 - as above
 
-_WIDE, _USUAL, _NARROW = 1920, 1280, 360
-_SCREEN = 800
+_USUAL, _NARROW = 1440, 390
+_SCREEN = 900
 
 
 class Picture(NamedTuple):
-    """One picture: its name, the node, the path, the width and height (0 for the whole page), and the colours."""
+    """One picture: its name, the node, the path, the width and height (0 for the whole page), and the colours.
+
+    With *is_lost*, the agent is gone.
+    """
 
     name: str
     model: str
@@ -29,17 +32,23 @@ class Picture(NamedTuple):
     width: int
     height: int
     scheme: str = "light"
+    is_lost: bool = False
 
 
-MODELS = {"usual": usual_model, "empty": empty_model, "crowded": crowded_model}
+MODELS = {
+    "usual": usual_model,
+    "empty": empty_model,
+    "crowded": crowded_model,
+    "troubled": troubled_model,
+}
 EXPLAIN = "/explain?image=123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/checkout:2026.11.2&account=shop/checkout"
 PICTURES = (
-    Picture("page-light", "usual", "/", _USUAL, 0),
-    Picture("page-dark", "usual", "/", _USUAL, 0, "dark"),
-    Picture("page-wide", "usual", "/", _WIDE, 900),
-    Picture("page-narrow", "usual", "/", _NARROW, 1400),
+    Picture("page-light", "troubled", "/", _USUAL, 1500),
+    Picture("page-dark", "usual", "/", _USUAL, 1200, "dark"),
+    Picture("page-narrow", "troubled", "/", _NARROW, 1400),
+    Picture("page-lost", "usual", "/", _USUAL, 480, is_lost=True),
     Picture("page-empty", "empty", "/", _USUAL, 900),
-    Picture("page-crowded", "crowded", "/answers", _USUAL, 1200),
+    Picture("page-crowded", "crowded", "/", _USUAL, 1400),
     Picture("page-explain", "usual", EXPLAIN, _USUAL, 0),
 )
 
@@ -53,7 +62,10 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
         )
         page.clock.set_fixed_time(NOW)
         page.goto(server.url + picture.path)
-        page.wait_for_function("document.getElementById('connection').textContent === 'Live'")
+        page.locator("#connection", has_text="Live").wait_for()
+        if picture.is_lost:
+            server.say_gone()
+            page.locator("#unknown").wait_for()
         path = folder / f"{picture.name}.png"
         page.screenshot(path=str(path), full_page=not picture.height)
         page.close()

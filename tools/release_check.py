@@ -55,7 +55,7 @@ STEPS = (
     ),
     Step("sdist", "sdist gives the same wheel", "see tool.hatch.build.targets.sdist", packages.check_sdist),
     Step("metadata", "twine, check-wheel-contents, pyroma", "see the message", packages.check_metadata),
-    Step("parts", "lists of parts (SBOM) are valid", "see deploy/container/sbom.py", packages.check_parts),
+    Step("parts", "the list of parts (SBOM) is valid", "see tools/build_packages.py", packages.check_parts),
     Step("shims", "shims are static and run", "see tools/build_shim_wheels.py", packages.check_shims),
     Step("paths", "no folder of this machine", "see which tool writes it", packages.check_no_paths),
     Step("install", "works in an empty environment", "see the message", installs.check_install),

@@ -35,7 +35,7 @@ BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what
 # A shorter run says too little to be written down.
 MIN_SECONDS = 60
 # What the corpus of a reader may grow to.
-MAX_FILES = 40
+MAX_FILES = 16
 MAX_KIB = 32
 # The names of files that were added: the beginning of a digest.
 GROWN = re.compile("[0-9a-f]{12}")

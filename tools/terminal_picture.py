@@ -54,7 +54,7 @@ _STYLE = """\
   .r { fill: #cf222e }
   .g { fill: #116329 }
   .y { fill: #7d4e00 }
-  .c { fill: #0b5d75 }
+  .c { fill: #2456c7 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 }
     .w { fill: #0d1117; stroke: #30363d }
@@ -62,7 +62,7 @@ _STYLE = """\
     .r { fill: #ff7b72 }
     .g { fill: #56d364 }
     .y { fill: #e3b341 }
-    .c { fill: #76e3ea }
+    .c { fill: #8fb3ff }
   }
 """
 _BUTTONS = ((22, "#ff5f57"), (42, "#febc2e"), (62, "#28c840"))

@@ -24,7 +24,12 @@ def check_install(release: Release) -> str:
         expect_version(release, str(programs / "python"), "-I", "-m", "keyferry", "--version")
         run(str(programs / "python"), "-m", "pip", "check", "--disable-pip-version-check")
         for script in release.project["scripts"]:
-            if script not in {"keyferry", "keyferry-shim", "docker-credential-keyferry"}:
+            if script not in {
+                "keyferry",
+                "keyferry-shim",
+                "docker-credential-keyferry",
+                "kubectl_complete-keyferry",
+            }:
                 expect_version(release, str(programs / script), "--version")
         found = check_man(programs), *check_completions(programs.parent / "share")
         run(
