@@ -1,4 +1,4 @@
-"""A TLS server that requires a bearer token, for the cluster benchmarks.
+"""A TLS server that requires a bearer token, for the cluster benchmarks; below ``/clusters/N`` it has N pods.
 
 It prints its port and answers until its standard input is closed.
 """
@@ -6,10 +6,15 @@ It prints its port and answers until its standard input is closed.
 from __future__ import annotations
 
 import argparse
+import os
 import ssl
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from bench.pod_pages import answer
 
 _BODY = (
     b'{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"0","gitTreeState":"clean",'
@@ -24,9 +29,10 @@ class _Handler(BaseHTTPRequestHandler):
     token = ""
 
     def do_GET(self) -> None:
-        is_known = self.headers.get("Authorization") == f"Bearer {self.token}"
-        body = _BODY if is_known else b'{"kind":"Status","code":401}'
-        self.send_response(200 if is_known else 401)
+        status, body = answer(self.path) or (200, _BODY)
+        if self.headers.get("Authorization") != f"Bearer {self.token}":
+            status, body = 401, b'{"kind":"Status","code":401}'
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -48,7 +48,7 @@ def run(folder: str) -> list[Row]:
     kubeconfig = os.path.join(folder, "kubeconfig.json")
     with serve_api(folder) as (port, ca):
         with open(kubeconfig, "w", encoding="utf-8") as stream:
-            json.dump(make_kubeconfig(port, ca, exec_plugin), stream)
+            json.dump(make_kubeconfig(f"https://127.0.0.1:{port}", ca, exec_user(exec_plugin)), stream)
         return _rows(folder, kubeconfig)
 
 
@@ -87,17 +87,22 @@ def _rows(folder: str, kubeconfig: str) -> list[Row]:
     ]
 
 
-def make_kubeconfig(port: int, ca: str, plugin: str) -> dict[str, object]:
-    """Return a kubeconfig whose user runs *plugin*."""
+def exec_user(plugin: str) -> dict[str, object]:
+    """Return the user of a kubeconfig who gets a credential from *plugin*."""
     exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin, "interactiveMode": "Never"}
-    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": ca}
+    return {"exec": exec_}
+
+
+def make_kubeconfig(server: str, ca: str, user: dict[str, object]) -> dict[str, object]:
+    """Return a kubeconfig for a server whose certificate the file *ca* signs."""
+    cluster = {"server": server, "certificate-authority": ca}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "bench",
         "clusters": [{"name": "bench", "cluster": cluster}],
         "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "users": [{"name": "bench", "user": {"exec": exec_}}],
+        "users": [{"name": "bench", "user": user}],
     }
 
 

@@ -256,28 +256,7 @@ def _duration(seconds: float) -> str:
 
 def plots(records: Records, nodes: int) -> dict[str, Plot]:
     """Return the pictures by their names."""
-    boots = [each for each in boot_scenarios(nodes) if each.quota == SMALL]
     rollouts = {f"{each.rule} {bool(each.hands_over)}": records[each] for each in rollout_scenarios(nodes)}
-    shown_minutes = 120
-    boot_panels = [
-        Panel(
-            f"all boot within {_duration(boot)}",
-            [
-                Line(
-                    each.rule,
-                    STYLES[each.rule],
-                    bins(records[each].asked[: shown_minutes * 60], _BINS),
-                )
-                for each in boots
-                if each.boot == boot
-            ],
-            0,
-            shown_minutes,
-            range(0, shown_minutes + 1, 20),
-            " min",
-        )
-        for boot in (60, 600)
-    ]
     day = Panel(
         "endpoint that answers 20 a second",
         [
@@ -308,7 +287,6 @@ def plots(records: Records, nodes: int) -> dict[str, Plot]:
     size = f"{nodes:,} nodes"
     what = "Requests a second to the token endpoint, the highest of each part of the time, on a logarithmic scale"
     return {
-        "fleet-boot": Plot(f"Boot of {size}: requests a second", what, boot_panels, SMALL.rate),
         "fleet-day": Plot(f"A day of {size}: requests a second", what, [day], SMALL.rate),
         "fleet-rollout": Plot(f"A rollout on {size}: requests a second", what, [rollout], SMALL.rate),
     }

@@ -1,10 +1,10 @@
-"""Plots over time as SVG, in one style for light and dark; on a logarithmic scale, or one that begins at 0."""
+"""Plots over time as SVG, in one style for light and dark; on a logarithmic scale."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, log10
 from typing import NamedTuple
 
 _WIDTH, _PANEL_HEIGHT = 760, 220
@@ -41,10 +41,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines over the same time: where it begins and ends, in units of the axis, and where its marks are.
-
-    A linear scale begins at 0 and is the panel's own; the logarithmic one is the same for all panels.
-    """
+    """Lines over the same time: where it begins and ends, in units of the axis, and where its marks are."""
 
     title: str
     lines: Sequence[Line]
@@ -52,7 +49,6 @@ class Panel(NamedTuple):
     end: float
     marks: Sequence[float]
     unit: str
-    is_linear: bool = False
 
 
 class Plot(NamedTuple):
@@ -62,13 +58,6 @@ class Plot(NamedTuple):
     description: str
     panels: Sequence[Panel]
     quota: int = 0
-
-
-def linear_marks(most: float) -> list[float]:
-    """Return round numbers from 0 to the first one that is not below *most*, six at the most."""
-    power = 10.0 ** floor(log10(most)) if most > 0 else 1.0
-    step = next(each * power for each in (0.2, 0.5, 1, 2) if most <= 5 * each * power)
-    return [step * number for number in range(ceil(round(most / step, 9)) + 1)] if most > 0 else [0.0, 1.0]
 
 
 def bins(values: Sequence[int], number: int) -> list[int]:
@@ -113,14 +102,7 @@ def _short(number: float) -> str:
 
 
 def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
-    steps: Sequence[float] = [10**decade for decade in range(decades + 1)]
-    if panel.is_linear:
-        # With room for the title above the lines.
-        steps = linear_marks(max(max(line.values) for line in panel.lines) * 1.15)
-
     def y_of(value: float) -> float:
-        if panel.is_linear:
-            return top + _PANEL_HEIGHT * (1 - value / steps[-1])
         share = (log10(max(value, _LEAST)) - log10(_LEAST)) / (decades - log10(_LEAST))
         return top + _PANEL_HEIGHT * (1 - share)
 
@@ -129,7 +111,7 @@ def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
 
     right, bottom = _WIDTH - _RIGHT, top + _PANEL_HEIGHT
     parts = []
-    for step in steps:
+    for step in (10**decade for decade in range(decades + 1)):
         y = y_of(step)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(step)}</text>')
@@ -142,9 +124,7 @@ def _draw_panel(panel: Panel, top: int, decades: int, quota: int) -> list[str]:
     parts.append(f'<path class="axis" d="M{_LEFT} {top}V{bottom}H{right}"/>')
     if quota:
         parts.append(f'<path class="quota" d="M{_LEFT} {y_of(quota):.1f}H{right}"/>')
-        parts.append(
-            f'<text x="{right - 4}" y="{y_of(quota) - 5:.1f}" text-anchor="end">{quota} a second</text>'
-        )
+        parts.append(f'<text x="{right + 4}" y="{y_of(quota) + 4:.1f}">{quota}/s</text>')
     for line in panel.lines:
         width = (panel.end - panel.start) / len(line.values)
         points = [

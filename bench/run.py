@@ -25,7 +25,7 @@ from bench.report import Report, describe_machine, load, replace_generated
 _PAGE = os.path.join(ROOT, "docs", "speed.md")
 _QUICK_ROUNDS = "3"
 # Modules with a function ``run``, which gets a folder and returns rows.
-GROUPS = ("lookups", "clusters", "aws", "agents", "pulls")
+GROUPS = ("lookups", "clusters", "pods", "aws", "agents", "pulls")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,7 +3,7 @@
     python bench/soak.py [--minutes 60] [--folder .cache/soak] [--docs docs]
 
 Every kind of work of ``bench/soak_work.py`` goes on at once. Memory, descriptors, threads and child processes of this
-process and of an agent are written down every few seconds. A run of an hour or more writes its section and pictures
+process and of an agent are written down every few seconds. A run of an hour or more writes its section
 into the docs, a shorter one into the folder. It exits with 1 after an unexpected error, growth above the
 bounds, or if a process or a descriptor is left at the end.
 """
@@ -26,7 +26,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.agent_place import AgentPlace
-from bench.fleet_plot import Line, Panel, Plot, draw, linear_marks
 from bench.measure import ROOT
 from bench.report import Machine, aligned, describe_machine
 from bench.soak_work import Chosen, count_answers, start_all
@@ -308,21 +307,10 @@ def _summary(result: Result) -> dict[str, object]:
 def work_table(result: Result) -> list[tuple[str, ...]]:
     """Return what was done, with a header."""
     head = ("work", "steps", "operations", "expected errors", "unexpected errors")
-    rows = [
-        (
-            name,
-            *(
-                f"{each:,}"
-                for each in (
-                    count.steps,
-                    count.operations,
-                    count.expected_errors,
-                    count.unexpected_errors,
-                )
-            ),
-        )
-        for name, count in result.counts.items()
-    ]
+    rows = []
+    for name, count in result.counts.items():
+        figures = (count.steps, count.operations, count.expected_errors, count.unexpected_errors)
+        rows.append((name, *(f"{each:,}" for each in figures)))
     return [head, *rows]
 
 
@@ -377,54 +365,12 @@ def to_markdown(result: Result) -> str:
     ]
     if result.left_out:
         parts.append("Not done: " + "; ".join(result.left_out) + ".")
-    parts += [
-        f"![{plot.title}](pictures/{name}.svg)"
-        for name, plot in plots(result.samples, result.seconds).items()
-    ]
     return "\n\n".join(parts)
 
 
 def _markdown(lines: Sequence[tuple[str, ...]]) -> str:
     ruled = [lines[0], ("---",) * len(lines[0]), *lines[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
-
-
-def plots(samples: Sequence[Sample], seconds: float) -> dict[str, Plot]:
-    """Return the pictures by their names."""
-    is_long = seconds >= 120
-    end = seconds / 60 if is_long else seconds
-    unit = " min" if is_long else " s"
-
-    def panel(title: str, styles: Sequence[int] = (3, 0), **lines: str) -> Panel:
-        drawn = [
-            Line(name.replace("_", " "), style, [float(getattr(each, figure)) for each in samples])
-            for style, (name, figure) in zip(styles, lines.items(), strict=False)
-        ]
-        marks = [each for each in linear_marks(end) if each <= end]
-        return Panel(title, drawn, 0, end, marks, unit, is_linear=True)
-
-    what = "Figures of a soak over its time, from its first sample to its last"
-    memory = [panel("MB (PSS)", host_process="memory_mb", agent="agent_memory_mb")]
-    counts = [
-        panel("descriptors", host_process="descriptors", agent="agent_descriptors"),
-        panel(
-            "threads and child processes of the host process",
-            (2, 1),
-            threads="threads",
-            child_processes="children",
-        ),
-    ]
-    errors = [
-        panel("operations so far", operations="operations"),
-        panel(
-            "errors so far", (2, 0), expected_errors="expected_errors", unexpected_errors="unexpected_errors"
-        ),
-    ]
-    return {
-        "soak-memory": Plot("Memory during a soak", what, memory),
-        "soak-resources": Plot("Descriptors, threads and processes during a soak", what, counts),
-        "soak-operations": Plot("Operations and errors during a soak", what, errors),
-    }
 
 
 def replace_section(page: str, text: str) -> str:
@@ -436,17 +382,13 @@ def replace_section(page: str, text: str) -> str:
 
 
 def write_result(result: Result, docs: Path, folder: Path) -> Path:
-    """Write the section and the pictures, of a run that is too short for the docs to *folder*; return the file."""
+    """Write the section, of a run that is too short for the docs to *folder*; return the file."""
     if result.seconds >= _MIN_DOCS_SECONDS:
         page = docs / "reliability.md"
         text = replace_section(page.read_text(encoding="utf-8"), to_markdown(result))
     else:
         page, text = folder / "soak.md", to_markdown(result) + "\n"
     page.write_text(text, encoding="utf-8")
-    pictures = page.parent / "pictures"
-    pictures.mkdir(exist_ok=True)
-    for name, plot in plots(result.samples, result.seconds).items():
-        (pictures / f"{name}.svg").write_text(draw(plot), encoding="utf-8")
     return page
 
 

@@ -18,12 +18,13 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bench.agent_place import AgentPlace, image_of, write_plugin
-from bench.clusters import TOKEN, make_kubeconfig, serve_api
+from bench.clusters import TOKEN, exec_user, make_kubeconfig, serve_api
 from bench.plugins import REGISTRY, write_config
 from bench.pulls import Server, serve_registry, skopeo_copy, trust_options, write_image
 
 from keyferry import Providers, load_cluster, load_providers, pull
 from keyferry.agent.log import AgentLog
+from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import Refresher
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,
@@ -238,7 +239,7 @@ class Refreshes:
             api_version="credentialprovider.kubelet.k8s.io/v1",
         )
         provider = Provider(config, self._answer, clock=self._clock, on_cached=self._refresher.note)
-        self.providers = Providers([provider], clock=self._clock)
+        self.providers = AgentProviders([provider], clock=self._clock)
         self._runner = stack.enter_context(asyncio.Runner())
 
     def _answer(
@@ -368,7 +369,8 @@ class ClusterRequests:
         plugin.chmod(0o755)
         port, authority = stack.enter_context(serve_api(folder))
         config = Path(folder) / "kubeconfig"
-        config.write_text(json.dumps(make_kubeconfig(port, authority, str(plugin))), encoding="utf-8")
+        document = make_kubeconfig(f"https://127.0.0.1:{port}", authority, exec_user(str(plugin)))
+        config.write_text(json.dumps(document), encoding="utf-8")
         config.chmod(0o600)
         self._session = load_cluster(kubeconfig=config)
 
